@@ -1,0 +1,32 @@
+# The language, the warnings and the sanitizers of everything we compile.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(PYCANDLE_CCACHE ccache)
+if(PYCANDLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${PYCANDLE_CCACHE}")
+endif()
+
+add_library(pycandle_flags INTERFACE)
+target_compile_options(pycandle_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Werror
+  -Wshadow$<$<CXX_COMPILER_ID:GNU>:=local>  # a constructor's argument may have its member's name
+  -ffp-contract=off                         # "the exact op, one rounding": no fused multiply-add behind our back
+  -fvisibility=hidden)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(pycandle_flags INTERFACE -fdiagnostics-color=auto)
+endif()
+
+if(PYCANDLE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(PYCANDLE_SANITIZE)
+  add_compile_options(-fsanitize=${PYCANDLE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${PYCANDLE_SANITIZE})
+endif()

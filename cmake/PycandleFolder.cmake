@@ -1,0 +1,98 @@
+# A folder of src/ is a static library whose headers are seen only by the folders that depend on it.
+#
+# The include directory of a folder is not src/ but a small tree of links in the build directory:
+#
+#     <build>/seams/base/base  ->  src/base        so  #include "base/error.h"  works in base and in what depends on it
+#     <build>/seams/ops/ops    ->  src/ops         and #include "ops/catalogue.h"  in src/base finds no file
+#
+# A subfolder with a CMakeLists.txt of its own (src/backends/reference) is a target of its own, and its headers are not
+# part of its parent's seam.
+
+# Makes the links of one folder: of the whole folder, or of its entries when a subfolder is a target of its own.
+function(pycandle_seam folder seam)
+  set(source "${PROJECT_SOURCE_DIR}/src/${folder}")
+  set(link "${seam}/${folder}")
+  file(GLOB own_targets CONFIGURE_DEPENDS "${source}/*/CMakeLists.txt")
+  file(REMOVE_RECURSE "${seam}")
+  if(NOT own_targets)
+    get_filename_component(parent "${link}" DIRECTORY)
+    file(MAKE_DIRECTORY "${parent}")
+    file(CREATE_LINK "${source}" "${link}" SYMBOLIC)
+    return()
+  endif()
+  file(MAKE_DIRECTORY "${link}")
+  file(GLOB entries CONFIGURE_DEPENDS RELATIVE "${source}" "${source}/*")
+  foreach(entry IN LISTS entries)
+    if(NOT EXISTS "${source}/${entry}/CMakeLists.txt")
+      file(CREATE_LINK "${source}/${entry}" "${link}/${entry}" SYMBOLIC)
+    endif()
+  endforeach()
+endfunction()
+
+# pycandle_folder(<folder> [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp as pycandle_<folder>
+# (pycandle_backend_reference for backends/reference).
+function(pycandle_folder folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;LINKS")
+  pycandle_target_name(${folder} target)
+  set(seam "${PROJECT_BINARY_DIR}/seams/${target}")
+  pycandle_seam(${folder} "${seam}")
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp")
+  set(libraries ${arg_LINKS})
+  foreach(dependency IN LISTS arg_DEPENDS)
+    pycandle_target_name(${dependency} name)
+    list(APPEND libraries ${name})
+  endforeach()
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE pycandle_flags)
+  else()
+    add_library(${target} INTERFACE)  # headers only, for now or for good
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} "${seam}" "${PROJECT_SOURCE_DIR}/include")
+  target_compile_definitions(${target} ${scope} PYCANDLE_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(${target} ${scope} ${libraries})
+endfunction()
+
+# The same for a folder that is a program; no target when it has no source.
+function(pycandle_program folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME" "DEPENDS;LINKS")
+  pycandle_target_name(${folder} target)
+  set(seam "${PROJECT_BINARY_DIR}/seams/${target}")
+  pycandle_seam(${folder} "${seam}")
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp")
+  if(NOT sources)
+    return()
+  endif()
+  set(libraries ${arg_LINKS})
+  foreach(dependency IN LISTS arg_DEPENDS)
+    pycandle_target_name(${dependency} name)
+    list(APPEND libraries ${name})
+  endforeach()
+  add_executable(${target} ${sources})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_NAME} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+  target_include_directories(${target} PRIVATE "${seam}")
+  target_link_libraries(${target} PRIVATE pycandle_flags ${libraries})
+  if(SKBUILD)
+    install(TARGETS ${target} RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}")
+  else()
+    install(TARGETS ${target})
+  endif()
+endfunction()
+
+# Adds every backend that is present and names them in PYCANDLE_BACKENDS.
+macro(pycandle_backends)
+  file(GLOB backend_lists CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/src/backends/*/CMakeLists.txt")
+  set(PYCANDLE_BACKENDS)
+  foreach(backend_list IN LISTS backend_lists)
+    get_filename_component(backend "${backend_list}" DIRECTORY)
+    add_subdirectory("src/${backend}")
+    list(APPEND PYCANDLE_BACKENDS "${backend}")
+  endforeach()
+endmacro()
+
+function(pycandle_target_name folder result)
+  string(REGEX REPLACE "^backends/" "backend_" name "${folder}")
+  set(${result} "pycandle_${name}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,63 @@
+"""Proves that a folder of src/ can include only itself and the folders above it.
+
+For each folder the flags are those of one of its real sources (compile_commands.json), and the headers are real too:
+`#include "ops/catalogue.h"` in src/base must end in "No such file", `#include "base/error.h"` in src/ops must be found.
+
+usage: check_seams.py BUILD_DIRECTORY
+"""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ORDER = ["base", "ir", "ops", "import", "params", "passes", "backends", "backends/reference", "runtime", "verify", "cli"]
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def compile_flags(build: Path) -> dict[str, list[str]]:
+    """The compiler and the include flags of each folder that has a source."""
+    flags: dict[str, list[str]] = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        folder = Path(entry["file"]).resolve().parent
+        if SOURCE not in folder.parents:
+            continue
+        words = shlex.split(entry["command"])
+        if "ccache" in Path(words[0]).name:
+            words = words[1:]
+        flags[str(folder.relative_to(SOURCE))] = [words[0], "-std=c++20", *(w for w in words if w.startswith("-I"))]
+    return flags
+
+
+def a_header(folder: str) -> str | None:
+    headers = sorted((SOURCE / folder).glob("*.h"))
+    return f"{folder}/{headers[0].name}" if headers else None
+
+
+def finds(flags: list[str], header: str) -> bool:
+    run = subprocess.run([*flags, "-E", "-x", "c++", "-"], input=f'#include "{header}"\n', capture_output=True, text=True)
+    missing = f"{header}: No such file" in run.stderr or f"'{header}' file not found" in run.stderr
+    if run.returncode and not missing:
+        sys.exit(f"the compiler stopped for another reason: {run.stderr}")
+    return not missing
+
+
+def main() -> int:
+    flags = compile_flags(Path(sys.argv[1]))
+    wrong, checked = [], 0
+    for place, folder in enumerate(ORDER):
+        for other_place, other in enumerate(ORDER):
+            header = a_header(other)
+            if folder not in flags or header is None:
+                continue
+            allowed = other_place <= place
+            checked += 1
+            if finds(flags[folder], header) != allowed:
+                wrong.append(f'src/{folder}: #include "{header}" should be {"found" if allowed else "refused"}')
+    print("\n".join(wrong) or f"{checked} pairs of folders are as the order says")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
