@@ -1,0 +1,45 @@
+// Element types, their names and their arithmetic facts.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace pycandle {
+
+enum class DType : uint8_t { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean, c64, c128 };
+inline constexpr int kDTypeCount = 12;
+
+std::string_view name_of(DType);                       // "f32", "bool", ...
+std::optional<DType> dtype_from_name(std::string_view);  // the reverse
+size_t size_of(DType);                                 // bytes an element
+
+bool is_floating(DType);  // f64 f32 f16 bf16
+bool is_complex(DType);   // c64 c128
+bool is_integral(DType);  // i64 i32 i16 i8 u8 (not bool)
+inline bool is_inexact(DType d) { return is_floating(d) || is_complex(d); }
+DType real_of(DType);     // c64 -> f32, c128 -> f64, others themselves
+DType complex_of(DType);  // f32 -> c64, f64 -> c128, f16/bf16 -> c64
+
+double unit_roundoff(DType);  // f32 2^-24, f16 2^-11, bf16 2^-9, f64 2^-53; 0 for exact types; complex as its parts
+double lowest_of(DType);      // torch.finfo(d).min or iinfo(d).min
+double highest_of(DType);
+
+float from_f16(uint16_t bits);
+uint16_t to_f16(double value);  // round to nearest even, once, from double
+float from_bf16(uint16_t bits);
+uint16_t to_bf16(double value);
+
+// A number as Python would write it: True, 3, 0.5, 1+2j.
+using Scalar = std::variant<bool, int64_t, double, std::complex<double>>;
+double as_double(const Scalar&);                 // the real part of a complex number
+int64_t as_int(const Scalar&);                   // truncates
+std::complex<double> as_complex(const Scalar&);
+DType dtype_of(const Scalar&);                   // boolean, i64, f64, c128: the category, not the default dtype
+std::string to_string(const Scalar&);            // shortest text that reads back to the same number: 1 1.0 1e-05 inf nan true (1+2j)
+
+}  // namespace pycandle

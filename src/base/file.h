@@ -1,0 +1,48 @@
+// Files: mapped reading, and writing that leaves nothing half-written behind.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace pycandle {
+
+// A read-only mapping of a whole file; the memory lives as long as the object. Errors are bad_input with the path.
+class MappedFile {
+ public:
+  static std::shared_ptr<const MappedFile> open(const std::filesystem::path&);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  MappedFile() = default;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+std::string read_text(const std::filesystem::path&, size_t limit = size_t{1} << 30);
+
+// Writes to a temporary beside the target and renames it on commit(); without commit() the temporary is removed.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path target);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  void write(const void* data, size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void commit();
+
+ private:
+  std::filesystem::path target_, temporary_;
+  int descriptor_ = -1;
+};
+
+void write_text(const std::filesystem::path&, std::string_view);
+
+}  // namespace pycandle

@@ -1,0 +1,50 @@
+// Manifest → PTIR. Every node's inferred dtype and shape must equal what torch recorded; an unknown overload or an
+// argument that nothing consumed is an error with module path, Python line and suggestion.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace pycandle {
+
+// What a recording says beside its graph.
+struct Recording {
+  Program program;
+  std::filesystem::path folder;
+  std::string trace_file;                       // empty when there is none
+  std::string soundness;                        // "verified", "shapes-only"
+  std::vector<std::string> notes;
+  std::string version, torch_version, model_class;
+  std::string input_tree, output_tree;          // JSON texts, for the bindings
+};
+
+// One overload (or one use of it) that the catalogue does not support.
+struct Gap {
+  std::string op, reason, suggestion;
+  int count = 0;
+  std::vector<std::string> places;              // "path@call, file:line: source"
+};
+
+struct Analysis {
+  std::string name;
+  int total = 0, supported = 0;
+  std::vector<Gap> gaps;                        // by count, then name
+  struct Layer { std::string path, class_name; int nodes = 0, unsupported = 0; };
+  std::vector<Layer> layers;
+};
+
+// path: a manifest, or the folder of one (exactly one *_manifest.json in it). Throws the first error found; gaps are
+// reported all at once as ErrorCode::gap.
+Recording import_manifest(const std::filesystem::path&, const OpTable&);
+// For tests and fuzzing.
+Recording import_manifest_text(std::string_view json, const OpTable&, std::string_view what);
+// Never throws for gaps: counts them.
+Analysis analyze_manifest(const std::filesystem::path&, const OpTable&);
+std::filesystem::path find_manifest(const std::filesystem::path&);
+
+}  // namespace pycandle

@@ -1,0 +1,190 @@
+// All that is known of an op, in one value. src/ops/<family>.cpp makes them; see docs/adding-an-op.md.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/array.h"
+#include "base/error.h"
+#include "ir/graph.h"
+
+namespace pycandle {
+
+class Builder;
+class AtenCall;    // ops/aten_call.h: one recorded ATen node
+class Evaluation;  // ir/evaluation.h: one primitive at run time
+
+enum class AttrKind { boolean, integer, number, scalar, string, dtype, dim, integers, numbers, dims };
+std::string_view name_of(AttrKind);
+
+struct OperandSpec {
+  enum class Kind { required, optional, variadic } kind = Kind::required;  // at most one variadic, the last; its entries may be kNoValue
+  std::string name;
+  OperandSpec(const char* n) : name(n) {}  // NOLINT(google-explicit-constructor): "x" is a required operand
+  OperandSpec(Kind k, std::string n) : kind(k), name(std::move(n)) {}
+};
+inline OperandSpec optional(std::string name) { return {OperandSpec::Kind::optional, std::move(name)}; }
+inline OperandSpec variadic(std::string name) { return {OperandSpec::Kind::variadic, std::move(name)}; }
+
+struct AttrSpec {
+  std::string name;
+  AttrKind kind;
+  bool optional = false;                        // may be absent (monostate)
+  std::optional<Attribute> default_value;       // used when the builder is not given one
+};
+template <class T> AttrKind attr_kind();
+template <> inline AttrKind attr_kind<bool>() { return AttrKind::boolean; }
+template <> inline AttrKind attr_kind<int64_t>() { return AttrKind::integer; }
+template <> inline AttrKind attr_kind<double>() { return AttrKind::number; }
+template <> inline AttrKind attr_kind<Scalar>() { return AttrKind::scalar; }
+template <> inline AttrKind attr_kind<std::string>() { return AttrKind::string; }
+template <> inline AttrKind attr_kind<DType>() { return AttrKind::dtype; }
+template <> inline AttrKind attr_kind<Dim>() { return AttrKind::dim; }
+template <> inline AttrKind attr_kind<Ints>() { return AttrKind::integers; }
+template <> inline AttrKind attr_kind<Numbers>() { return AttrKind::numbers; }
+template <> inline AttrKind attr_kind<Dims>() { return AttrKind::dims; }
+template <class T> AttrSpec attr(std::string name) { return {std::move(name), attr_kind<T>(), false, {}}; }
+template <class T> AttrSpec attr(std::string name, Attribute default_value) { return {std::move(name), attr_kind<T>(), false, std::move(default_value)}; }
+template <class T> AttrSpec optional_attr(std::string name) { return {std::move(name), attr_kind<T>(), true, Attribute{}}; }
+
+// One call of an op while a graph is built: operands and attributes by the names of the definition.
+class Call {
+ public:
+  Call(const OpDef& op, const Graph& graph, const Values& operands, const Attributes& attributes, const std::vector<Graph>& regions)
+      : op_(&op), graph_(&graph), operands_(&operands), attributes_(&attributes), regions_(&regions) {}
+
+  const OpDef& op() const { return *op_; }
+  const Graph& graph() const { return *graph_; }
+  ValueId value(std::string_view name) const;                 // throws internal when absent
+  std::optional<ValueId> maybe(std::string_view name) const;  // optional operands
+  Values values(std::string_view name) const;                 // the variadic operand
+  bool has(std::string_view name) const;                      // an optional operand or attribute is present
+  const Type& type(std::string_view name) const { return graph_->type(value(name)); }
+  const Type& type(ValueId v) const { return graph_->type(v); }
+  const Shape& shape(std::string_view name) const { return type(name).shape; }
+  int64_t rank(std::string_view name) const { return type(name).rank(); }
+
+  const Attribute& attribute(std::string_view name) const;
+  bool boolean(std::string_view name) const;
+  int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;
+  Scalar scalar(std::string_view name) const;
+  const std::string& string(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  Dim dim(std::string_view name) const;
+  const Ints& integers(std::string_view name) const;
+  const Numbers& numbers(std::string_view name) const;
+  const Dims& dims(std::string_view name) const;
+  const std::vector<Graph>& regions() const { return *regions_; }
+
+ private:
+  const OpDef* op_;
+  const Graph* graph_;
+  const Values* operands_;
+  const Attributes* attributes_;
+  const std::vector<Graph>* regions_;
+};
+
+struct Constraint {
+  std::string name;  // layer_norm_c1: cited by errors, docs and tests
+  std::string text;  // "normalized_shape equals the last dims of x"
+  // yes: holds; no: an error that cites this constraint; unknown is answered by Builder::check (a run-time check).
+  std::function<bool(const Call&)> holds;
+};
+
+// How the result of a primitive may differ between correct implementations, in units of the dtype's roundoff.
+enum class Rounding {
+  exact,     // data movement, comparisons, integer arithmetic
+  relative,  // one rounding of the result: u * |y|
+  linear     // sums: u * (the op on absolute values); sub is add there
+};
+
+struct AtenMapping {
+  std::string overload;                              // aten.layer_norm.default, exact
+  std::string pattern;                               // "x, normalized_shape, weight, bias, eps, _" or empty
+  std::vector<std::string> discards;                 // why each _ of the pattern has no effect, in order
+  std::function<Values(AtenCall&)> build;            // when no pattern serves
+};
+
+// A call of the op in torch from which the per-op tests are made; see tests/python/test_catalogue.py for the names
+// that an expression may use: "F.layer_norm(t(2, 3, 4), [4], t(4), t(4), 1e-3)".
+using Sample = std::string;
+
+struct OpDef {
+  std::string name;
+  bool is_primitive = false;
+  std::string family;                                // the file it stands in
+  std::vector<OperandSpec> operand_specs;
+  std::vector<AttrSpec> attr_specs;
+  int region_count = 0;
+  std::vector<Constraint> constraint_list;
+  std::function<std::vector<Type>(const Call&)> infer_types;
+  std::function<std::vector<Array>(const Evaluation&)> evaluate;     // primitives
+  std::function<Values(Builder&, const Call&)> decomposition;        // functionals
+  Rounding rounding = Rounding::exact;
+  bool is_random = false;
+  std::vector<AtenMapping> aten;
+  std::vector<Sample> samples;
+  std::string cpp_spelling, candle_spelling;
+  std::string summary;                                // one line for the op table
+
+  // The fluent form.
+  template <class... S> OpDef& operands(S&&... s) { (operand_specs.push_back(OperandSpec(std::forward<S>(s))), ...); return *this; }
+  template <class... A> OpDef& attributes(A&&... a) { (attr_specs.push_back(std::forward<A>(a)), ...); return *this; }
+  OpDef& regions(int count) { region_count = count; return *this; }
+  OpDef& doc(std::string text) { summary = std::move(text); return *this; }
+  OpDef& constraint(std::string id, std::string text, std::function<bool(const Call&)> holds) {
+    constraint_list.push_back({std::move(id), std::move(text), std::move(holds)});
+    return *this;
+  }
+  OpDef& infer(std::function<Type(const Call&)> f) {
+    infer_types = [f = std::move(f)](const Call& c) { return std::vector<Type>{f(c)}; };
+    return *this;
+  }
+  OpDef& infer_all(std::function<std::vector<Type>(const Call&)> f) { infer_types = std::move(f); return *this; }
+  OpDef& evaluator(std::function<Array(const Evaluation&)> f);
+  OpDef& evaluator_all(std::function<std::vector<Array>(const Evaluation&)> f) { evaluate = std::move(f); return *this; }
+  OpDef& rounds(Rounding r) { rounding = r; return *this; }
+  OpDef& random() { is_random = true; return *this; }
+  OpDef& decompose(std::function<ValueId(Builder&, const Call&)> f);
+  OpDef& decompose_all(std::function<Values(Builder&, const Call&)> f) { decomposition = std::move(f); return *this; }
+  // "aten.layer_norm.default(x, normalized_shape, weight, bias, eps, _)": operand and attribute names in the order of
+  // the overload's schema; _ is discarded, and each _ needs a reason.
+  template <class... D> OpDef& from_aten(std::string pattern, D... discards) { return add_pattern(std::move(pattern), {std::string(discards)...}); }
+  OpDef& from_aten_call(std::string overload, std::function<Values(AtenCall&)> build);
+  OpDef& sample(Sample expression) { samples.push_back(std::move(expression)); return *this; }
+  OpDef& spelled_cpp(std::string s) { cpp_spelling = std::move(s); return *this; }
+  OpDef& spelled_candle(std::string s) { candle_spelling = std::move(s); return *this; }
+  OpDef& add_pattern(std::string pattern, std::vector<std::string> discards);
+};
+
+OpDef primitive(std::string name);
+OpDef functional(std::string name);
+inline std::string discard(std::string reason) { return reason; }
+
+// The ops by name, and the ATen overloads that map to them. Throws internal on a duplicate.
+class OpTable {
+ public:
+  void add(OpDef);
+  const OpDef* find(std::string_view name) const;        // nullptr when unknown
+  const OpDef& at(std::string_view name) const;          // internal error when unknown
+  struct AtenEntry {
+    const OpDef* op;
+    const AtenMapping* mapping;
+  };
+  const AtenEntry* find_aten(std::string_view overload) const;
+  const std::map<std::string, AtenEntry, std::less<>>& aten() const { return aten_; }
+  const std::vector<std::unique_ptr<OpDef>>& all() const { return ops_; }  // in definition order
+
+ private:
+  std::vector<std::unique_ptr<OpDef>> ops_;
+  std::map<std::string, const OpDef*, std::less<>> by_name_;
+  std::map<std::string, AtenEntry, std::less<>> aten_;
+};
+
+}  // namespace pycandle

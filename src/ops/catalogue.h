@@ -1,0 +1,13 @@
+// The catalogue: every op, from every family, in one table.
+#pragma once
+
+#include "ir/op_def.h"
+
+namespace pycandle {
+
+const OpTable& catalogue();
+
+// Each family is a file src/ops/<family>.cpp that ends in one of these functions; catalogue.cpp lists them.
+using Family = std::vector<OpDef> (*)();
+
+}  // namespace pycandle

@@ -1,0 +1,38 @@
+// Where parameter values come from: lazily, out of mapped files.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/array.h"
+#include "base/safetensors.h"
+#include "ir/graph.h"
+
+namespace pycandle {
+
+// Stable 128-bit id of a parameter: the hash of its canonical name.
+struct ParameterId {
+  uint64_t high = 0, low = 0;
+  friend bool operator==(const ParameterId&, const ParameterId&) = default;
+  std::string text() const;  // 32 hex digits
+};
+ParameterId parameter_id(std::string_view canonical_name);
+
+class ParameterSource {
+ public:
+  virtual ~ParameterSource() = default;
+  // The value under its canonical name; throws bad_input with name, file, expected and found type.
+  virtual Array get(const Parameter&) const = 0;
+  virtual Array get_state(const State&, const Type&) const = 0;
+};
+
+// Opens the files that a manifest names, each once, when first asked.
+std::shared_ptr<const ParameterSource> file_parameters(std::filesystem::path folder);
+// From memory, by canonical name (tests, captured models).
+std::shared_ptr<const ParameterSource> memory_parameters(std::map<std::string, Array>);
+
+}  // namespace pycandle

@@ -1,0 +1,37 @@
+// The two pipelines. Each pass is a file, named, timed, dumped, verified, and can be disabled.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace pycandle {
+
+struct Pass {
+  std::string name;                             // "fold-shapes"
+  std::function<Program(const Program&, const OpTable&)> run;
+};
+
+enum class DumpMode { all, final };
+
+struct PipelineOptions {
+  std::set<std::string> disabled;               // an unknown name is a usage error that lists the known ones
+  std::filesystem::path dump_dir;               // empty: no dumps; files are 00-import.ptir, 01-<pass>.ptir, …
+  DumpMode dump_mode = DumpMode::all;
+  bool verify = true;
+};
+
+struct PassTiming { std::string name; double seconds; size_t nodes_before, nodes_after; };
+
+// Import or capture → canonicalise → fold scalars and shapes. Emission, inspect, taps and the round trip use this form.
+Program run_program_pipeline(Program, const OpTable&, const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr);
+// Decomposes what the backend does not claim. `claims` says which ops it runs itself.
+Program run_backend_pipeline(Program, const OpTable&, const std::function<bool(const Node&)>& claims, const PipelineOptions& = {},
+                             std::vector<PassTiming>* = nullptr);
+std::vector<std::string> pass_names();
+
+}  // namespace pycandle

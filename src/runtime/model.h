@@ -1,0 +1,56 @@
+// A recorded model, ready to run.
+//
+//   Model m = load_model("traces/gpt2_manifest.json");
+//   auto out = m.forward({{"input_ids", ids}});     // by the names in the manifest
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "import/importer.h"
+#include "passes/pipeline.h"
+
+namespace pycandle {
+
+struct LoadOptions {
+  std::string backend = "reference";
+  PipelineOptions pipeline;
+};
+
+class Model {
+ public:
+  using Tensors = std::map<std::string, Array>;
+  Tensors forward(const Tensors& inputs) const;                       // outputs by name
+  // Every tap by id, as soon as its value exists, then the outputs.
+  Tensors trace(const Tensors& inputs, const std::function<void(const Tap&, const Array&)>& on_tap) const;
+
+  const Recording& recording() const { return *recording_; }          // in program form
+  const Program& program() const { return recording_->program; }
+  const std::shared_ptr<const ParameterSource>& parameters() const { return parameters_; }
+  const std::string& backend() const { return backend_; }
+  const std::vector<PassTiming>& timings() const { return timings_; }
+
+ private:
+  friend Model load_model(const std::filesystem::path&, const LoadOptions&);
+  std::shared_ptr<const Recording> recording_;
+  std::shared_ptr<const ParameterSource> parameters_;
+  std::shared_ptr<const Executable> executable_;
+  std::string backend_;
+  std::vector<PassTiming> timings_;
+};
+
+// path: a manifest, the folder of one, or a bundle.
+Model load_model(const std::filesystem::path&, const LoadOptions& = {});
+
+// Deterministic random inputs for the program: floats standard normal, integers within the recorded range, at the
+// recorded sizes or those in `sizes` (symbol → size).
+Model::Tensors random_inputs(const Program&, uint64_t seed, const Bindings& sizes = {});
+// The inputs in the order of Program::inputs; unknown, missing or mistyped ones are one Error that lists the names.
+std::vector<Array> ordered_inputs(const Program&, const Model::Tensors&);
+
+}  // namespace pycandle

@@ -1,0 +1,53 @@
+// Is the program right, and is the backend right? Tap by tap, from golden inputs. docs/verification.md has the method.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/model.h"
+
+namespace pycandle {
+
+struct Metrics {
+  double max_abs = 0, max_rel = 0, rms = 0, mse = 0, cosine = 1;
+  int64_t differing = 0;                 // elements that are not equal
+  int64_t nan_mismatches = 0;            // NaN or infinity on one side only, or infinities of different sign
+  int64_t first_difference = -1;         // flat index
+};
+Metrics compare(const Array& got, const Array& expected);
+
+enum class Verdict { exact, within_rounding, wrong_here };
+const char* to_string(Verdict);          // "exact", "within rounding", "wrong here"
+
+struct LayerResult {
+  std::string tap, path, op, place, source;    // place: file:line
+  std::string dtype;
+  Sizes shape;
+  Metrics metrics;                       // ours against the golden, from golden inputs (local)
+  double error_rms = 0, error_max = 0;   // what was judged …
+  double floor_rms = 0, floor_max = 0;   // … against what (before the factors 4 and 16)
+  std::string judged;                    // "program" or "backend": which question failed, or "both" when fine
+  Verdict verdict = Verdict::exact;
+  std::string why;                       // one sentence when wrong
+};
+
+struct VerifyOptions {
+  std::string backend = "reference";
+  bool all_taps = false;                 // also print/keep taps whose value another tap already shows
+  std::filesystem::path trace;           // another golden file of the same recording; empty: the manifest's
+  PipelineOptions pipeline;
+  std::function<void(size_t done, size_t total)> progress;
+};
+
+struct VerifyResult {
+  std::string name, backend;
+  std::vector<LayerResult> layers;
+  int exact = 0, within_rounding = 0, wrong = 0;
+  bool passed() const { return wrong == 0 && !layers.empty(); }
+};
+
+VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions&);
+
+}  // namespace pycandle
