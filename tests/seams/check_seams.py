@@ -24,8 +24,10 @@ def compile_flags(build: Path) -> dict[str, list[str]]:
         if SOURCE not in folder.parents:
             continue
         words = shlex.split(entry["command"])
-        if "ccache" in Path(words[0]).name:
-            words = words[1:]
+        for place, word in enumerate(words):  # compile_commands.json may name the launcher too
+            if Path(word).name == "ccache":
+                words = words[place + 1 :]
+                break
         flags[str(folder.relative_to(SOURCE))] = [words[0], "-std=c++20", *(w for w in words if w.startswith("-I"))]
     return flags
 

@@ -1,0 +1,65 @@
+# Every goal sets up what it needs and is quick when that is there. The list: make help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+PYTEST_JOBS ?= 2
+PYTEST_FLAGS ?= -q
+# Tests run side by side: one thread each.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help build demo test test-cpp test-full test-asan format lint fuzz requirements wheel clean
+
+help: ## list these goals
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build the program (.venv/bin/pycandle) and the Python package (.venv/bin/python -c "import pycandle")
+	@scripts/setup.sh build venv
+	@scripts/build.sh
+
+demo: build ## record a real model, run it without PyTorch, verify every layer
+	@.venv/bin/python examples/demo.py
+
+test: build ## every test a change can break: C++ and Python
+	@ctest --test-dir build/release -j $(JOBS) --output-on-failure --progress
+	@.venv/bin/python -m pytest $(PYTEST_FLAGS) -n $(PYTEST_JOBS) tests
+
+test-cpp: ## the C++ tests alone; needs no PyTorch
+	@scripts/setup.sh build
+	@cmake --preset release >build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@cmake --build --preset release
+	@ctest --test-dir build/release -j $(JOBS) --output-on-failure --progress
+
+test-full: build ## all tests, the slow ones too; writes the dated table docs/test-full.md
+	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS)
+
+test-asan: ## the C++ tests under the address and undefined-behaviour sanitizers
+	@scripts/setup.sh build
+	@cmake --preset asan
+	@cmake --build --preset asan
+	@ctest --preset asan -j $(JOBS)
+
+format: ## format C++ and Python sources
+	@scripts/setup.sh venv
+	@scripts/lint.sh --fix
+
+lint: ## ruff, clang-format, and clang-tidy on the files that changed
+	@scripts/setup.sh build venv
+	@scripts/lint.sh
+
+fuzz: ## run each libFuzzer target for FUZZ_SECONDS (60)
+	@scripts/setup.sh build fuzz
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+requirements: ## resolve requirements/*.in again into the pinned, hashed requirements/*.txt
+	@scripts/requirements.sh
+
+wheel: ## build a wheel into dist/
+	@scripts/setup.sh build venv
+	@scripts/wheel.sh
+
+clean: ## remove what was built; keeps .venv
+	rm -rf build dist .pytest_cache .ruff_cache python/pycandle/_core*.so

@@ -1,0 +1,19 @@
+# The Python extension pycandle._core (src/python/*.cpp, with nanobind) and its type stub.
+file(GLOB python_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/python/*.cpp")
+if(NOT python_sources)
+  return()
+endif()
+
+find_package(Python 3.11 COMPONENTS Interpreter Development.Module REQUIRED)
+execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+  OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+find_package(nanobind CONFIG REQUIRED)
+
+set(python_output "${PROJECT_BINARY_DIR}/python/pycandle")
+nanobind_add_module(_core NB_STATIC ${python_sources})
+set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${python_output}")
+target_link_libraries(_core PRIVATE pycandle_flags pycandle_verify)
+
+nanobind_add_stub(pycandle_stub MODULE _core OUTPUT "${python_output}/_core.pyi" PYTHON_PATH "${python_output}" DEPENDS _core)
+
+install(TARGETS _core LIBRARY DESTINATION pycandle)

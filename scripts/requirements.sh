@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# requirements/*.in -> requirements/*.txt: exact versions with hashes, and no address to download from.
+# Pins that still fit are kept; pass --upgrade to move them.
+set -euo pipefail
+cd "$(dirname "$0")/../requirements"
+export UV_PYTHON_DOWNLOADS=never
+for name in record dev uv; do
+  uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+    --custom-compile-command "make requirements" "$@" "$name.in" -o "$name.txt"
+done

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Makes sure that what a goal of the Makefile needs is there; quick when it is.
+#
+#   setup.sh build    Debian packages for the C++ build
+#   setup.sh fuzz     clang, for the fuzzers
+#   setup.sh venv     .venv with the pinned Python packages of requirements/dev.txt
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build_packages=(g++ cmake ninja-build ccache python3-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev
+  libkissfft-dev libgtest-dev)
+fuzz_packages=(clang-16 libclang-rt-16-dev)
+
+# The packages among the arguments that are not installed.
+missing() {
+  dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p' |
+    sort -u | comm -13 - <(printf '%s\n' "$@" | sort -u)
+}
+
+packages() {
+  command -v dpkg-query >/dev/null || return 0 # not a Debian: CMake will name what it does not find
+  local absent as_root=()
+  mapfile -t absent < <(missing "$@")
+  [ ${#absent[@]} -gt 0 ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { echo "please install as root: apt-get install ${absent[*]}" >&2; exit 1; }
+    as_root=(sudo)
+  fi
+  echo "installing ${absent[*]}"
+  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends)
+  "${install[@]}" "${absent[@]}" >/dev/null 2>&1 || {
+    "${as_root[@]}" apt-get update -qq # the lists may be absent or old
+    "${install[@]}" "${absent[@]}" >/dev/null
+  }
+}
+
+# uv from the PATH, or our own copy in .uv/: the system's Python is never installed into.
+find_uv() {
+  if command -v uv; then return; fi
+  if [ ! -x .uv/bin/uv ]; then
+    python3 -m venv .uv >&2
+    .uv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/uv.txt >&2
+  fi
+  echo .uv/bin/uv
+}
+
+venv() {
+  local wanted uv
+  wanted=$(sha256sum <requirements/dev.txt)
+  if [ -x .venv/bin/python ] && [ "$(cat .venv/.requirements 2>/dev/null)" = "$wanted" ]; then return; fi
+  uv=$(find_uv)
+  export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy VIRTUAL_ENV="$PWD/.venv"
+  [ -x .venv/bin/python ] || "$uv" venv -q --python 3.11 .venv
+  echo "installing the Python packages of requirements/dev.txt into .venv"
+  "$uv" pip sync -q --require-hashes requirements/dev.txt
+  echo "$wanted" >.venv/.requirements
+}
+
+for what in "$@"; do
+  case $what in
+    build) packages "${build_packages[@]}" ;;
+    fuzz) packages "${fuzz_packages[@]}" ;;
+    venv) venv ;;
+    *) echo "setup.sh: $what? (build, fuzz, venv)" >&2; exit 2 ;;
+  esac
+done
