@@ -49,7 +49,7 @@ venv() {
   wanted=$(sha256sum <requirements/dev.txt)
   if [ -x .venv/bin/python ] && [ "$(cat .venv/.requirements 2>/dev/null)" = "$wanted" ]; then return; fi
   uv=$(find_uv)
-  export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy VIRTUAL_ENV="$PWD/.venv"
+  export UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV="$PWD/.venv"
   [ -x .venv/bin/python ] || "$uv" venv -q --python 3.11 .venv
   echo "installing the Python packages of requirements/dev.txt into .venv"
   "$uv" pip sync -q --require-hashes requirements/dev.txt
