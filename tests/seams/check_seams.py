@@ -12,7 +12,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-ORDER = ["base", "ir", "ops", "import", "params", "passes", "backends", "backends/reference", "runtime", "verify", "cli"]
+ORDER = [
+    "base",
+    "ir",
+    "ops",
+    "import",
+    "params",
+    "passes",
+    "backends",
+    "backends/reference",
+    "runtime",
+    "verify",
+    "cli",
+]
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
@@ -28,7 +40,11 @@ def compile_flags(build: Path) -> dict[str, list[str]]:
             if Path(word).name == "ccache":
                 words = words[place + 1 :]
                 break
-        flags[str(folder.relative_to(SOURCE))] = [words[0], "-std=c++20", *(w for w in words if w.startswith("-I"))]
+        flags[str(folder.relative_to(SOURCE))] = [
+            words[0],
+            "-std=c++20",
+            *(w for w in words if w.startswith("-I")),
+        ]
     return flags
 
 
@@ -38,7 +54,9 @@ def a_header(folder: str) -> str | None:
 
 
 def finds(flags: list[str], header: str) -> bool:
-    run = subprocess.run([*flags, "-E", "-x", "c++", "-"], input=f'#include "{header}"\n', capture_output=True, text=True)
+    run = subprocess.run(
+        [*flags, "-E", "-x", "c++", "-"], input=f'#include "{header}"\n', capture_output=True, text=True
+    )
     missing = f"{header}: No such file" in run.stderr or f"'{header}' file not found" in run.stderr
     if run.returncode and not missing:
         sys.exit(f"the compiler stopped for another reason: {run.stderr}")
@@ -56,7 +74,9 @@ def main() -> int:
             allowed = other_place <= place
             checked += 1
             if finds(flags[folder], header) != allowed:
-                wrong.append(f'src/{folder}: #include "{header}" should be {"found" if allowed else "refused"}')
+                wrong.append(
+                    f'src/{folder}: #include "{header}" should be {"found" if allowed else "refused"}'
+                )
     print("\n".join(wrong) or f"{checked} pairs of folders are as the order says")
     return 1 if wrong else 0
 

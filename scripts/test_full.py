@@ -1,0 +1,110 @@
+"""Runs all tests, the slow ones too, and writes what came out to docs/test-full.md.
+
+Each file of tests is one pytest run, so that a run that was interrupted can go on: a file that passed at this commit,
+with nothing changed since, is not run again (--again runs it).
+"""
+
+import argparse
+import datetime
+import hashlib
+import json
+import platform
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+STATE = ROOT / "build" / "test-full"
+TABLE = ROOT / "docs" / "test-full.md"
+
+
+def output_of(*command: str) -> str:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def tree_id() -> str:
+    """Names the sources as they are now, committed or not."""
+    changed = output_of("git", "status", "--porcelain", "--", ".", ":!docs")
+    text = output_of("git", "rev-parse", "HEAD:src", "HEAD:python", "HEAD:tests") + changed
+    text += output_of("git", "diff", "HEAD", "--", ".", ":!docs")
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def run_ctest() -> dict:
+    started = time.monotonic()
+    run = subprocess.run(
+        ["ctest", "--test-dir", "build/release", "-j", "2", "--output-on-failure"],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    print(run.stdout[-2000:])
+    line = re.search(r"(\d+) tests failed out of (\d+)", run.stdout)
+    failed, total = (int(n) for n in line.groups()) if line else (1, 1)
+    return {"passed": total - failed, "failed": failed, "skipped": 0, "seconds": time.monotonic() - started}
+
+
+def run_pytest(file: Path, jobs: int) -> dict:
+    report = STATE / "junit.xml"
+    report.unlink(missing_ok=True)
+    started = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "full or not full", "-n", str(jobs)]
+    run = subprocess.run([*command, f"--junitxml={report}", str(file)], cwd=ROOT)
+    counts = {"passed": 0, "failed": 0, "skipped": 0, "seconds": time.monotonic() - started}
+    if run.returncode not in (0, 1, 5) or not report.exists():  # 5: no test in the file
+        return counts | {"failed": 1}
+    for suite in ElementTree.parse(report).getroot().iter("testsuite"):
+        failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skipped = int(suite.get("skipped", 0))
+        counts["failed"] += failed
+        counts["skipped"] += skipped
+        counts["passed"] += int(suite.get("tests", 0)) - failed - skipped
+    return counts
+
+
+def table(results: dict[str, dict]) -> str:
+    commit = output_of("git", "rev-parse", "--short", "HEAD").strip()
+    total = {key: sum(r[key] for r in results.values()) for key in ("passed", "failed", "skipped", "seconds")}
+    lines = [
+        "# All tests, the slow ones too",
+        "",
+        f"Made by `make test-full` on {datetime.date.today().isoformat()}, commit {commit}, "
+        f"Python {platform.python_version()}, {platform.machine()}.",
+        "",
+        "| tests | passed | failed | skipped | seconds |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name, r in [*results.items(), ("**all**", total)]:
+        lines.append(f"| {name} | {r['passed']} | {r['failed']} | {r['skipped']} | {r['seconds']:.0f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--jobs", type=int, default=2)
+    options.add_argument("--again", action="store_true", help="run the files that have passed, too")
+    arguments = options.parse_args()
+
+    STATE.mkdir(parents=True, exist_ok=True)
+    saved = STATE / f"{tree_id()}.json"
+    results = json.loads(saved.read_text()) if saved.exists() and not arguments.again else {}
+
+    results["C++ (ctest)"] = run_ctest()
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        name = file.relative_to(ROOT).as_posix()
+        if results.get(name, {}).get("failed") == 0:
+            print(f"{name}: passed before")
+            continue
+        print(f"== {name}", flush=True)
+        results[name] = run_pytest(file, arguments.jobs)
+        saved.write_text(json.dumps(results))
+
+    text = table(results)
+    TABLE.write_text(text)
+    print(text)
+    return 1 if any(r["failed"] for r in results.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
