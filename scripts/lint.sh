@@ -23,12 +23,16 @@ fi
 failed=0
 "$bin/ruff" check -q . || failed=1
 "$bin/ruff" format -q --diff . || failed=1
-[ ${#cpp[@]} -eq 0 ] || "$bin/clang-format" --dry-run -Werror "${cpp[@]}" || failed=1
+for file in "${cpp[@]}"; do
+  "$bin/clang-format" --dry-run -Werror "$file" 2>/dev/null || { echo "$file: not formatted (make format)"; failed=1; }
+done
 
 changed() {
   local base
   base=$(git merge-base HEAD origin/main 2>/dev/null || git merge-base HEAD main 2>/dev/null || true)
-  [ "$base" != "$(git rev-parse HEAD)" ] || base=$(git rev-parse -q --verify HEAD~1 || git hash-object -t tree /dev/null)
+  if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then
+    base=$(git rev-parse -q --verify HEAD~1 || git hash-object -t tree /dev/null)
+  fi
   { git diff --name-only --diff-filter=d "$base" -- '*.cpp'; git ls-files --others --exclude-standard -- '*.cpp'; } | sort -u
 }
 if [ "$mode" = --all ]; then mapfile -t tidy < <(files 'src/*.cpp'); else mapfile -t tidy < <(changed | grep -E '^src/' || true); fi
