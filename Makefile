@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 60
 PYTEST_JOBS ?= 2
 PYTEST_FLAGS ?= -q
 # Tests run side by side: one thread each.
-export OMP_NUM_THREADS ?= 1
+test test-full: export OMP_NUM_THREADS ?= 1
 
 .PHONY: help build demo test test-cpp test-full test-asan format lint fuzz requirements wheel clean
 
@@ -29,7 +29,7 @@ test: build ## every test a change can break: C++ and Python
 
 test-cpp: ## the C++ tests alone; needs no PyTorch
 	@scripts/setup.sh build
-	@cmake --preset release >build/release.log 2>&1 || { cat build/release.log; exit 1; }
+	@cmake --preset release
 	@cmake --build --preset release
 	@ctest --test-dir build/release -j $(JOBS) --output-on-failure --progress
 
