@@ -118,6 +118,7 @@ using Sample = std::string;
 struct OpDef {
   std::string name;
   bool is_primitive = false;
+  bool is_mapping = false;                           // only ATen overloads and samples of an op that another family defines
   std::string family;                                // the file it stands in
   std::vector<OperandSpec> operand_specs;
   std::vector<AttrSpec> attr_specs;
@@ -165,6 +166,13 @@ struct OpDef {
 
 OpDef primitive(std::string name);
 OpDef functional(std::string name);
+// More overloads and samples for an op that stands in another family: mapping("sub").from_aten_call("aten.rsub.Scalar", …).
+inline OpDef mapping(std::string name) {
+  OpDef op;
+  op.name = std::move(name);
+  op.is_mapping = true;
+  return op;
+}
 inline std::string discard(std::string reason) { return reason; }
 
 // The ops by name, and the ATen overloads that map to them. Throws internal on a duplicate.
