@@ -41,6 +41,9 @@ Attribute attribute(const Scalar&);
 // Like ==, but NaN equals NaN and -0.0 differs from 0.0.
 bool same(const Attribute&, const Attribute&);
 bool same(const Attributes&, const Attributes&);
+// As the text form writes it: none true 3 0.5 complex(0.0, 1.0) "same" f32 s0 + 1 [1, 2]
+std::string to_string(const Attribute&);
+std::string quoted(std::string_view);  // "…" with JSON's escapes
 
 // Where a node came from; -1 and 0 mean unknown.
 struct Origin {
@@ -157,7 +160,8 @@ struct Check {
   Origin origin;
 };
 
-// graph.inputs are the values of inputs, parameters (those with a value) and states, in that order.
+// graph.inputs are the values of inputs, parameters (those with a value) and states, in that order;
+// graph.outputs are the values of outputs, then what the states become (bind_outputs sets them).
 struct Program {
   std::string name;
   Graph graph;
@@ -171,6 +175,7 @@ struct Program {
   std::vector<ModuleCall> calls;
   std::vector<SourceFile> files;
 
+  void bind_outputs();  // graph.outputs from outputs and states
   SymbolRanges ranges() const;
   // "transformer.h.3.mlp@0", "" for the root, and "gpt2.py:131"; empty when unknown.
   std::string module_path(const Origin&) const;
@@ -180,7 +185,7 @@ struct Program {
 
 // Node order, attributes, operands, regions, types equal up to the numbering of values; provenance excluded.
 bool structurally_equal(const Graph&, const Graph&);
-// Everything, provenance included.
+// Everything, provenance included; only the numbering of values may differ.
 bool identical(const Program&, const Program&);
 
 }  // namespace pycandle

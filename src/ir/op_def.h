@@ -55,8 +55,10 @@ template <class T> AttrSpec optional_attr(std::string name) { return {std::move(
 // One call of an op while a graph is built: operands and attributes by the names of the definition.
 class Call {
  public:
-  Call(const OpDef& op, const Graph& graph, const Values& operands, const Attributes& attributes, const std::vector<Graph>& regions)
-      : op_(&op), graph_(&graph), operands_(&operands), attributes_(&attributes), regions_(&regions) {}
+  // builder: who notes run-time checks; without one, dims that may be equal are taken as equal.
+  Call(const OpDef& op, const Graph& graph, const Values& operands, const Attributes& attributes, const std::vector<Graph>& regions,
+       Builder* builder = nullptr)
+      : op_(&op), graph_(&graph), operands_(&operands), attributes_(&attributes), regions_(&regions), builder_(builder) {}
 
   const OpDef& op() const { return *op_; }
   const Graph& graph() const { return *graph_; }
@@ -82,18 +84,25 @@ class Call {
   const Dims& dims(std::string_view name) const;
   const std::vector<Graph>& regions() const { return *regions_; }
 
+  // For constraints: are these dims (shapes) equal? no → false; unknown → true, and a run-time check is noted.
+  bool agree(Dim left, Dim right, std::string_view what = {}) const;
+  bool agree(const Shape& left, const Shape& right, std::string_view what = {}) const;  // ranks too
+
+  std::string text() const;  // layer_norm(x: f32[2, 3], weight: f32[4]) {normalized_shape = [3], eps = 1e-05}
+
  private:
   const OpDef* op_;
   const Graph* graph_;
   const Values* operands_;
   const Attributes* attributes_;
   const std::vector<Graph>* regions_;
+  Builder* builder_;
 };
 
 struct Constraint {
   std::string name;  // layer_norm_c1: cited by errors, docs and tests
   std::string text;  // "normalized_shape equals the last dims of x"
-  // yes: holds; no: an error that cites this constraint; unknown is answered by Builder::check (a run-time check).
+  // false: an error that cites this constraint. Compare dims with Call::agree: unknown becomes a run-time check.
   std::function<bool(const Call&)> holds;
 };
 
@@ -162,7 +171,18 @@ struct OpDef {
   OpDef& spelled_cpp(std::string s) { cpp_spelling = std::move(s); return *this; }
   OpDef& spelled_candle(std::string s) { candle_spelling = std::move(s); return *this; }
   OpDef& add_pattern(std::string pattern, std::vector<std::string> discards);
+
+  int operand_index(std::string_view operand) const;    // -1 when it has none of that name
+  int attribute_index(std::string_view attribute) const;
+  size_t fixed_operands() const;                         // all but the variadic one
+  bool has_variadic() const { return fixed_operands() != operand_specs.size(); }
 };
+
+// Is the attribute of this kind? Numbers are not converted here; a scalar is a bool, integer, number or complex.
+bool is_of_kind(const Attribute&, AttrKind);
+// The attribute as this kind: an integer serves as a dim, a number or a scalar, integers as dims or numbers, and dims
+// that are numbers as integers. nullopt when it cannot be.
+std::optional<Attribute> converted(const Attribute&, AttrKind);
 
 OpDef primitive(std::string name);
 OpDef functional(std::string name);
