@@ -1,0 +1,65 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+
+#include "base/json.h"
+#include "cli/terminal.h"
+
+namespace pycandle::cli {
+
+CLI::App* add_command(CLI::App& app, Context& context, const std::string& name, const std::string& summary,
+                      const std::string& example) {
+  CLI::App* command = app.add_subcommand(name, summary);
+  command->footer("Example:\n  " + example);
+  command->add_flag("--json", context.json, "print one JSON document instead of text; errors too");
+  return command;
+}
+
+void add_pipeline_options(CLI::App* command, PipelineOptions& options) {
+  command->add_option_function<std::vector<std::string>>(
+      "--disable-pass", [&options](const std::vector<std::string>& names) { options.disabled.insert(names.begin(), names.end()); },
+      "leave out a pass (repeatable): " + fmt::format("{}", fmt::join(pass_names(), ", ")));
+  command->add_option("--dump-dir", options.dump_dir, "write the program after each pass into this folder");
+  command->add_option("--dump-mode", options.dump_mode, "all: after every pass; final: the last one")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, DumpMode>{{"all", DumpMode::all}, {"final", DumpMode::final}}));
+}
+
+Bindings parse_sizes(const std::vector<std::string>& texts) {
+  Bindings sizes;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const bool well_formed = equals != std::string::npos && equals > 0 &&
+                             std::from_chars(text.data() + equals + 1, end, value).ptr == end && equals + 1 < text.size();
+    if (!well_formed || value < 0) {
+      throw Error(ErrorCode::usage, "--set is not understood").expected("a symbol and its size, such as s0=4").found(text);
+    }
+    sizes[text.substr(0, equals)] = value;
+  }
+  return sizes;
+}
+
+void show_error(const Error& error, bool json) {
+  if (!json) {
+    fmt::print(stderr, "{}{}\n", styled("error: ", Style::red), error.text());
+    return;
+  }
+  Json facts = {{"code", to_string(error.code())}, {"message", error.message()}};
+  const auto add = [&facts](const char* key, const std::string& value) {
+    if (!value.empty()) facts[key] = value;
+  };
+  add("expected", error.expected());
+  add("found", error.found());
+  add("op", error.op());
+  add("module_path", error.module_path());
+  add("python", error.file_line());
+  add("source", error.source_line());
+  add("hint", error.hint());
+  fmt::print("{}\n", Json{{"status", "error"}, {"error", facts}}.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace pycandle::cli

@@ -1,0 +1,80 @@
+// pycandle forward: runs a recorded model and shows its outputs.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "cli/running.h"
+#include "cli/terminal.h"
+
+namespace pycandle::cli {
+namespace {
+
+struct Summary {
+  double min = std::numeric_limits<double>::infinity(), max = -min, mean = 0;
+  int64_t nan = 0;
+  std::vector<double> first;
+};
+
+// Complex tensors are shown by their magnitude.
+Summary summarise(const Array& array) {
+  Summary s;
+  const auto values = [&] {
+    if (!is_complex(array.dtype())) return load_double(array);
+    std::vector<double> magnitudes;
+    for (const auto& z : load_complex(array)) magnitudes.push_back(std::abs(z));
+    return magnitudes;
+  }();
+  for (const double v : values) {
+    if (std::isnan(v)) {
+      ++s.nan;
+      continue;
+    }
+    s.min = std::min(s.min, v);
+    s.max = std::max(s.max, v);
+    s.mean += v / static_cast<double>(values.size());
+  }
+  s.first.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(4, values.size())));
+  return s;
+}
+
+Json number(double v) { return std::isfinite(v) ? Json(v) : Json(fmt::format("{}", v)); }
+
+}  // namespace
+
+void add_forward(CLI::App& app, Context& context) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = add_command(app, context, "forward", "run a recorded model, on random inputs or on yours",
+                                  "pycandle forward pycandle_trace/gpt2_manifest.json --seed 1 --set s0=4 --out outputs.safetensors");
+  add_run_options(command, *options);
+  command->callback([options, &context] {
+    const Model model = load_model(options->model, options->load);
+    const Progress clock("forward");
+    const Model::Tensors outputs = model.forward(inputs_for(model, *options));
+    const double seconds = clock.seconds();
+    if (!options->out.empty()) write_safetensors(options->out, outputs);
+    Table table;
+    Json list = Json::array();
+    for (const Output& output : model.program().outputs) {
+      const Array& array = outputs.at(output.name);
+      const Summary s = summarise(array);
+      std::vector<std::string> first;
+      for (const double v : s.first) first.push_back(fmt::format("{:.4g}", v));
+      const std::string range = array.size() == 0 ? "empty" : fmt::format("min {:.4g}  mean {:.4g}  max {:.4g}", s.min, s.mean, s.max);
+      table.row({output.name, fmt::format("{}{}", name_of(array.dtype()), to_string(array.shape())), range,
+                 s.nan > 0 ? styled(fmt::format("{} NaN", s.nan), Style::red) : fmt::format("{}{}", fmt::join(first, " "), array.size() > 4 ? " …" : "")});
+      list.push_back({{"name", output.name}, {"dtype", name_of(array.dtype())}, {"shape", array.shape()}, {"min", number(s.min)}, {"mean", number(s.mean)}, {"max", number(s.max)}, {"nan", s.nan}});
+    }
+    if (context.json) {
+      fmt::print("{}\n", Json{{"status", "fine"}, {"name", model.program().name}, {"backend", model.backend()}, {"seconds", seconds}, {"outputs", list}, {"out", options->out}}.dump(2));
+      return;
+    }
+    fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds, table.text());
+    if (options->timing) print_timings(model);
+    if (!options->out.empty()) fmt::print("written to {}\n", options->out);
+  });
+}
+
+}  // namespace pycandle::cli

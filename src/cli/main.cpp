@@ -1,0 +1,59 @@
+// pycandle: one program, one file per command.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <exception>
+
+#include "cli/command.h"
+#include "cli/python_finder.h"
+
+namespace pycandle::cli {
+namespace {
+
+int run(int argc, char** argv) {
+  remember_invocation(argv[0]);
+  if (argc > 1 && std::strcmp(argv[1], "record") == 0) {
+    try {
+      return run_record(argc - 1, argv + 1);
+    } catch (const Error& error) {
+      show_error(error, false);
+      return exit_status(error.code());
+    }
+  }
+  CLI::App app("PyCandle turns a PyTorch model into a portable program, and proves layer by layer that it computes the same.", "pycandle");
+  app.footer("Each command has its own --help with an example.\nExit status: 0 fine, 1 verdict or gap, 2 bad input or usage, 3 internal.");
+  app.set_version_flag("--version", std::string("pycandle ") + PYCANDLE_VERSION);
+  app.require_subcommand(1);
+  Context context;
+  add_record(app, context);
+  add_inspect(app, context);
+  add_forward(app, context);
+  add_trace(app, context);
+  add_verify(app, context);
+  add_codegen(app, context);
+  add_ops(app, context);
+  add_doctor(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help and --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return 2;
+  } catch (const Error& error) {
+    show_error(error, context.json);
+    return exit_status(error.code());
+  } catch (const std::bad_alloc&) {
+    show_error(Error(ErrorCode::bad_input, "not enough memory").hint("try smaller inputs, or a smaller --set"), context.json);
+    return 2;
+  } catch (const std::exception& error) {
+    show_error(Error(ErrorCode::internal, error.what()).hint("this is a bug in pycandle: please report it"), context.json);
+    return 3;
+  }
+  return context.status;
+}
+
+}  // namespace
+}  // namespace pycandle::cli
+
+int main(int argc, char** argv) { return pycandle::cli::run(argc, argv); }

@@ -1,0 +1,71 @@
+#include "cli/python_finder.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+namespace pycandle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_program(const fs::path& path) { return access(path.c_str(), X_OK) == 0 && !fs::is_directory(path); }
+
+std::optional<std::string> in_folder(const fs::path& folder) {
+  for (const char* name : {"python3", "python"}) {
+    if (is_program(folder / name)) return (folder / name).string();
+  }
+  return std::nullopt;
+}
+
+std::vector<fs::path> path_folders() {
+  std::vector<fs::path> folders;
+  const char* path = std::getenv("PATH");
+  std::stringstream stream(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(stream, folder, ':');) folders.emplace_back(folder);
+  return folders;
+}
+
+std::string invoked_as;
+
+// The folder of the link that was called, then that of the executable itself.
+std::vector<fs::path> folders_beside() {
+  std::vector<fs::path> folders;
+  if (invoked_as.find('/') != std::string::npos) {
+    folders.push_back(fs::path(invoked_as).parent_path());
+  } else {
+    for (const fs::path& folder : path_folders()) {
+      if (!invoked_as.empty() && is_program(folder / invoked_as)) {
+        folders.push_back(folder);
+        break;
+      }
+    }
+  }
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(self.parent_path());
+  return folders;
+}
+
+}  // namespace
+
+void remember_invocation(const char* argv0) { invoked_as = argv0 == nullptr ? "" : argv0; }
+
+std::optional<FoundPython> find_python(const std::string& from_option) {
+  if (!from_option.empty()) return FoundPython{from_option, "--python"};
+  if (const char* named = std::getenv("PYCANDLE_PYTHON"); named != nullptr && *named != '\0') {
+    return FoundPython{named, "PYCANDLE_PYTHON"};
+  }
+  for (const fs::path& folder : folders_beside()) {
+    if (auto python = in_folder(folder)) return FoundPython{*python, "beside the program"};
+  }
+  for (const fs::path& folder : path_folders()) {
+    if (auto python = in_folder(folder)) return FoundPython{*python, "PATH"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace pycandle::cli

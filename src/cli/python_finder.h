@@ -1,0 +1,18 @@
+// Finds the Python that recording needs: --python, PYCANDLE_PYTHON, the environment beside the binary, then PATH.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace pycandle::cli {
+
+struct FoundPython {
+  std::string path;
+  std::string how;  // "--python", "PYCANDLE_PYTHON", "beside the program", "PATH"
+};
+
+// argv[0]: the program may be a link in the environment's bin folder, and that folder is the one that counts.
+void remember_invocation(const char* argv0);
+std::optional<FoundPython> find_python(const std::string& from_option = {});
+
+}  // namespace pycandle::cli

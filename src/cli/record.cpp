@@ -1,0 +1,67 @@
+// pycandle record: hands over to the recorder, which runs in Python beside PyTorch.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/python_finder.h"
+
+namespace pycandle::cli {
+namespace {
+
+constexpr const char* kSummary = "record a PyTorch model: graph, weights and golden values (starts Python)";
+
+// Says what is missing when this Python has no pycandle package, instead of a traceback.
+constexpr const char* kLauncher = R"(import sys
+try:
+    from pycandle.record_cli import main
+except ModuleNotFoundError as error:
+    sys.stderr.write(f"error: {sys.executable} cannot record: {error}\n"
+                     "  hint  install pycandle and torch there, or name another Python with --python or PYCANDLE_PYTHON;"
+                     " pycandle doctor shows what was found\n")
+    sys.exit(2)
+sys.exit(main(sys.argv[1:]))
+)";
+
+}  // namespace
+
+void add_record(CLI::App& app, Context&) { app.add_subcommand("record", kSummary); }
+
+int run_record(int argc, char** argv) {
+  std::string named;
+  std::vector<std::string> passed_on;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--python") {
+      if (i + 1 == argc) throw Error(ErrorCode::usage, "--python needs the path of a Python");
+      named = argv[++i];
+    } else if (argument.rfind("--python=", 0) == 0) {
+      named = argument.substr(std::strlen("--python="));
+    } else {
+      passed_on.push_back(argument);
+    }
+  }
+  const auto python = find_python(named);
+  if (!python) {
+    throw Error(ErrorCode::usage, "recording needs Python with torch, and none was found")
+        .expected("a python3 by --python, PYCANDLE_PYTHON, beside this program or on PATH")
+        .hint("pycandle doctor shows what was found");
+  }
+  // Recordings are equal byte for byte in every process, so nothing may hang on hash order.
+  setenv("PYTHONHASHSEED", "0", 1);
+  std::vector<std::string> command = {python->path, "-c", kLauncher};
+  command.insert(command.end(), passed_on.begin(), passed_on.end());
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  throw Error(ErrorCode::usage, "Python could not be started")
+      .expected("a program that runs (from " + python->how + ")")
+      .found(python->path + ": " + std::strerror(errno));
+}
+
+}  // namespace pycandle::cli

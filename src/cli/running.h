@@ -1,0 +1,25 @@
+// What forward and trace share: which model, which inputs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "runtime/model.h"
+
+namespace pycandle::cli {
+
+struct RunOptions {
+  std::string model, inputs, out;
+  std::vector<std::string> sizes;
+  uint64_t seed = 0;
+  bool timing = false;
+  LoadOptions load;
+};
+
+void add_run_options(CLI::App*, RunOptions&);
+// The tensors of --inputs, or random ones from --seed at the sizes of --set.
+Model::Tensors inputs_for(const Model&, const RunOptions&);
+void print_timings(const Model&);
+
+}  // namespace pycandle::cli

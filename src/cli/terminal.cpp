@@ -1,0 +1,95 @@
+#include "cli/terminal.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace pycandle::cli {
+namespace {
+
+bool colours() {
+  static const bool on = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  return on;
+}
+
+// Columns that a terminal shows: UTF-8 continuation bytes and escape sequences take none.
+size_t width(const std::string& text) {
+  size_t columns = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\033') {
+      i = std::min(text.find('m', i), text.size() - 1);
+    } else if ((static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U) {
+      ++columns;
+    }
+  }
+  return columns;
+}
+
+std::string human(double value, double step, const std::vector<const char*>& units) {
+  size_t unit = 0;
+  while (std::abs(value) >= step && unit + 1 < units.size()) {
+    value /= step;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f}{}", value, units[0]) : fmt::format("{:.1f}{}", value, units[unit]);
+}
+
+}  // namespace
+
+std::string styled(const std::string& text, Style style) {
+  if (!colours() || style == Style::plain) return text;
+  static constexpr const char* kCodes[] = {"", "1", "2", "32", "33", "31;1"};
+  return fmt::format("\033[{}m{}\033[0m", kCodes[static_cast<size_t>(style)], text);
+}
+
+std::string Table::text(const std::string& indent) const {
+  std::vector<size_t> widths;
+  for (const auto& row : rows_) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  }
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line = indent;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line.append(widths[i] - width(row[i]) + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+double Progress::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void Progress::update(size_t done, size_t total) {
+  using namespace std::chrono_literals;
+  const auto now = std::chrono::steady_clock::now();
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  if (now - start_ < 2s || now - last_ < (terminal ? 100ms : 10000ms)) return;
+  last_ = now;
+  const std::string line = fmt::format("{}: {} of {} ({:.0f} s)", what_, done, total, seconds());
+  fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", line, terminal ? "\033[K" : "\n");
+  std::fflush(stderr);
+  shown_ = terminal;
+}
+
+Progress::~Progress() {
+  if (shown_) fmt::print(stderr, "\r\033[K");
+}
+
+std::string human_bytes(double bytes) { return human(bytes, 1000, {" B", " kB", " MB", " GB", " TB"}); }
+std::string human_count(double count) { return human(count, 1000, {"", " k", " M", " G", " T"}); }
+std::string short_number(double value) {
+  if (value == 0) return "0";
+  return std::isfinite(value) ? fmt::format("{:.1e}", value) : fmt::format("{}", value);
+}
+
+}  // namespace pycandle::cli

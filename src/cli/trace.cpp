@@ -1,0 +1,42 @@
+// pycandle trace: runs a recorded model and keeps the value of every tap, in the layout of the recorder's trace file.
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "cli/running.h"
+#include "cli/terminal.h"
+
+namespace pycandle::cli {
+
+void add_trace(CLI::App& app, Context& context) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = add_command(app, context, "trace", "run a recorded model and write the value of every tap",
+                                  "pycandle trace pycandle_trace/gpt2_manifest.json --out gpt2_ours.safetensors");
+  add_run_options(command, *options);
+  command->get_option("--out")->required();
+  command->callback([options, &context] {
+    const Model model = load_model(options->model, options->load);
+    const Model::Tensors inputs = inputs_for(model, *options);
+    Progress progress("trace");
+    std::map<std::string, Array> tensors;
+    size_t taps = 0;
+    const auto outputs = model.trace(inputs, [&](const Tap& tap, const Array& value) {
+      tensors[tap.key.empty() ? tap.id : tap.key] = value;
+      progress.update(++taps, model.program().taps.size());
+    });
+    for (const auto& [name, value] : inputs) tensors["input:" + name] = value;
+    for (const auto& [name, value] : outputs) tensors["output:" + name] = value;
+    write_safetensors(options->out, tensors);
+    size_t bytes = 0;
+    for (const auto& [name, value] : tensors) bytes += value.bytes();
+    if (context.json) {
+      fmt::print("{}\n", Json{{"status", "fine"}, {"name", model.program().name}, {"backend", model.backend()}, {"taps", taps}, {"bytes", bytes}, {"out", options->out}}.dump(2));
+      return;
+    }
+    fmt::print("{} · {} · {} taps · {:.2f} s\n{} in {}\n", styled(model.program().name, Style::bold), model.backend(), taps, progress.seconds(),
+               human_bytes(static_cast<double>(bytes)), options->out);
+    if (options->timing) print_timings(model);
+  });
+}
+
+}  // namespace pycandle::cli
