@@ -66,6 +66,7 @@ class AtenCall {
   size_t result_count() const { return results_.size(); }
   const Type& result(size_t i = 0) const { return results_.at(i).value(); }
 
+  std::vector<std::string> argument_names() const;                 // in the order of the schema
   std::vector<std::string> unread() const;
   [[noreturn]] void unsupported(const std::string& what);          // ErrorCode::gap: "aten.x with mode='y' is not supported"
 

@@ -1,6 +1,8 @@
 // torch's type promotion and broadcasting: the one place for importer and front end.
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -18,6 +20,15 @@ DType result_type(const Builder&, const std::vector<Operand>&);
 Values promote_and_broadcast(Builder&, const std::vector<Operand>&, std::optional<DType> to = {});
 // Casts only: numbers and dims become 0-d tensors.
 Values promote(Builder&, const std::vector<Operand>&, std::optional<DType> to = {});
+
+// add, sub, mul, div, … of two operands as torch computes it: promoted, broadcast, and for f16 and bf16 with torch's own
+// choice of where a number is rounded: mul and div take their second operand unrounded (x * 0.1 is float(x) * 0.1f,
+// rounded once), all others round the number to the tensor's dtype first. bool add and mul are or and and.
+ValueId arithmetic(Builder&, std::string_view op, const Operand& a, const Operand& b, std::optional<DType> to = {});
+// A number or dim as a 0-d tensor of that dtype; a tensor is cast.
+ValueId materialise(Builder&, const Operand&, DType);
+// torch.promote_types.
+DType promote_types(DType, DType);
 
 // Integers and bools become the default float type f32 (as torch does for division, sqrt, mean, …).
 DType float_result(DType);
