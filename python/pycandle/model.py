@@ -1,0 +1,129 @@
+"""Recorded models, run from Python: NumPy arrays or anything with DLPack (torch tensors) in, the same kind out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output. Entries of `shape` that are text are dynamic: `s0`, `2*s1 + 1`."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+class Model:
+    """A recorded model, ready to run. Made by `load_model`; safe to call from several threads at once."""
+
+    def __init__(self, core: _core.Model) -> None:
+        self._core = core
+
+    @property
+    def name(self) -> str:
+        return self._core.name
+
+    @property
+    def backend(self) -> str:
+        return self._core.backend
+
+    @property
+    def inputs(self) -> list[TensorInfo]:
+        return [TensorInfo(name, dtype, tuple(shape)) for name, dtype, shape in self._core.inputs]
+
+    @property
+    def outputs(self) -> list[TensorInfo]:
+        return [TensorInfo(name, dtype, tuple(shape)) for name, dtype, shape in self._core.outputs]
+
+    @property
+    def taps(self) -> list[str]:
+        """The identities of the values that `trace` gives."""
+        return self._core.taps
+
+    def forward(self, **inputs: Any) -> dict[str, Any]:
+        """Outputs by name. Nested inputs may be given nested (`past=[{"key": k}]`) or by path (`**{"past.0.key": k}`)."""
+        flat = _flatten(inputs)
+        return _like(flat, self._core.forward(_contiguous(flat)))
+
+    __call__ = forward
+
+    def trace(self, **inputs: Any) -> dict[str, Any]:
+        """The value of every tap, by identity (`transformer.h.0.mlp@0/output`), and of every output, by name."""
+        flat = _flatten(inputs)
+        taps, outputs = self._core.trace(_contiguous(flat))
+        return _like(flat, {**taps, **outputs})
+
+    def __repr__(self) -> str:
+        def signature(infos: list[TensorInfo]) -> str:
+            return ", ".join(f"{i.name}: {i.dtype}[{', '.join(map(str, i.shape))}]" for i in infos)
+
+        return f"pycandle.Model({self.name!r}, {signature(self.inputs)} -> {signature(self.outputs)}, {self.backend})"
+
+
+def load_model(path: str | os.PathLike, backend: str = "reference") -> Model:
+    """Opens a manifest, the folder of one, or a bundle."""
+    return Model(_core.load_model(os.fspath(path), backend))
+
+
+def _flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+
+    def visit(name: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                visit(f"{name}.{key}", item)
+        elif isinstance(value, (list, tuple)) and any(_is_nested(item) for item in value):
+            for index, item in enumerate(value):
+                visit(f"{name}.{index}", item)
+        elif value is not None:
+            flat[name] = value
+
+    for name, value in tree.items():
+        visit(name, value)
+    return flat
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple, np.ndarray)) or hasattr(value, "__dlpack__")
+
+
+def _is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _contiguous(inputs: dict[str, Any]) -> dict[str, Any]:
+    ready = {}
+    for name, value in inputs.items():
+        if _is_torch(value):
+            ready[name] = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+            ready[name] = value
+        else:
+            array = np.asarray(value)
+            ready[name] = array if array.flags.c_contiguous else array.copy(order="C")
+    return ready
+
+
+def _like(inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+    """torch tensors when any input was one, NumPy arrays otherwise."""
+    if any(_is_torch(value) for value in inputs.values()):
+        torch = sys.modules["torch"]
+        return {name: torch.from_dlpack(value) for name, value in results.items()}
+    return {name: _to_numpy(name, value) for name, value in results.items()}
+
+
+def _to_numpy(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError) as error:
+        raise TypeError(f"{name} has a dtype that NumPy has not (bf16): pass torch tensors to get torch tensors back") from error

@@ -1,0 +1,176 @@
+// pycandle._core: load a recording, run it, look at every tap. Arrays go in and out by DLPack; the Python side
+// (python/pycandle/model.py) turns them into NumPy arrays or torch tensors.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "backends/backend.h"
+#include "base/error.h"
+#include "runtime/model.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pycandle {
+namespace {
+
+struct DTypeRow {
+  DType dtype;
+  uint8_t code;
+  uint8_t bits;
+};
+constexpr auto kInt = static_cast<uint8_t>(nb::dlpack::dtype_code::Int), kUInt = static_cast<uint8_t>(nb::dlpack::dtype_code::UInt),
+               kFloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Float), kBfloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat),
+               kComplex = static_cast<uint8_t>(nb::dlpack::dtype_code::Complex), kBool = static_cast<uint8_t>(nb::dlpack::dtype_code::Bool);
+constexpr DTypeRow kDTypes[] = {
+    {DType::f64, kFloat, 64}, {DType::f32, kFloat, 32}, {DType::f16, kFloat, 16}, {DType::bf16, kBfloat, 16}, {DType::i64, kInt, 64},    {DType::i32, kInt, 32},
+    {DType::i16, kInt, 16},   {DType::i8, kInt, 8},     {DType::u8, kUInt, 8},    {DType::boolean, kBool, 8}, {DType::c64, kComplex, 64}, {DType::c128, kComplex, 128}};
+
+using InArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+// Copied, so that the caller may change or free its memory while the model runs without the GIL.
+Array to_array(const std::string& name, const InArray& in) {
+  for (const DTypeRow& row : kDTypes) {
+    if (in.dtype().code != row.code || in.dtype().bits != row.bits || in.dtype().lanes != 1) continue;
+    Sizes shape;
+    for (size_t i = 0; i < in.ndim(); ++i) shape.push_back(static_cast<int64_t>(in.shape(i)));
+    Array array(row.dtype, shape);
+    if (array.bytes() > 0) std::memcpy(array.mutable_data(), in.data(), array.bytes());
+    return array;
+  }
+  throw Error(ErrorCode::bad_input, "input " + name + " has a dtype that programs do not have")
+      .expected("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128")
+      .found("DLPack code " + std::to_string(in.dtype().code) + ", " + std::to_string(in.dtype().bits) + " bits");
+}
+
+nb::object to_python(const Array& array) {
+  for (const DTypeRow& row : kDTypes) {
+    if (array.dtype() != row.dtype) continue;
+    // A copy that Python owns: results may be views of mapped weights.
+    Array* kept = new Array(array.dtype(), array.shape());
+    if (array.bytes() > 0) std::memcpy(kept->mutable_data(), array.data(), array.bytes());
+    const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Array*>(p); });
+    std::vector<size_t> shape(array.shape().begin(), array.shape().end());
+    return nb::cast(nb::ndarray<>(kept->mutable_data(), shape.size(), shape.data(), owner, nullptr, nb::dlpack::dtype{row.code, row.bits, 1}));
+  }
+  internal_error("a dtype without a DLPack code");
+}
+
+Model::Tensors to_tensors(const nb::dict& inputs) {
+  Model::Tensors tensors;
+  for (auto [key, value] : inputs) {
+    const std::string name = nb::cast<std::string>(key);
+    InArray in;
+    if (!nb::try_cast(value, in)) {
+      throw Error(ErrorCode::bad_input, "input " + name + " is not an array").expected("a contiguous CPU array: NumPy, torch, or anything with __dlpack__");
+    }
+    tensors[name] = to_array(name, in);
+  }
+  return tensors;
+}
+
+nb::dict to_dict(const Model::Tensors& tensors) {
+  nb::dict out;
+  for (const auto& [name, array] : tensors) out[name.c_str()] = to_python(array);
+  return out;
+}
+
+nb::dict forward(const Model& model, const nb::dict& inputs) {
+  const Model::Tensors given = to_tensors(inputs);
+  Model::Tensors outputs;
+  {
+    const nb::gil_scoped_release unlocked;
+    outputs = model.forward(given);
+  }
+  return to_dict(outputs);
+}
+
+// (taps by id, outputs by name)
+std::pair<nb::dict, nb::dict> trace(const Model& model, const nb::dict& inputs) {
+  const Model::Tensors given = to_tensors(inputs);
+  Model::Tensors taps, outputs;
+  {
+    const nb::gil_scoped_release unlocked;
+    outputs = model.trace(given, [&](const Tap& tap, const Array& value) { taps[tap.id] = value; });
+  }
+  return {to_dict(taps), to_dict(outputs)};
+}
+
+using TensorInfo = std::tuple<std::string, std::string, std::vector<std::variant<int64_t, std::string>>>;
+
+TensorInfo info(const std::string& name, const Type& type) {
+  std::vector<std::variant<int64_t, std::string>> shape;
+  for (const Dim d : type.shape) {
+    if (d.is_number()) {
+      shape.emplace_back(d.number());
+    } else {
+      shape.emplace_back(d.text());
+    }
+  }
+  return {name, std::string(name_of(type.dtype)), shape};
+}
+
+Model load(const std::filesystem::path& path, const std::string& backend) {
+  const nb::gil_scoped_release unlocked;
+  return load_model(path, {.backend = backend, .pipeline = {}});
+}
+
+}  // namespace
+}  // namespace pycandle
+
+NB_MODULE(_core, m) {
+  using namespace pycandle;
+  m.doc() = "The C++ side of pycandle: load_model() in the package is what to use.";
+  m.attr("__version__") = PYCANDLE_VERSION;
+  m.def("backends", &backend_names, "The backends of this build.");
+
+  // Facts of the C++ error as attributes of the Python one.
+  static nb::object error_type = nb::exception<Error>(m, "Error", PyExc_RuntimeError);
+  nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+    try {
+      std::rethrow_exception(p);
+    } catch (const Error& e) {
+      nb::object instance = error_type(e.text());
+      instance.attr("code") = to_string(e.code());
+      instance.attr("message") = e.message();
+      instance.attr("expected") = e.expected();
+      instance.attr("found") = e.found();
+      instance.attr("op") = e.op();
+      instance.attr("module_path") = e.module_path();
+      instance.attr("python") = e.file_line();
+      instance.attr("hint") = e.hint();
+      PyErr_SetObject(error_type.ptr(), instance.ptr());
+    }
+  });
+
+  nb::class_<Model>(m, "Model", "A recorded model, ready to run.")
+      .def("forward", &forward, "inputs"_a, "Outputs by name.")
+      .def("trace", &trace, "inputs"_a, "(taps by id, outputs by name).")
+      .def_prop_ro("name", [](const Model& model) { return model.program().name; })
+      .def_prop_ro("backend", [](const Model& model) { return model.backend(); })
+      .def_prop_ro("inputs", [](const Model& model) {
+        std::vector<TensorInfo> all;
+        for (const Input& input : model.program().inputs) all.push_back(info(input.name, model.program().graph.type(input.value)));
+        return all;
+      })
+      .def_prop_ro("outputs", [](const Model& model) {
+        std::vector<TensorInfo> all;
+        for (const Output& output : model.program().outputs) all.push_back(info(output.name, model.program().graph.type(output.value)));
+        return all;
+      })
+      .def_prop_ro("taps", [](const Model& model) {
+        std::vector<std::string> ids;
+        for (const Tap& tap : model.program().taps) ids.push_back(tap.id);
+        return ids;
+      })
+      .def_prop_ro("notes", [](const Model& model) { return model.recording().notes; })
+      .def_prop_ro("output_tree", [](const Model& model) { return model.recording().output_tree; }, "The nesting of the outputs, as JSON text.");
+  m.def("load_model", &load, "path"_a, "backend"_a = "reference", "A manifest, the folder of one, or a bundle.");
+}
