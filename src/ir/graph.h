@@ -38,6 +38,7 @@ using Attribute = std::variant<std::monostate, bool, int64_t, double, std::compl
 // In the order of the op's definition, complete (defaults filled in by the builder).
 using Attributes = std::vector<std::pair<std::string, Attribute>>;
 Attribute attribute(const Scalar&);
+Scalar scalar_of(const Attribute&);  // the reverse; internal when it is no scalar
 // Like ==, but NaN equals NaN and -0.0 differs from 0.0.
 bool same(const Attribute&, const Attribute&);
 bool same(const Attributes&, const Attributes&);
