@@ -25,7 +25,7 @@ inline bool is_inexact(DType d) { return is_floating(d) || is_complex(d); }
 DType real_of(DType);     // c64 -> f32, c128 -> f64, others themselves
 DType complex_of(DType);  // f32 -> c64, f64 -> c128, f16/bf16 -> c64
 
-double unit_roundoff(DType);  // f32 2^-24, f16 2^-11, bf16 2^-9, f64 2^-53; 0 for exact types; complex as its parts
+double unit_roundoff(DType);  // half an ulp of 1: f32 2^-24, f16 2^-11, bf16 2^-8, f64 2^-53; 0 for exact types; complex as its parts
 double lowest_of(DType);      // torch.finfo(d).min or iinfo(d).min
 double highest_of(DType);
 
@@ -33,6 +33,8 @@ float from_f16(uint16_t bits);
 uint16_t to_f16(double value);  // round to nearest even, once, from double
 float from_bf16(uint16_t bits);
 uint16_t to_bf16(double value);
+// Truncates; NaN and what does not fit give the lowest int64, as x86 (and so torch) does.
+int64_t to_int64(double value);
 
 // A number as Python would write it: True, 3, 0.5, 1+2j.
 using Scalar = std::variant<bool, int64_t, double, std::complex<double>>;
