@@ -4,11 +4,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/array.h"
 #include "ir/op_def.h"
 #include "params/parameters.h"
+#include "passes/pipeline.h"
 
 namespace pycandle {
 
@@ -16,8 +18,8 @@ struct RunRequest {
   std::vector<Array> inputs;                               // in the order of Program::inputs
   std::vector<Array>* states = nullptr;                    // in the order of Program::states; updated in place; null: the recorded ones, discarded
   std::function<void(size_t tap, const Array&)> on_tap;    // called once per tap of Program::taps, when its value exists
-  // Values of random ops come from here in verification: asked with the index of the tap, empty Array → draw.
-  uint64_t seed = 0;
+  uint64_t seed = 0;                                       // of random ops
+  Bindings symbols;                                        // sizes that the inputs do not bind by themselves: a slice of a program
 };
 
 class Executable {
@@ -31,15 +33,16 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual bool claims(const Node&) const = 0;
-  // The program is in program form; compile runs the backend pipeline itself.
-  virtual std::unique_ptr<Executable> compile(const Program&, const OpTable&, std::shared_ptr<const ParameterSource>) const = 0;
+  // The program is in program form; compile runs the backend pipeline itself, with these options.
+  virtual std::unique_ptr<Executable> compile(const Program&, const OpTable&, std::shared_ptr<const ParameterSource>,
+                                              const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr) const = 0;
 };
 
-// By name: "reference". A usage error lists the backends that this build has.
-const Backend& find_backend(const std::string& name);
-std::vector<std::string> backend_names();
-
 // Checks inputs against the program's types and binds the symbols: one Error that names input, axis, expected and found.
-Bindings bind_inputs(const Program&, const std::vector<Array>& inputs);
+// Sizes within their ranges, dims that are not plain symbols and Program::checks are looked at too; checks that mention
+// a size bound by data (nonzero) wait until it is known.
+Bindings bind_inputs(const Program&, const std::vector<Array>& inputs, Bindings known = {});
+// The program's checks whose symbols are all bound, and, when given, only those that mention `symbol`.
+void evaluate_checks(const Program&, const Bindings&, std::string_view symbol = {});
 
 }  // namespace pycandle

@@ -1,12 +1,11 @@
 // Where parameter values come from: lazily, out of mapped files.
 #pragma once
 
-#include <array>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/array.h"
 #include "base/safetensors.h"
@@ -30,8 +29,11 @@ class ParameterSource {
   virtual Array get_state(const State&, const Type&) const = 0;
 };
 
-// Opens the files that a manifest names, each once, when first asked.
-std::shared_ptr<const ParameterSource> file_parameters(std::filesystem::path folder);
+// Opens the files that a manifest names, each once, when first asked; safe from several threads. Files lie inside the
+// manifest's folder, except when it refers to weights where they are (`weights: ref`): then any path is taken.
+enum class ParameterFiles { inside_folder, anywhere };
+std::shared_ptr<const ParameterSource> file_parameters(std::filesystem::path folder,
+                                                       ParameterFiles = ParameterFiles::inside_folder);
 // From memory, by canonical name (tests, captured models).
 std::shared_ptr<const ParameterSource> memory_parameters(std::map<std::string, Array>);
 

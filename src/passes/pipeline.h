@@ -13,7 +13,8 @@ namespace pycandle {
 
 struct Pass {
   std::string name;                             // "fold-shapes"
-  std::function<Program(const Program&, const OpTable&)> run;
+  std::function<Program(Program, const OpTable&)> run;
+  bool required = false;                        // cannot be disabled
 };
 
 enum class DumpMode { all, final };
@@ -21,7 +22,7 @@ enum class DumpMode { all, final };
 struct PipelineOptions {
   std::set<std::string> disabled;               // an unknown name is a usage error that lists the known ones
   std::filesystem::path dump_dir;               // empty: no dumps; files are 00-import.ptir, 01-<pass>.ptir, …
-  DumpMode dump_mode = DumpMode::all;
+  DumpMode dump_mode = DumpMode::all;           // final: only what each pipeline ends with
   bool verify = true;
 };
 
@@ -32,6 +33,6 @@ Program run_program_pipeline(Program, const OpTable&, const PipelineOptions& = {
 // Decomposes what the backend does not claim. `claims` says which ops it runs itself.
 Program run_backend_pipeline(Program, const OpTable&, const std::function<bool(const Node&)>& claims, const PipelineOptions& = {},
                              std::vector<PassTiming>* = nullptr);
-std::vector<std::string> pass_names();
+std::vector<std::string> pass_names();          // those that can be disabled
 
 }  // namespace pycandle

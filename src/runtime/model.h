@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "runtime/backends.h"
 #include "import/importer.h"
 #include "passes/pipeline.h"
 

@@ -1,0 +1,115 @@
+#include "params/parameters.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+
+namespace pycandle {
+
+std::string ParameterId::text() const { return fmt::format("{:016x}{:016x}", high, low); }
+
+ParameterId parameter_id(std::string_view canonical_name) {
+  const XXH128_hash_t hash = XXH3_128bits(canonical_name.data(), canonical_name.size());
+  return {hash.high64, hash.low64};
+}
+
+namespace {
+
+// A parameter's type has no symbols, so its shape is its text.
+std::string type_text(const Array& a) { return fmt::format("{}{}", name_of(a.dtype()), to_string(a.shape())); }
+
+Array checked(Array value, const char* kind, const std::string& name, const Type& type, const std::string& where) {
+  const bool shape_agrees = static_cast<int64_t>(value.shape().size()) == type.rank() &&
+                            std::equal(value.shape().begin(), value.shape().end(), type.shape.begin(),
+                                       [](int64_t size, Dim dim) { return dim.maybe_number() == size; });
+  if (value.dtype() != type.dtype || !shape_agrees) {
+    throw Error(ErrorCode::bad_input, fmt::format("{} {} has another type than the program says", kind, name))
+        .expected(type.text())
+        .found(fmt::format("{} in {}", type_text(value), where));
+  }
+  return value;
+}
+
+bool leaves_folder(const std::filesystem::path& file) {
+  return file.is_absolute() || std::any_of(file.begin(), file.end(), [](const auto& part) { return part == ".."; });
+}
+
+class FileParameters final : public ParameterSource {
+ public:
+  FileParameters(std::filesystem::path folder, ParameterFiles files) : folder_(std::move(folder)), files_(files) {}
+
+  Array get(const Parameter& p) const override { return read("parameter", p.name, p.file, p.key, p.type); }
+  Array get_state(const State& s, const Type& type) const override { return read("state", s.name, s.file, s.key, type); }
+
+ private:
+  Array read(const char* kind, const std::string& name, const std::string& file, const std::string& key,
+             const Type& type) const {
+    if (file.empty()) {
+      throw Error(ErrorCode::bad_input, fmt::format("{} {} has no value: no weights were saved", kind, name))
+          .expected(type.text())
+          .hint("record the model with --weights save");
+    }
+    const Safetensors& tensors = opened(file);
+    if (!tensors.contains(key)) {
+      throw Error(ErrorCode::bad_input, fmt::format("{} {} is not in its file", kind, name))
+          .expected(fmt::format("{} under the name {}", type.text(), key))
+          .found(fmt::format("{} other tensors in {}", tensors.entries().size(), file));
+    }
+    return checked(tensors.get(key), kind, name, type, file);
+  }
+
+  const Safetensors& opened(const std::string& file) const {
+    const std::lock_guard lock(mutex_);
+    auto found = open_.find(file);
+    if (found == open_.end()) {
+      if (files_ == ParameterFiles::inside_folder && leaves_folder(file)) {
+        throw Error(ErrorCode::bad_input, "a weight file may not lie outside the manifest's folder")
+            .found(file)
+            .hint("record with --weights save, or with --weights ref to refer to files elsewhere");
+      }
+      found = open_.emplace(file, std::make_unique<const Safetensors>(Safetensors::open(folder_ / file))).first;
+    }
+    return *found->second;
+  }
+
+  std::filesystem::path folder_;
+  ParameterFiles files_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::unique_ptr<const Safetensors>> open_;  // addresses stay while others are added
+};
+
+class MemoryParameters final : public ParameterSource {
+ public:
+  explicit MemoryParameters(std::map<std::string, Array> arrays) : arrays_(std::move(arrays)) {}
+
+  Array get(const Parameter& p) const override { return read("parameter", p.name, p.type); }
+  Array get_state(const State& s, const Type& type) const override { return read("state", s.name, type); }
+
+ private:
+  Array read(const char* kind, const std::string& name, const Type& type) const {
+    const auto found = arrays_.find(name);
+    if (found == arrays_.end()) {
+      throw Error(ErrorCode::bad_input, fmt::format("{} {} has no value", kind, name)).expected(type.text());
+    }
+    return checked(found->second, kind, name, type, "memory");
+  }
+
+  std::map<std::string, Array> arrays_;
+};
+
+}  // namespace
+
+std::shared_ptr<const ParameterSource> file_parameters(std::filesystem::path folder, ParameterFiles files) {
+  return std::make_shared<FileParameters>(std::move(folder), files);
+}
+
+std::shared_ptr<const ParameterSource> memory_parameters(std::map<std::string, Array> arrays) {
+  return std::make_shared<MemoryParameters>(std::move(arrays));
+}
+
+}  // namespace pycandle

@@ -1,0 +1,27 @@
+#include "passes/constants.h"
+
+#include "ir/op_def.h"
+
+namespace pycandle {
+
+const Node* defining_node(const Graph& g, ValueId v) {
+  if (v == kNoValue) return nullptr;
+  const int32_t node = g.values[static_cast<size_t>(v)].node;
+  return node < 0 ? nullptr : &g.nodes[static_cast<size_t>(node)];
+}
+
+std::optional<Scalar> constant_value(const Graph& g, ValueId v) {
+  const Node* node = defining_node(g, v);
+  if (!node || node->op->name != "constant") return std::nullopt;
+  return Call(*node->op, g, node->operands, node->attributes, node->regions).scalar("value");
+}
+
+std::optional<Dim> dim_value(const Graph& g, ValueId v) {
+  const Node* node = defining_node(g, v);
+  if (!node || g.type(v) != Type{DType::i64, {}}) return std::nullopt;
+  if (node->op->name == "dim") return Call(*node->op, g, node->operands, node->attributes, node->regions).dim("value");
+  if (const auto number = constant_value(g, v)) return Dim(as_int(*number));
+  return std::nullopt;
+}
+
+}  // namespace pycandle

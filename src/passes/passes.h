@@ -1,0 +1,16 @@
+// The passes, one file each; pipeline.cpp puts them in order. Every one takes the program over and gives it back changed.
+#pragma once
+
+#include <functional>
+
+#include "ir/op_def.h"
+
+namespace pycandle {
+
+Program canonicalise(Program, const OpTable&);
+Program fold_scalars(Program, const OpTable&);
+Program fold_shapes(Program, const OpTable&);
+Program remove_unused(Program, const OpTable&);
+Program decompose(Program, const OpTable&, const std::function<bool(const Node&)>& claims);
+
+}  // namespace pycandle

@@ -1,0 +1,31 @@
+#include "runtime/backends.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/reference/reference.h"
+#include "base/error.h"
+
+namespace pycandle {
+namespace {
+
+std::vector<const Backend*> all_backends() { return {&reference_backend()}; }
+
+}  // namespace
+
+const Backend& find_backend(const std::string& name) {
+  for (const Backend* backend : all_backends()) {
+    if (backend->name() == name) return *backend;
+  }
+  throw Error(ErrorCode::usage, fmt::format("there is no backend {}", name))
+      .expected(fmt::format("one of {}", fmt::join(backend_names(), ", ")))
+      .found(name);
+}
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const Backend* backend : all_backends()) names.push_back(backend->name());
+  return names;
+}
+
+}  // namespace pycandle
