@@ -1,0 +1,43 @@
+"""What the Python tests share."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+PYCANDLE = Path(os.environ.get("PYCANDLE_PROGRAM", Path(sys.executable).with_name("pycandle")))
+
+
+class Program:
+    """The C++ program, driven the way a user does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, *arguments, status: int | None = 0, cwd: Path | None = None) -> subprocess.CompletedProcess:
+        finished = subprocess.run(
+            [self.path, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=900, check=False
+        )
+        if status is not None and finished.returncode != status:
+            raise AssertionError(
+                f"pycandle {' '.join(map(str, arguments))}: exit {finished.returncode}, expected {status}\n"
+                f"{finished.stdout[-4000:]}\n{finished.stderr[-4000:]}"
+            )
+        return finished
+
+    def json(self, *arguments, status: int | None = 0) -> dict:
+        return json.loads(self(*arguments, "--json", status=status).stdout)
+
+
+@pytest.fixture(scope="session")
+def pycandle() -> Program:
+    assert PYCANDLE.exists(), f"{PYCANDLE} is not built: make build"
+    return Program(PYCANDLE)
