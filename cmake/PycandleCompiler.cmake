@@ -23,6 +23,9 @@ target_compile_options(pycandle_flags INTERFACE
   -fvisibility=hidden)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(pycandle_flags INTERFACE -fdiagnostics-color=auto)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(pycandle_flags INTERFACE -Wno-restrict)  # gcc 12 sees overlaps in "text" + std::string (PR105651)
+  endif()
 endif()
 
 if(PYCANDLE_FUZZ)
