@@ -1,0 +1,166 @@
+"""The Python package, as a Python user meets it."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import pycandle
+from pycandle import GoldenRecorder
+
+
+class Nested(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor, extra: list, flag: torch.Tensor) -> dict:
+        y = self.linear(x) + extra[0]["key"]
+        return {"y": y, "pair": (y.sum(-1), torch.where(flag, x, -x))}
+
+
+def arguments(batch: int = 2, seed: int = 0) -> dict:
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(batch, 4, generator=g)
+    return {"x": x, "extra": [{"key": torch.randn(batch, 4, generator=g)}], "flag": x > 0}
+
+
+@pytest.fixture(scope="module")
+def module() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return Nested().eval()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory, module) -> pycandle.Model:
+    folder = tmp_path_factory.mktemp("nested")
+    recorder = GoldenRecorder(folder)
+    recorder.record(module, **arguments())
+    recorder.save("nested")
+    return pycandle.load_model(folder)
+
+
+def test_inputs_and_outputs_are_described(model) -> None:
+    assert {i.name: (i.dtype, i.shape) for i in model.inputs} == {
+        "x": ("f32", ("s0", 4)),
+        "extra.0.key": ("f32", ("s0", 4)),
+        "flag": ("bool", ("s0", 4)),
+    }
+    assert [o.name for o in model.outputs] == ["output.y", "output.pair.0", "output.pair.1"]
+    assert "nested" in repr(model) and model.backend == "reference"
+
+
+def test_torch_in_torch_out(model, module) -> None:
+    given = arguments(5, seed=1)
+    got = model.forward(**given)
+    expected = module(**given)
+    assert isinstance(got["output.y"], torch.Tensor)
+    torch.testing.assert_close(got["output.y"], expected["y"])
+    torch.testing.assert_close(got["output.pair.0"], expected["pair"][0])
+    assert torch.equal(got["output.pair.1"], expected["pair"][1])
+
+
+def test_numpy_in_numpy_out_by_path_and_from_any_strides(model, module) -> None:
+    given = arguments(3, seed=2)
+    expected = module(**given)
+    got = model.forward(
+        **{
+            "x": np.asfortranarray(given["x"].numpy()),
+            "extra.0.key": given["extra"][0]["key"].numpy()[:, ::-1][:, ::-1],
+            "flag": given["flag"].numpy(),
+        }
+    )
+    assert isinstance(got["output.y"], np.ndarray) and got["output.y"].flags.writeable
+    np.testing.assert_allclose(got["output.y"], expected["y"].detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_trace_gives_every_tap(model, module) -> None:
+    given = arguments()
+    values = model.trace(**given)
+    torch.testing.assert_close(values["linear@0/output"], module.linear(given["x"]))
+    assert set(model.taps) <= set(values) and "output.y" in values
+
+
+def test_errors_carry_their_facts(model, tmp_path) -> None:
+    given = arguments()
+    with pytest.raises(pycandle.Error) as caught:
+        model.forward(x=given["x"].double(), extra=given["extra"], flag=given["flag"])
+    assert caught.value.code == "bad_input" and "f64" in caught.value.found and "x" in str(caught.value)
+    with pytest.raises(pycandle.Error, match="nowhere"):
+        pycandle.load_model(tmp_path / "nowhere")
+    with pytest.raises(pycandle.Error, match="reference"):
+        pycandle.load_model(tmp_path, backend="abacus")
+
+
+def test_the_gil_is_released_while_a_model_runs(tmp_path) -> None:
+    class Slow(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(8):
+                x = torch.tanh(x @ x)
+            return x
+
+    recorder = GoldenRecorder(tmp_path, dynamic=False, taps="none")
+    recorder.record(Slow().eval(), torch.randn(400, 400))
+    recorder.save("slow")
+    slow = pycandle.load_model(tmp_path)
+    done = threading.Event()
+    ticks = 0
+
+    def run() -> None:
+        slow.forward(x=np.ones((400, 400), np.float32))
+        done.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not done.wait(0.001):
+        ticks += 1
+    thread.join()
+    assert ticks >= 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_float_types_go_in_and_out(dtype, tmp_path) -> None:
+    torch.manual_seed(1)
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.LayerNorm(8)).to(dtype).eval()
+    recorder = GoldenRecorder(tmp_path)
+    x = torch.randn(3, 8, dtype=dtype)
+    recorder.record(module, x)
+    recorder.save("half")
+    (got,) = pycandle.load_model(tmp_path).forward(input=x).values()
+    assert got.dtype == dtype
+    torch.testing.assert_close(got, module(x))
+    if dtype == torch.bfloat16:
+        with pytest.raises(pycandle.Error):
+            pycandle.load_model(tmp_path).forward(input=x.float().numpy())
+
+
+def test_compile_gives_a_callable_with_the_same_structure(module) -> None:
+    compiled = pycandle.compile(module, **arguments())
+    given = arguments(7, seed=4)
+    got, expected = compiled(**given), module(**given)
+    assert got.keys() == expected.keys() and isinstance(got["pair"], tuple)
+    torch.testing.assert_close(got["pair"][0], expected["pair"][0])
+
+
+def test_compile_keeps_transformers_outputs() -> None:
+    from zoo import BY_NAME
+
+    torch.manual_seed(0)
+    gpt2 = BY_NAME["gpt2"].make().eval()
+    ids = torch.randint(0, 97, (2, 6))
+    compiled = pycandle.compile(gpt2, ids)
+    with torch.no_grad():
+        expected = gpt2(ids[:1, :4], use_cache=False)
+    got = compiled(ids[:1, :4])
+    assert type(got) is type(expected)
+    torch.testing.assert_close(got.logits, expected.logits, rtol=1e-4, atol=1e-5)
+
+
+def test_type_stubs_ship_with_the_package() -> None:
+    from pathlib import Path
+
+    folder = Path(pycandle.__file__).parent
+    assert (folder / "py.typed").exists() and "def load_model" in (folder / "_core.pyi").read_text()

@@ -1,0 +1,174 @@
+"""The commands, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from zoo import BY_NAME, bert
+
+from pycandle import GoldenRecorder, perturb
+
+COMMANDS = ["record", "inspect", "forward", "trace", "verify", "codegen", "ops", "doctor"]
+
+
+@pytest.fixture(scope="module")
+def model() -> torch.nn.Module:
+    torch.manual_seed(3)
+    model = bert().eval()
+    perturb(model, seed=3)
+    return model
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory, model) -> Path:
+    folder = tmp_path_factory.mktemp("bert")
+    recorder = GoldenRecorder(folder)
+    inputs = BY_NAME["bert"].inputs({"batch": 2, "seq": 9}, torch.Generator().manual_seed(0))
+    recorder.record(model, **inputs)
+    recorder.save("bert")
+    return folder / "bert_manifest.json"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, pycandle) -> None:
+    text = pycandle(command, "--help").stdout
+    assert re.search(rf"pycandle {command} ", text), text
+    assert "xample" in text
+
+
+def test_help_lists_every_command(pycandle) -> None:
+    text = pycandle("--help").stdout
+    assert all(command in text for command in COMMANDS)
+
+
+def test_version_is_that_of_the_package(pycandle) -> None:
+    import pycandle as package
+
+    assert pycandle("--version").stdout.strip() == f"pycandle {package.__version__}"
+
+
+def test_inspect_shows_modules_ops_and_cost(manifest, model, pycandle) -> None:
+    facts = pycandle.json("inspect", manifest)
+    assert facts["name"] == "bert" and facts["soundness"] == "verified"
+    assert facts["ops"]["linear"] == 13 and facts["ops"]["scaled_dot_product_attention"] == 2
+    assert {i["name"]: i["shape"] for i in facts["inputs"]} == {"input_ids": ["s0", "s1"], "attention_mask": ["s0", "s1"]}
+    assert facts["parameter_elements"] >= sum(p.numel() for p in model.parameters())
+    multiply_adds = sum(m.weight.numel() for m in model.encoder.modules() if isinstance(m, torch.nn.Linear)) * 18
+    assert 2 * multiply_adds < facts["flops"] < 3 * multiply_adds
+    paths = [module["path"] for module in facts["modules"]]
+    assert paths[0] == "" and "encoder.layer.1.attention.self" in paths
+    text = pycandle("inspect", manifest).stdout
+    assert "linear 13" in text and "encoder.layer.0" in text and "FLOP" in text
+
+
+def test_inspect_prints_ptir_without_colour_codes(manifest, pycandle) -> None:
+    text = pycandle("inspect", manifest, "--ptir").stdout
+    assert text.startswith("ptir.v1") and "layer_norm(" in text and "\033" not in text
+
+
+def test_forward_is_deterministic_and_follows_seed_and_sizes(manifest, tmp_path, pycandle) -> None:
+    out = [tmp_path / f"{i}.safetensors" for i in range(3)]
+    pycandle("forward", manifest, "--seed", 5, "--out", out[0])
+    pycandle("forward", manifest, "--seed", 5, "--out", out[1])
+    pycandle("forward", manifest, "--seed", 6, "--set", "s0=1", "--set", "s1=4", "--out", out[2])
+    assert out[0].read_bytes() == out[1].read_bytes()
+    first, third = load_file(out[0]), load_file(out[2])
+    assert first["output.last_hidden_state"].shape == (2, 9, 32)
+    assert third["output.last_hidden_state"].shape == (1, 4, 32)
+
+
+def test_forward_takes_inputs_by_name_and_gives_what_torch_gives(manifest, model, tmp_path, pycandle) -> None:
+    inputs = BY_NAME["bert"].inputs({"batch": 3, "seq": 6}, torch.Generator().manual_seed(9))
+    save_file(inputs, tmp_path / "in.safetensors")
+    pycandle("forward", manifest, "--inputs", tmp_path / "in.safetensors", "--out", tmp_path / "out.safetensors")
+    with torch.no_grad():
+        expected = model(**inputs)
+    got = load_file(tmp_path / "out.safetensors")
+    torch.testing.assert_close(got["output.last_hidden_state"], expected.last_hidden_state, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(got["output.pooler_output"], expected.pooler_output, rtol=1e-4, atol=1e-5)
+
+
+def test_trace_has_every_tap_and_can_be_verified_against(manifest, tmp_path, pycandle) -> None:
+    pycandle("trace", manifest, "--seed", 1, "--out", tmp_path / "ours.safetensors")
+    ours = load_file(tmp_path / "ours.safetensors")
+    keys = {tap["key"] for tap in json.loads(manifest.read_text())["taps"]}
+    assert keys <= set(ours) and "output:output.last_hidden_state" in ours
+    result = pycandle.json("verify", manifest, "--trace", tmp_path / "ours.safetensors")
+    assert result["counts"]["exact"] == len(result["layers"]), "our own values are exactly ours"
+
+
+def test_verify_gives_a_row_per_tap(manifest, pycandle) -> None:
+    result = pycandle.json("verify", manifest)
+    assert result["status"] == "passed" and result["backend"] == "reference"
+    assert sum(result["counts"].values()) == len(result["layers"])
+    rows = {row["tap"]: row for row in result["layers"]}
+    row = rows["encoder.layer.0.intermediate.dense@0/output"]
+    assert row["op"] == "linear" and re.search(r"\.py:\d+$", row["python"]) and row["shape"] == [2, 9, 48]
+    assert row["cosine"] > 0.999999 and row["max_abs"] < 1e-4 and row["verdict"] in ("exact", "within rounding")
+    assert len(pycandle.json("verify", manifest, "--all-taps")["layers"]) > len(result["layers"])
+    text = pycandle("verify", manifest).stdout
+    assert "encoder.layer.1.output" in text and "0 wrong" in text
+
+
+def test_verify_says_wrong_when_a_golden_is_changed(manifest, tmp_path, pycandle) -> None:
+    trace = load_file(manifest.with_name("bert_trace.safetensors"))
+    key = "encoder.layer.1.attention.self@0/output"
+    key = key if key in trace else next(k for k in trace if k.startswith("encoder.layer.1.attention.self@0/output"))
+    for change in (1e-3, float("nan")):
+        changed = dict(trace)
+        changed[key] = trace[key].clone()
+        changed[key].view(-1)[7] += change
+        save_file(changed, tmp_path / "changed.safetensors")
+        result = pycandle.json("verify", manifest, "--trace", tmp_path / "changed.safetensors", status=1)
+        wrong = [row["tap"] for row in result["layers"] if row["verdict"] == "wrong here"]
+        assert result["status"] == "wrong" and wrong and wrong[0].startswith("encoder.layer.1.attention.self@0")
+
+
+def test_dumps_show_the_program_after_each_pass(manifest, tmp_path, pycandle) -> None:
+    pycandle("inspect", manifest, "--dump-dir", tmp_path / "all")
+    names = sorted(path.name for path in (tmp_path / "all").iterdir())
+    assert names[0].startswith("00-") and len(names) >= 3 and all(name.endswith(".ptir") for name in names)
+    pycandle("forward", manifest, "--dump-dir", tmp_path / "final", "--dump-mode", "final")
+    assert len(list((tmp_path / "final").iterdir())) <= 2
+    text = pycandle("forward", manifest, "--timing").stdout
+    assert re.search(r"canonicalise +\d", text)
+    fewer = pycandle.json("inspect", manifest)["nodes"]
+    assert pycandle.json("inspect", manifest, "--disable-pass", "canonicalise")["nodes"] >= fewer
+
+
+def test_analysis_counts_everything(manifest, pycandle) -> None:
+    analysis = pycandle.json("codegen", "--analyze-only", "--manifest", manifest)
+    assert analysis["unsupported"] == 0 and analysis["coverage_percent"] == 100 and analysis["gaps"] == []
+    assert analysis["supported"] == analysis["total"] > 20
+    assert any(layer["path"] == "encoder.layer.0.attention.self" for layer in analysis["layers"])
+
+
+def test_ops_lists_the_catalogue(pycandle) -> None:
+    ops = {op["name"]: op for op in pycandle.json("ops")}
+    assert ops["layer_norm"]["kind"] == "functional" and "aten.layer_norm.default" in ops["layer_norm"]["aten"]
+    assert ops["dot_general"]["kind"] == "primitive"
+    assert "aten.gelu.default" in pycandle("ops", "gelu").stdout
+
+
+def test_the_op_table_in_the_docs_is_current(pycandle) -> None:
+    page = Path(__file__).parents[2] / "docs" / "ops.md"
+    assert page.read_text() == pycandle("ops", "--markdown").stdout, "make build writes it again"
+
+
+def test_doctor_finds_python_and_torch(pycandle) -> None:
+    report = pycandle.json("doctor")
+    found = {finding["what"]: finding["found"] for finding in report["findings"]}
+    assert report["status"] == "fine" and torch.__version__.startswith(found["torch in python"].split("+")[0])
+    assert "reference" in found["backends"]
+
+
+def test_a_python_that_is_not_there_is_an_error_that_says_so(pycandle, monkeypatch) -> None:
+    monkeypatch.setitem(os.environ, "PYCANDLE_PYTHON", "/nowhere/python")
+    assert "/nowhere/python" in pycandle("record", "--script", "x.py", status=2).stderr
+    assert pycandle.json("doctor", status=1)["status"] == "incomplete"
