@@ -123,7 +123,7 @@ ValueId arithmetic(Builder& b, std::string_view op, const Operand& left, const O
     if (op == "add" || op == "maximum") op = "bitwise_or";
     if (op == "mul" || op == "minimum") op = "bitwise_and";
   }
-  bool unrounded_right = op == "mul" || op == "div" || op == "floor_divide";
+  bool unrounded_right = op == "mul" || op == "div" || op == "floor_divide" || op == "trunc_divide";
   if (is_reduced(common) && unrounded_right && loses_bits(b, right, common)) {
     Values wide = promote_and_broadcast(b, {materialise(b, left, common), right}, DType::f32);
     return b.narrowed(b.create(op, wide), common);
