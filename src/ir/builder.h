@@ -30,6 +30,7 @@ class Builder {
 
   Graph& graph() { return *graph_; }
   const OpTable& table() const { return *table_; }
+  const SymbolRanges* ranges() const { return ranges_; }             // what is known of the symbols; may be null
   const Type& type(ValueId v) const { return graph_->type(v); }
   const Shape& shape(ValueId v) const { return type(v).shape; }
   DType dtype(ValueId v) const { return type(v).dtype; }
