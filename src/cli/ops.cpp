@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/ops_header.h"
 #include "cli/terminal.h"
 #include "ops/catalogue.h"
 
@@ -57,15 +58,17 @@ void print_markdown() {
 
 void add_ops(CLI::App& app, Context& context) {
   struct Options {
-    bool markdown = false;
+    bool markdown = false, header = false;
     std::string name;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = add_command(app, context, "ops", "list the operators: primitives, functionals, and the ATen overloads they take", "pycandle ops layer_norm");
   command->add_option("name", options->name, "only ops or overloads whose name contains this");
   command->add_flag("--markdown", options->markdown, "print docs/ops.md");
+  command->add_flag("--header", options->header, "print src/ops/functional.h");
   command->callback([options, &context] {
     if (options->markdown) return print_markdown();
+    if (options->header) return fmt::print("{}", ops_header(catalogue()));
     Json all = Json::array();
     Table table;
     for (const auto& op : catalogue().all()) {

@@ -132,6 +132,7 @@ struct OpDef {
   std::vector<OperandSpec> operand_specs;
   std::vector<AttrSpec> attr_specs;
   int region_count = 0;
+  bool several_results = false;                      // infer_all was used: none, one or more
   std::vector<Constraint> constraint_list;
   std::function<std::vector<Type>(const Call&)> infer_types;
   std::function<std::vector<Array>(const Evaluation&)> evaluate;     // primitives
@@ -156,7 +157,7 @@ struct OpDef {
     infer_types = [f = std::move(f)](const Call& c) { return std::vector<Type>{f(c)}; };
     return *this;
   }
-  OpDef& infer_all(std::function<std::vector<Type>(const Call&)> f) { infer_types = std::move(f); return *this; }
+  OpDef& infer_all(std::function<std::vector<Type>(const Call&)> f) { infer_types = std::move(f); several_results = true; return *this; }
   OpDef& evaluator(std::function<Array(const Evaluation&)> f);
   OpDef& evaluator_all(std::function<std::vector<Array>(const Evaluation&)> f) { evaluate = std::move(f); return *this; }
   OpDef& rounds(Rounding r) { rounding = r; return *this; }
