@@ -20,6 +20,7 @@ namespace pycandle {
 struct LoadOptions {
   std::string backend = "reference";
   PipelineOptions pipeline;
+  const OpTable* table = nullptr;                                     // null: the catalogue
 };
 
 class Model {
@@ -36,6 +37,7 @@ class Model {
   const std::vector<PassTiming>& timings() const { return timings_; }
 
  private:
+  Tensors run(const Tensors& inputs, std::function<void(size_t, const Array&)> on_tap) const;
   friend Model load_model(const std::filesystem::path&, const LoadOptions&);
   std::shared_ptr<const Recording> recording_;
   std::shared_ptr<const ParameterSource> parameters_;
@@ -46,6 +48,9 @@ class Model {
 
 // path: a manifest, the folder of one, or a bundle.
 Model load_model(const std::filesystem::path&, const LoadOptions& = {});
+
+// Where a recording's weights are.
+std::shared_ptr<const ParameterSource> recorded_parameters(const Recording&);
 
 // Deterministic random inputs for the program: floats standard normal, integers within the recorded range, at the
 // recorded sizes or those in `sizes` (symbol → size).

@@ -12,7 +12,7 @@ struct ReferenceMode {
   enum class Kind {
     rounded,  // every primitive rounds once to its dtype
     f64,      // floats are never rounded; integers and bools are taken from the rounded run
-    jittered  // rounded, and each primitive moved by up to u * scale at random
+    jittered  // rounded, and each primitive moved by up to u * scale at random; integers and bools as above
   } kind = Kind::rounded;
   uint64_t seed = 0;  // jittered
 };
@@ -21,10 +21,10 @@ struct ReferenceRun {
   std::vector<Array> outputs;  // in the order of Program::outputs
 };
 
-// inputs: by mode, then in the order of Program::inputs (mode 0 is the rounded one and must be first).
-// The program is decomposed already (run_backend_pipeline with claims = primitives).
+// A run for each mode; the first mode is the rounded one. All of them see the inputs, states and seed of the request.
+// The program is decomposed already (decompose_to_primitives).
 std::vector<ReferenceRun> run_reference_modes(const Program& decomposed, const ParameterSource&, const std::vector<ReferenceMode>&,
-                                              const std::vector<Array>& inputs);
+                                              const RunRequest&);
 // The backend pipeline down to primitives.
 Program decompose_to_primitives(const Program&, const OpTable&);
 

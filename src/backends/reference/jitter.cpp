@@ -1,0 +1,101 @@
+#include "backends/reference/jitter.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ops/catalogue.h"
+#include "ops/evaluate.h"
+
+namespace pycandle {
+namespace {
+
+uint64_t splitmix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+double symmetric_uniform(uint64_t stream, uint64_t index) {  // in [-1, 1)
+  return static_cast<double>(static_cast<int64_t>(splitmix(stream + index)) >> 11) * 0x1p-52;
+}
+
+Array absolute(const Array& x) {
+  Array magnitude(real_of(x.dtype()), x.shape());
+  in_domain(x.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for_chunks(x.size(), [&](int64_t first, int64_t count) {
+      std::array<T, kChunk> in;
+      std::array<double, kChunk> out;
+      load_chunk(x, first, count, in.data());
+      for (size_t i = 0; i < static_cast<size_t>(count); ++i) out[i] = static_cast<double>(std::abs(in[i]));
+      store_chunk(magnitude, first, count, out.data());
+    });
+  });
+  return is_complex(x.dtype()) ? cast(magnitude, x.dtype()) : magnitude;
+}
+
+double moved(double y, double amount) {
+  const double result = y + amount;
+  return std::isfinite(y) && std::isfinite(result) ? result : y;
+}
+Complex moved(Complex y, Complex amount) { return {moved(y.real(), amount.real()), moved(y.imag(), amount.imag())}; }
+
+double random_amount(double size, uint64_t stream, uint64_t index, double) { return size * symmetric_uniform(stream, index); }
+Complex random_amount(double size, uint64_t stream, uint64_t index, Complex) {
+  return {size * symmetric_uniform(stream, 2 * index), size * symmetric_uniform(stream, 2 * index + 1)};
+}
+
+template <class T>
+void add_jitter(const Array& y, const Array* scale, uint64_t stream, Array& out) {
+  const DType dtype = y.dtype();
+  const double u = unit_roundoff(dtype), u_of_sums = std::min(u, unit_roundoff(DType::f32)), highest = highest_of(real_of(dtype));
+  for_chunks(y.size(), [&](int64_t first, int64_t count) {
+    std::array<T, kChunk> values, scales;
+    load_chunk(y, first, count, values.data());
+    if (scale) load_chunk(*scale, first, count, scales.data());
+    for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+      double size = u * std::abs(values[i]);
+      if (scale) size = std::max(size, u_of_sums * std::abs(scales[i]));
+      if (!std::isfinite(size)) continue;
+      const T next = moved(values[i], random_amount(size, stream, static_cast<uint64_t>(first) + i, T{}));
+      if (std::abs(next) < highest) values[i] = next;  // storing must not overflow what was finite
+    }
+    store_chunk(out, first, count, values.data());
+  });
+}
+
+}  // namespace
+
+uint64_t mixed(uint64_t seed, uint64_t index) { return splitmix(splitmix(seed) ^ (index * 0xd1342543de82ef95)); }
+
+Array linear_scale(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Bindings& bindings) {
+  std::vector<Array> magnitudes;
+  magnitudes.reserve(operands.size());
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const bool is_data = node.operands[i] != kNoValue && is_inexact(operands[i].dtype());
+    magnitudes.push_back(is_data ? absolute(operands[i]) : operands[i]);
+  }
+  std::vector<const Array*> pointers;
+  for (size_t i = 0; i < operands.size(); ++i) pointers.push_back(node.operands[i] == kNoValue ? nullptr : &magnitudes[i]);
+  Node sum;
+  sum.op = node.op->name == "sub" ? &catalogue().at("add") : node.op;
+  sum.operands = node.operands;
+  sum.attributes = node.attributes;
+  sum.results = node.results;
+  return sum.op->evaluate(Evaluation(sum, graph, pointers, bindings, /*f64_mode=*/false, nullptr)).at(0);
+}
+
+Array jittered(const Array& y, const Array* scale, uint64_t stream) {
+  if (!is_inexact(y.dtype())) return y;
+  Array out(y.dtype(), y.shape());
+  if (is_complex(y.dtype())) {
+    add_jitter<Complex>(y, scale, stream, out);
+  } else {
+    add_jitter<double>(y, scale, stream, out);
+  }
+  return out;
+}
+
+}  // namespace pycandle

@@ -1,0 +1,19 @@
+// How much correct implementations of a primitive may differ, and results moved by that much at random.
+#pragma once
+
+#include "ir/evaluation.h"
+
+namespace pycandle {
+
+// The size of the terms that a linear op sums, element by element: the op on absolute values (sub is add there). Rounding
+// errors of any order of summation are at most a few u times this.
+Array linear_scale(const Node&, const Graph&, const std::vector<Array>& operands, const Bindings&);
+
+// y moved by up to u(dtype) * |y|, and for a linear op also by up to u * scale at the precision sums are computed in
+// (f32 for f16 and bf16). NaN, infinities and integers stay; nothing finite becomes infinite.
+Array jittered(const Array& y, const Array* scale, uint64_t stream);
+
+// A good mix of two numbers: the seed of a stream.
+uint64_t mixed(uint64_t seed, uint64_t index);
+
+}  // namespace pycandle

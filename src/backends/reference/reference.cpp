@@ -1,0 +1,65 @@
+#include "backends/reference/reference.h"
+
+#include <utility>
+
+#include "backends/reference/walker.h"
+
+namespace pycandle {
+namespace {
+
+class ReferenceExecutable final : public Executable {
+ public:
+  ReferenceExecutable(Program decomposed, std::shared_ptr<const ParameterSource> parameters)
+      : plan_(std::move(decomposed)), parameters_(std::move(parameters)) {}
+
+  std::vector<Array> run(const RunRequest& request) const override {
+    Walker walker(plan_, *parameters_, {ReferenceMode{}}, request);
+    walker.run();
+    std::vector<Array> outputs;
+    for (const Output& o : plan_.program.outputs) outputs.push_back(walker.value(0, o.value));
+    if (request.states) {
+      for (size_t i = 0; i < plan_.program.states.size(); ++i) (*request.states)[i] = walker.value(0, plan_.program.states[i].updated);
+    }
+    return outputs;
+  }
+
+ private:
+  WalkPlan plan_;
+  std::shared_ptr<const ParameterSource> parameters_;
+};
+
+class ReferenceBackend final : public Backend {
+ public:
+  std::string name() const override { return "reference"; }
+  bool claims(const Node& node) const override { return node.op->is_primitive; }
+  std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
+                                      const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
+    const auto claimed = [this](const Node& node) { return claims(node); };
+    return std::make_unique<ReferenceExecutable>(run_backend_pipeline(p, table, claimed, options, timings), std::move(parameters));
+  }
+};
+
+}  // namespace
+
+const Backend& reference_backend() {
+  static const ReferenceBackend backend;
+  return backend;
+}
+
+std::vector<ReferenceRun> run_reference_modes(const Program& decomposed, const ParameterSource& parameters,
+                                              const std::vector<ReferenceMode>& modes, const RunRequest& request) {
+  const WalkPlan plan(decomposed);
+  Walker walker(plan, parameters, modes, request);
+  walker.run();
+  std::vector<ReferenceRun> runs(modes.size());
+  for (size_t lane = 0; lane < modes.size(); ++lane) {
+    for (const Output& o : decomposed.outputs) runs[lane].outputs.push_back(walker.value(lane, o.value));
+  }
+  return runs;
+}
+
+Program decompose_to_primitives(const Program& p, const OpTable& table) {
+  return run_backend_pipeline(p, table, [](const Node& node) { return node.op->is_primitive; });
+}
+
+}  // namespace pycandle

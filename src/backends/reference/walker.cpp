@@ -1,0 +1,274 @@
+#include "backends/reference/walker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "backends/reference/jitter.h"
+#include "base/error.h"
+
+namespace pycandle {
+namespace {
+
+template <class T, size_t n>
+bool contains(const T (&names)[n], std::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+// Floats that are decisions: a value next to a step lands on either side of it, and what follows may have used it as an
+// index already. The other lanes take lane 0's.
+constexpr std::string_view kSteps[] = {"ceil", "floor", "round", "trunc", "sign"};
+// These load every operand by its own dtype, so a large f32 parameter is not copied to f64 first.
+constexpr std::string_view kTakesMixedDtypes[] = {"dot_general", "convolution"};
+
+bool is_f64(const ReferenceMode& mode) { return mode.kind == ReferenceMode::Kind::f64; }
+bool is_jittered(const ReferenceMode& mode) { return mode.kind == ReferenceMode::Kind::jittered; }
+
+DType unrounded(DType d) { return is_complex(d) ? DType::c128 : is_floating(d) ? DType::f64 : d; }
+
+bool is_pinned(const Node& node, const Type& result) {
+  return !is_inexact(result.dtype) || node.op->is_random || contains(kSteps, node.op->name);
+}
+
+// In f64 nothing is rounded, so a cast between floats does nothing.
+bool is_float_cast(const Graph& g, const Node& node) {
+  return node.op->name == "cast" && is_floating(g.type(node.operands[0]).dtype) && is_floating(g.type(node.results[0]).dtype);
+}
+
+std::vector<Values> last_uses(const Graph& g, std::vector<bool> kept) {
+  std::vector<Values> ends_after(g.nodes.size());
+  for (size_t n = g.nodes.size(); n-- > 0;) {
+    const auto use = [&](ValueId v) {
+      if (v == kNoValue || kept[static_cast<size_t>(v)]) return;
+      kept[static_cast<size_t>(v)] = true;
+      ends_after[n].push_back(v);
+    };
+    for (ValueId v : g.nodes[n].operands) use(v);
+    for (ValueId v : g.nodes[n].results) use(v);  // a result that nobody uses
+  }
+  return ends_after;
+}
+
+}  // namespace
+
+WalkPlan::WalkPlan(Program decomposed) : program(std::move(decomposed)) {
+  const Graph& g = program.graph;
+  std::vector<bool> kept(g.values.size());
+  const auto keep = [&](ValueId v) { kept[static_cast<size_t>(v)] = true; };
+  for (const Output& o : program.outputs) keep(o.value);
+  for (const State& s : program.states) keep(s.updated);
+  ends_after = last_uses(g, std::move(kept));
+
+  parameter_of.assign(g.values.size(), -1);
+  for (size_t i = 0; i < program.parameters.size(); ++i) {
+    const ValueId v = program.parameters[i].value;
+    if (v != kNoValue) parameter_of[static_cast<size_t>(v)] = static_cast<int32_t>(i);
+  }
+  taps_of.resize(g.values.size());
+  for (size_t i = 0; i < program.taps.size(); ++i) taps_of[static_cast<size_t>(program.taps[i].value)].push_back(i);
+  has_data_bound_symbols = std::any_of(program.symbols.begin(), program.symbols.end(), [](const Symbol& s) { return s.axis < 0; });
+}
+
+Walker::Walker(const WalkPlan& plan, const ParameterSource& parameters, const std::vector<ReferenceMode>& modes, const RunRequest& request)
+    : plan_(plan),
+      parameters_(parameters),
+      request_(request),
+      shared_values_(plan.program.graph.values.size()),
+      is_shared_(plan.program.graph.values.size()),
+      bindings_(bind_inputs(plan.program, request.inputs, request.symbols)) {
+  require(!modes.empty() && modes[0].kind == ReferenceMode::Kind::rounded, "the first mode is the rounded one");
+  for (const ReferenceMode& mode : modes) {
+    lanes_.push_back({mode, std::vector<Array>(modes.size() > 1 ? plan.program.graph.values.size() : 0), 0, 0});
+    jitters_ = jitters_ || is_jittered(mode);
+  }
+}
+
+void Walker::run() {
+  const Program& p = plan_.program;
+  for (size_t i = 0; i < p.inputs.size(); ++i) define(p.inputs[i].value, request_.inputs[i]);
+  for (const Parameter& q : p.parameters) {
+    if (q.value != kNoValue) is_shared_[static_cast<size_t>(q.value)] = true;  // fetched when first used
+  }
+  for (size_t i = 0; i < p.states.size(); ++i) {
+    const State& s = p.states[i];
+    define(s.value, request_.states ? request_.states->at(i) : parameters_.get_state(s, p.graph.type(s.value)));
+  }
+  for (ValueId v : p.graph.inputs) deliver_taps(v);
+  for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
+    const Node& node = p.graph.nodes[n];
+    try {
+      run_node(n);
+    } catch (Error& error) {
+      error.op(node.op->name).module_path(p.module_path(node.origin)).python(p.file_line(node.origin), p.source_line(node.origin));
+      throw;
+    }
+    for (ValueId v : node.results) deliver_taps(v);
+    for (ValueId v : plan_.ends_after[n]) {
+      shared_values_[static_cast<size_t>(v)] = Array();
+      for (Lane& lane : lanes_) {
+        if (!lane.values.empty()) lane.values[static_cast<size_t>(v)] = Array();
+      }
+    }
+  }
+}
+
+Array Walker::value(size_t lane, ValueId v) {
+  const auto i = static_cast<size_t>(v);
+  if (!is_shared_[i]) return lanes_[lane].values[i];
+  if (plan_.parameter_of[i] >= 0) return parameters_.get(plan_.program.parameters[static_cast<size_t>(plan_.parameter_of[i])]);
+  return shared_values_[i];
+}
+
+void Walker::define(ValueId v, Array array) {
+  is_shared_[static_cast<size_t>(v)] = true;
+  shared_values_[static_cast<size_t>(v)] = std::move(array);
+}
+
+void Walker::deliver_taps(ValueId v) {
+  if (!request_.on_tap) return;
+  for (size_t tap : plan_.taps_of[static_cast<size_t>(v)]) request_.on_tap(tap, value(0, v));
+}
+
+bool Walker::is_same_in_every_lane(const Node& node) const {
+  if (lanes_.size() == 1 || node.op->is_random) return true;
+  const bool moves_data = node.op->rounding == Rounding::exact && node.regions.empty() && !node.operands.empty() && node.op->name != "cast";
+  return moves_data && std::all_of(node.operands.begin(), node.operands.end(),
+                                   [&](ValueId v) { return v == kNoValue || is_shared_[static_cast<size_t>(v)]; });
+}
+
+void Walker::run_node(size_t index) {
+  const Graph& g = plan_.program.graph;
+  const Node& node = g.nodes[index];
+  const auto operands = [&](size_t lane) {
+    std::vector<Array> arrays;
+    arrays.reserve(node.operands.size());
+    for (ValueId v : node.operands) arrays.push_back(v == kNoValue ? Array() : value(lane, v));
+    return arrays;
+  };
+  const bool is_same = is_same_in_every_lane(node);
+  decisions_.clear();
+  std::vector<Array> results = is_same ? evaluate(lanes_[0], g, node, operands(0)) : lead(lanes_[0], g, node, operands(0));
+  bool all_shared = true;
+  for (size_t r = 0; r < results.size(); ++r) {
+    const ValueId v = node.results[r];
+    if (is_same || is_pinned(node, g.type(v))) {
+      define(v, std::move(results[r]));
+    } else {
+      lanes_[0].values[static_cast<size_t>(v)] = std::move(results[r]);
+      all_shared = false;
+    }
+  }
+  if (all_shared) return;
+  for (size_t lane = 1; lane < lanes_.size(); ++lane) {
+    lanes_[lane].next_decision = 0;
+    results = follow(lanes_[lane], g, node, operands(lane));
+    for (size_t r = 0; r < results.size(); ++r) lanes_[lane].values[static_cast<size_t>(node.results[r])] = std::move(results[r]);
+  }
+}
+
+std::vector<Array> Walker::lead(Lane& lane, const Graph& g, const Node& node, const std::vector<Array>& operands) {
+  const size_t index = decisions_.size();
+  decisions_.emplace_back();  // filled below, for the regions' decisions come after it
+  std::vector<Array> results = evaluate(lane, g, node, operands);
+  Decision decision;
+  for (size_t r = 0; r < results.size(); ++r) {
+    decision.is_pinned.push_back(is_pinned(node, g.type(node.results[r])));
+    decision.pinned.push_back(decision.is_pinned.back() ? results[r] : Array());
+  }
+  const bool any_free = std::count(decision.is_pinned.begin(), decision.is_pinned.end(), false) > 0;
+  if (jitters_ && any_free && node.op->rounding == Rounding::linear) decision.scale = linear_scale(node, g, operands, bindings_);
+  decision.end = decisions_.size();
+  decisions_[index] = std::move(decision);
+  return results;
+}
+
+std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, std::vector<Array> operands) {
+  const size_t index = lane.next_decision++;
+  const uint64_t stream = mixed(lane.mode.seed, lane.executed++);
+  const std::vector<bool> pinned = decisions_[index].is_pinned;
+  if (std::count(pinned.begin(), pinned.end(), false) == 0) {
+    lane.next_decision = decisions_[index].end;
+    return decisions_[index].pinned;
+  }
+  if (is_f64(lane.mode) && !contains(kTakesMixedDtypes, node.op->name)) {
+    for (Array& a : operands) {
+      if (unrounded(a.dtype()) != a.dtype()) a = cast(a, unrounded(a.dtype()));
+    }
+  }
+  if (is_f64(lane.mode) && is_float_cast(g, node)) return {operands[0]};
+  std::vector<Array> results = evaluate(lane, g, node, operands);
+  const Decision& decision = decisions_[index];
+  require(lane.next_decision == decision.end, "the lanes of the reference run took different branches");
+  for (size_t r = 0; r < results.size(); ++r) {
+    if (pinned[r]) {
+      results[r] = decision.pinned[r];
+    } else if (is_jittered(lane.mode) && node.op->rounding != Rounding::exact) {
+      results[r] = jittered(results[r], node.op->rounding == Rounding::linear ? &decision.scale : nullptr, mixed(stream, r));
+    }
+  }
+  return results;
+}
+
+std::vector<Array> Walker::evaluate(Lane& lane, const Graph& g, const Node& node, const std::vector<Array>& operands) {
+  if (!node.op->evaluate) internal_error(fmt::format("{} has no evaluator: the program is not decomposed", node.op->name));
+  std::vector<const Array*> pointers;
+  pointers.reserve(operands.size());
+  for (size_t i = 0; i < operands.size(); ++i) pointers.push_back(node.operands[i] == kNoValue ? nullptr : &operands[i]);
+  const RegionRunner runner = [&](const Graph& region, std::vector<Array> inputs) { return run_region(lane, region, std::move(inputs)); };
+  std::vector<Array> results = node.op->evaluate(Evaluation(node, g, std::move(pointers), bindings_, is_f64(lane.mode), &runner));
+  require(results.size() == node.results.size(), "an evaluator gives every result of its op");
+  if (plan_.has_data_bound_symbols) bind_data_symbols(g, node, results);
+  check_results(lane, g, node, results);
+  return results;
+}
+
+std::vector<Array> Walker::run_region(Lane& lane, const Graph& region, std::vector<Array> inputs) {
+  require(inputs.size() == region.inputs.size(), "a region gets an array for each of its inputs");
+  std::vector<Array> values(region.values.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(region.inputs[i])] = std::move(inputs[i]);
+  std::vector<bool> kept(region.values.size());
+  for (ValueId v : region.outputs) kept[static_cast<size_t>(v)] = true;
+  const std::vector<Values> ends_after = last_uses(region, std::move(kept));
+  for (size_t n = 0; n < region.nodes.size(); ++n) {
+    const Node& node = region.nodes[n];
+    std::vector<Array> operands;
+    for (ValueId v : node.operands) operands.push_back(v == kNoValue ? Array() : values[static_cast<size_t>(v)]);
+    const bool is_alone = lanes_.size() == 1, is_first = &lane == &lanes_[0];
+    std::vector<Array> results = is_alone ? evaluate(lane, region, node, operands)
+                                 : is_first ? lead(lane, region, node, operands)
+                                            : follow(lane, region, node, std::move(operands));
+    for (size_t r = 0; r < results.size(); ++r) values[static_cast<size_t>(node.results[r])] = std::move(results[r]);
+    for (ValueId v : ends_after[n]) values[static_cast<size_t>(v)] = Array();
+  }
+  std::vector<Array> outputs;
+  for (ValueId v : region.outputs) outputs.push_back(values[static_cast<size_t>(v)]);
+  return outputs;
+}
+
+void Walker::bind_data_symbols(const Graph& g, const Node& node, const std::vector<Array>& results) {
+  for (const Symbol& symbol : plan_.program.symbols) {
+    if (symbol.axis >= 0 || bindings_.count(symbol.name) != 0) continue;
+    for (size_t r = 0; r < results.size(); ++r) {
+      const Shape& shape = g.type(node.results[r]).shape;
+      const auto axis = std::find(shape.begin(), shape.end(), Dim::symbol(symbol.name));
+      if (axis == shape.end()) continue;
+      bindings_[symbol.name] = results[r].shape().at(static_cast<size_t>(axis - shape.begin()));
+      evaluate_checks(plan_.program, bindings_, symbol.name);
+      break;
+    }
+  }
+}
+
+void Walker::check_results(const Lane& lane, const Graph& g, const Node& node, const std::vector<Array>& results) const {
+  for (size_t r = 0; r < results.size(); ++r) {
+    const Type& type = g.type(node.results[r]);
+    const DType dtype = is_f64(lane.mode) ? unrounded(type.dtype) : type.dtype;
+    if (results[r].dtype() == dtype && results[r].shape() == pycandle::evaluate(type.shape, bindings_)) continue;
+    internal_error(fmt::format("the evaluator of {} gave {}{} where its type is {}", node.op->name, name_of(results[r].dtype()),
+                               to_string(results[r].shape()), type.text()));
+  }
+}
+
+}  // namespace pycandle

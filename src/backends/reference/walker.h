@@ -1,0 +1,69 @@
+// Walks a program of primitives node by node, in several modes at once ("lanes"), and frees each value after its last
+// use. Lane 0 rounds as the program says; the others follow its decisions (integers, bools, branches taken).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/reference/reference.h"
+#include "ir/evaluation.h"
+
+namespace pycandle {
+
+// What does not change between runs.
+struct WalkPlan {
+  explicit WalkPlan(Program decomposed);
+
+  Program program;
+  std::vector<Values> ends_after;            // per node: the values that nobody needs after it
+  std::vector<int32_t> parameter_of;         // per value: index into Program::parameters, or -1
+  std::vector<std::vector<size_t>> taps_of;  // per value
+  bool has_data_bound_symbols = false;
+};
+
+class Walker {
+ public:
+  Walker(const WalkPlan&, const ParameterSource&, const std::vector<ReferenceMode>&, const RunRequest&);
+
+  void run();
+  Array value(size_t lane, ValueId);         // after run(): inputs, parameters, outputs and updated states
+
+ private:
+  struct Lane {
+    ReferenceMode mode;
+    std::vector<Array> values;               // those that are not shared by all lanes
+    size_t next_decision = 0;
+    uint64_t executed = 0;                   // nodes so far: each has its own random stream
+  };
+  // What the other lanes take from lane 0, for each node executed in it; the decisions of a region's nodes follow that of
+  // the node it belongs to.
+  struct Decision {
+    std::vector<bool> is_pinned;             // per result
+    std::vector<Array> pinned;               // per result, where it is pinned
+    Array scale;                             // of the rounding errors, when the op is linear and a lane is jittered
+    size_t end = 0;                          // the decision after those of this node's regions
+  };
+
+  void run_node(size_t index);
+  std::vector<Array> lead(Lane&, const Graph&, const Node&, const std::vector<Array>& operands);
+  std::vector<Array> follow(Lane&, const Graph&, const Node&, std::vector<Array> operands);
+  std::vector<Array> evaluate(Lane&, const Graph&, const Node&, const std::vector<Array>& operands);
+  std::vector<Array> run_region(Lane&, const Graph& region, std::vector<Array> inputs);
+  bool is_same_in_every_lane(const Node&) const;
+  void bind_data_symbols(const Graph&, const Node&, const std::vector<Array>& results);
+  void check_results(const Lane&, const Graph&, const Node&, const std::vector<Array>& results) const;
+  void define(ValueId, Array);               // in every lane
+  void deliver_taps(ValueId);
+
+  const WalkPlan& plan_;
+  const ParameterSource& parameters_;
+  const RunRequest& request_;
+  bool jitters_ = false;
+  std::vector<Lane> lanes_;
+  std::vector<Array> shared_values_;
+  std::vector<bool> is_shared_;              // inputs, parameters, decisions, and data moved out of those
+  std::vector<Decision> decisions_;          // of the node being run
+  Bindings bindings_;
+};
+
+}  // namespace pycandle

@@ -1,0 +1,68 @@
+#include "runtime/model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "ops/catalogue.h"
+
+namespace pycandle {
+
+Model load_model(const std::filesystem::path& path, const LoadOptions& options) {
+  const Backend& backend = find_backend(options.backend);
+  const OpTable& table = options.table ? *options.table : catalogue();
+  auto recording = std::make_shared<Recording>(import_manifest(path, table));
+  Model model;
+  recording->program = run_program_pipeline(std::move(recording->program), table, options.pipeline, &model.timings_);
+  model.parameters_ = recorded_parameters(*recording);
+  model.executable_ = backend.compile(recording->program, table, model.parameters_, options.pipeline, &model.timings_);
+  model.backend_ = backend.name();
+  model.recording_ = std::move(recording);
+  return model;
+}
+
+std::shared_ptr<const ParameterSource> recorded_parameters(const Recording& recording) {
+  return file_parameters(recording.folder, ParameterFiles::inside_folder);
+}
+
+Model::Tensors Model::forward(const Tensors& inputs) const { return run(inputs, nullptr); }
+
+Model::Tensors Model::trace(const Tensors& inputs, const std::function<void(const Tap&, const Array&)>& on_tap) const {
+  return run(inputs, [&](size_t tap, const Array& value) { on_tap(program().taps[tap], value); });
+}
+
+Model::Tensors Model::run(const Tensors& inputs, std::function<void(size_t, const Array&)> on_tap) const {
+  RunRequest request;
+  request.inputs = ordered_inputs(program(), inputs);
+  request.on_tap = std::move(on_tap);
+  std::vector<Array> outputs = executable_->run(request);
+  Tensors named;
+  for (size_t i = 0; i < outputs.size(); ++i) named[program().outputs[i].name] = std::move(outputs[i]);
+  return named;
+}
+
+std::vector<Array> ordered_inputs(const Program& p, const Model::Tensors& tensors) {
+  std::vector<std::string> expected, found, missing;
+  std::vector<Array> ordered;
+  for (const Input& input : p.inputs) {
+    expected.push_back(fmt::format("{}: {}", input.name, p.graph.type(input.value).text()));
+    const auto tensor = tensors.find(input.name);
+    if (tensor == tensors.end()) {
+      missing.push_back(input.name);
+    } else {
+      ordered.push_back(tensor->second);
+    }
+  }
+  for (const auto& [name, array] : tensors) found.push_back(name);
+  if (!missing.empty() || tensors.size() != p.inputs.size()) {
+    throw Error(ErrorCode::bad_input, missing.empty() ? "there are inputs that the program does not have"
+                                                      : fmt::format("the input {} is missing", fmt::join(missing, ", ")))
+        .expected(expected.empty() ? "no input" : fmt::format("{}", fmt::join(expected, ", ")))
+        .found(found.empty() ? "no input" : fmt::format("{}", fmt::join(found, ", ")));
+  }
+  return ordered;
+}
+
+}  // namespace pycandle
