@@ -1,0 +1,106 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace pycandle {
+
+namespace {
+
+Error file_error(std::string_view what, const std::filesystem::path& path, int error) {
+  return Error(ErrorCode::bad_input, fmt::format("cannot {} {}: {}", what, path.string(), std::generic_category().message(error)));
+}
+
+// Closes on every way out.
+struct Descriptor {
+  int value;
+  ~Descriptor() {
+    if (value >= 0) ::close(value);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe without a writer does not block
+  if (file.value < 0) throw file_error("open", path, errno);
+  struct stat status {};
+  if (::fstat(file.value, &status) != 0) throw file_error("read", path, errno);
+  if (S_ISDIR(status.st_mode)) throw file_error("read", path, EISDIR);
+  if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::bad_input, fmt::format("cannot read {}: it is not a regular file", path.string()));
+
+  std::shared_ptr<MappedFile> out(new MappedFile);
+  const auto size = static_cast<size_t>(status.st_size);
+  if (size == 0) return out;  // mmap refuses empty files
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
+  if (memory == MAP_FAILED) throw file_error("map", path, errno);
+  out->data_ = static_cast<const std::byte*>(memory);
+  out->size_ = size;
+  return out;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::string read_text(const std::filesystem::path& path, size_t limit) {
+  const auto file = MappedFile::open(path);
+  if (file->size() > limit)
+    throw Error(ErrorCode::bad_input, path.string() + " is too large")
+        .expected(fmt::format("at most {} bytes", limit)).found(fmt::format("{} bytes", file->size()));
+  return file->size() == 0 ? std::string() : std::string(reinterpret_cast<const char*>(file->data()), file->size());
+}
+
+AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
+  // In the same folder, so that the rename is one; the number keeps several writers in one process apart.
+  static std::atomic<unsigned> counter{0};
+  temporary_ = target_;
+  temporary_ += fmt::format(".{}.{}.tmp", ::getpid(), counter++);
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) throw file_error("write", target_, errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, size_t bytes) {
+  require(descriptor_ >= 0, "a file is written after its commit");
+  const auto* at = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, at, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw file_error("write", target_, errno);
+    }
+    at += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  require(descriptor_ >= 0, "a file is committed twice");
+  const int closed = ::close(descriptor_);
+  descriptor_ = -1;
+  if (closed != 0) throw file_error("write", target_, errno);
+  if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw file_error("write", target_, errno);
+  temporary_.clear();
+}
+
+void write_text(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace pycandle
