@@ -1,0 +1,25 @@
+"""PyCandle: record PyTorch models, run them without Python, and prove that both compute the same."""
+
+from __future__ import annotations
+
+import importlib
+
+from .version import VERSION as __version__
+
+# Imported on first use: recording needs torch, running a recorded model does not.
+_HOMES = {
+    "GoldenRecorder": "recorder",
+    "RecordingError": "errors",
+    "UsageError": "errors",
+    "perturb": "perturbation",
+    "Model": "model",
+    "load_model": "model",
+    "compile": "compile",
+}
+__all__ = ["__version__", *_HOMES]
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pycandle' has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)

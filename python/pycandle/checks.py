@@ -1,0 +1,156 @@
+"""Reasons to refuse a model that have nothing to do with torch.export: train mode, memory, randomness."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from .differences import first_change
+from .dynamic import permuted
+from .eager import Eager
+from .errors import RecordingError
+from .graph_writer import op_name
+from .inputs import Inputs
+from .names import attribute_assignment
+from .places import Place, place_here, place_of_text
+from .program import Program
+from .soundness import bit_equal
+from .taps import is_random
+
+
+class _Reached(Exception):
+    def __init__(self, path: str, module: nn.Module, place: Place | None):
+        self.path, self.module, self.place = path, module, place
+
+
+def refuse_train_mode(model: nn.Module, inputs: Inputs, seed: int) -> None:
+    """A module in train mode that behaves otherwise in eval mode, if the call reaches it."""
+    training = [(path, m) for path, m in model.named_modules() if m.training and _differs_in_training(m)]
+    if not training:
+        return
+
+    def reached(path, module):
+        def hook(*_):
+            raise _Reached(path, module, place_here())
+
+        return hook
+
+    handles = [module.register_forward_pre_hook(reached(path, module)) for path, module in training]
+    try:
+        Eager(model, seed).run(inputs)
+    except _Reached as found:
+        kind = type(found.module).__name__
+        raise RecordingError(
+            f"{kind} is in train mode, so the model computes something else than in use",
+            found.place,
+            "call model.eval() before recording",
+            found.path,
+        ) from None
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _differs_in_training(module: nn.Module) -> bool:
+    if isinstance(module, _DropoutNd):
+        return module.p > 0
+    if isinstance(module, nn.RNNBase):
+        return module.dropout > 0 and module.num_layers > 1
+    if isinstance(module, nn.MultiheadAttention):
+        return module.dropout > 0
+    return isinstance(module, (_BatchNorm, nn.RReLU)) and getattr(module, "track_running_stats", True)
+
+
+def check_repeatable(eager: Eager, inputs: Inputs, expected: list, notes: list[str]) -> None:
+    """The same input again gives the same output, and nothing of one call reaches the next."""
+    if not _all_equal(expected, eager.run(inputs)):
+        difference = first_change(eager, inputs)
+        raise RecordingError(
+            "the model gives another output when the same input is run again",
+            difference.place if difference else None,
+            "something outside its inputs and buffers decides: Python's or NumPy's random numbers, a clock, a "
+            "counter; pass it in as an input, or make it a buffer",
+            difference.module if difference else None,
+        )
+    changed = eager.changed_attributes()
+    if not changed:
+        return
+    _refuse_memory_of_inputs(eager, inputs, changed)
+    eager.restore_attributes()
+
+
+def _refuse_memory_of_inputs(eager: Eager, inputs: Inputs, changed: list) -> None:
+    """An attribute that an earlier input left behind changes what a later input gives."""
+    other = permuted(inputs, eager.seed + 1)
+    try:
+        after_another = eager.run(other)
+        eager.restore_attributes()
+        alone = eager.run(other)
+    except Exception:
+        return
+    if _all_equal(after_another, alone):
+        return
+    module, name = changed[0]
+    path = next((p for p, m in eager.model.named_modules() if m is module), "")
+    raise RecordingError(
+        f"the attribute {name} keeps a value computed from an earlier input",
+        attribute_assignment(type(module), name),
+        "compute it anew in each call, or register it as a buffer and write into it",
+        path,
+    )
+
+
+def _all_equal(first: list, second: list) -> bool:
+    if len(first) != len(second):
+        return False
+    for a, b in zip(first, second, strict=True):
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+            if a.shape != b.shape or a.dtype != b.dtype or not (a.is_meta or bit_equal(a, b)):
+                return False
+        elif isinstance(a, torch.Tensor) or isinstance(b, torch.Tensor) or a != b:
+            return False
+    return True
+
+
+_DROPOUT_INSIDE = {
+    "scaled_dot_product_attention": "scaled_dot_product_attention with dropout_p above 0",
+    "lstm": "a recurrent layer with dropout in train mode",
+    "gru": "a recurrent layer with dropout in train mode",
+    "rnn_tanh": "a recurrent layer with dropout in train mode",
+    "rnn_relu": "a recurrent layer with dropout in train mode",
+}
+
+
+def refuse_active_dropout(program: Program) -> None:
+    """Randomness inside an operator cannot be fed from golden values."""
+    for node in program.graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        name = node.target._schema.name.split("::")[1]
+        if name in _DROPOUT_INSIDE and _drops(node, name):
+            raise RecordingError(
+                f"{_DROPOUT_INSIDE[name]} is random",
+                place_of_text(node.meta.get("stack_trace")),
+                "pass dropout_p only when self.training, and call model.eval() before recording",
+            )
+
+
+def _drops(node: torch.fx.Node, name: str) -> bool:
+    if name == "scaled_dot_product_attention":
+        return is_random(node)
+    if node.target.namespace != "pycandle":
+        return False
+    layers, dropout, train = node.args[4], node.args[5], node.args[6]
+    return bool(train) and dropout > 0 and layers > 1
+
+
+def random_notes(program: Program) -> list[str]:
+    notes = []
+    for node in program.graph.nodes:
+        if node.op == "call_function" and is_random(node):
+            place = place_of_text(node.meta.get("stack_trace"))
+            where = f" at {place}" if place else ""
+            notes.append(f"random: {op_name(node.target)}{where}; verification takes its values from the goldens")
+    return notes

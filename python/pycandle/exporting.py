@@ -1,0 +1,234 @@
+"""torch.export as PyCandle uses it: non-strict, functionalised, composite operators kept, provenance complete."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import logging
+import traceback
+import warnings
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+from torch.export import Dim, ExportedProgram
+from torch.fx.experimental import proxy_tensor
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.proxy import TracerBase
+
+from .errors import RecordingError
+from .inputs import Inputs
+from .module_calls import CallWatcher, ModuleCall
+from .places import Place, is_user_file, place_here, place_of_exception, place_of_text
+from .rnn_ops import recurrent_layers_stay_whole
+
+
+@dataclass
+class Specialised:
+    """A symbolic size that torch replaced by a number, and the line that made it do so."""
+
+    size: int
+    place: Place | None
+
+
+@dataclass
+class Exported:
+    """An exported program with the module calls seen while it was traced."""
+
+    program: ExportedProgram
+    calls: list[ModuleCall] = field(default_factory=list)
+    specialised: list[Specialised] = field(default_factory=list)
+
+
+def export_model(
+    model: torch.nn.Module, inputs: Inputs, dynamic: list[tuple[int, int]], decompositions: dict
+) -> Exported:
+    """Exports `model` with the given (leaf, axis) pairs left open."""
+    specialised: list[Specialised] = []
+    watcher = CallWatcher(model)
+    fresh = inputs.copied()
+    try:
+        with _quiet(), torch.no_grad(), recurrent_layers_stay_whole(), _full_provenance(), _grad_mode_ignored():
+            with watcher.watching(), _specialisations_into(specialised):
+                program = torch.export.export(
+                    model, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=_dynamic_shapes(fresh, dynamic)
+                )
+            _keep_traces_of_inner_graphs(program)
+            program = program.run_decompositions(dict(decompositions))
+    except RecordingError:
+        raise
+    except Exception as error:
+        raise export_failure(error) from error
+    return Exported(program, watcher.calls, specialised)
+
+
+def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
+    """The same form for a program that somebody else exported."""
+    try:
+        with _quiet(), torch.no_grad(), _grad_mode_ignored():
+            return Exported(program.run_decompositions(dict(decompositions)))
+    except Exception as error:
+        raise export_failure(error) from error
+
+
+def _dynamic_shapes(inputs: Inputs, dynamic: list[tuple[int, int]]):
+    if not dynamic:
+        return None
+    open_axes: dict[int, dict[int, object]] = {}
+    for leaf, axis in dynamic:
+        open_axes.setdefault(leaf, {})[axis] = Dim.AUTO
+    flat = [open_axes.get(i) if isinstance(t, torch.Tensor) else None for i, t in enumerate(inputs.leaves)]
+    args, kwargs = torch.utils._pytree.tree_unflatten([_Axes(f) for f in flat], inputs.spec)
+    unwrap = lambda tree: torch.utils._pytree.tree_map(lambda leaf: leaf.axes, tree)  # noqa: E731
+    names = inputs.top_names[: len(args)]
+    by_name = dict(zip(names, (unwrap(a) for a in args), strict=True))
+    if any("." in name for name in names):  # *args: only the nested form names them
+        return (*(unwrap(a) for a in args), *(unwrap(k) for k in kwargs.values()))
+    return {**by_name, **{name: unwrap(value) for name, value in kwargs.items()}}
+
+
+class _Axes:
+    """Keeps a dict of axes from being taken for a container."""
+
+    def __init__(self, axes):
+        self.axes = axes
+
+
+@contextlib.contextmanager
+def _quiet():
+    """torch logs and warns about things that the recorder handles or reports itself."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _grad_mode_ignored():
+    """`with torch.enable_grad()` changes no value; recorded, it would wrap part of the graph."""
+    preserved = proxy_tensor._side_effectful_need_to_be_preserved_pre_dispatch
+    kept = list(preserved)
+    preserved[:] = [f for f in preserved if f is not torch._C._set_grad_enabled]
+    try:
+        yield
+    finally:
+        preserved[:] = kept
+
+
+@contextlib.contextmanager
+def _full_provenance():
+    """torch keeps only frames called `forward`; helpers are where most of a model's lines are."""
+    original = TracerBase._filter_traceback_frames
+    TracerBase._filter_traceback_frames = _frames_that_matter
+    _inner_traces.clear()
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = original
+
+
+_inner_traces: dict[str, str] = {}
+
+
+def _frames_that_matter(_tracer, summary: traceback.StackSummary) -> traceback.StackSummary:
+    frames = list(summary)
+    start = max((i for i, f in enumerate(frames) if f.filename == __file__), default=-1)
+    below = frames[start + 1 :]
+    if (kept := _frames_of_generated_code(below)) is not None:
+        return kept
+    chosen = [f for f in below if is_user_file(f.filename) or "/torch/nn/modules/" in f.filename]
+    return traceback.StackSummary.from_list(_without_module_call(chosen))
+
+
+def _without_module_call(frames: list) -> list:
+    return [f for f in frames if not f.filename.endswith("torch/nn/modules/module.py")]
+
+
+def _frames_of_generated_code(frames: list) -> traceback.StackSummary | None:
+    """Autocast regions are run again from generated code, whose lines name the original nodes."""
+    for frame in reversed(frames):
+        if frame.filename.startswith("<eval_with_key>") and frame.line:
+            trace = _inner_traces.get(frame.line.split("=")[0].strip())
+            if trace:
+                places = _parse(trace)
+                return traceback.StackSummary.from_list(places)
+    return None
+
+
+def _parse(trace: str) -> list:
+    from .places import frames_of_text
+
+    return [(file, line, "forward", linecache.getline(file, line).strip()) for file, line in frames_of_text(trace)]
+
+
+def _keep_traces_of_inner_graphs(program: ExportedProgram) -> None:
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule) and module is not program.graph_module:
+            for node in module.graph.nodes:
+                if trace := node.meta.get("stack_trace"):
+                    _inner_traces.setdefault(node.name, trace)
+
+
+@contextlib.contextmanager
+def _specialisations_into(found: list[Specialised]):
+    original = ShapeEnv._set_replacement
+
+    def set_replacement(self, symbol, target, message):
+        if isinstance(target, (int, sympy.Integer)):
+            found.append(Specialised(int(target), place_here()))
+        return original(self, symbol, target, message)
+
+    ShapeEnv._set_replacement = set_replacement
+    try:
+        yield
+    finally:
+        ShapeEnv._set_replacement = original
+
+
+# ---- one clear error when torch cannot export --------------------------------------------------------------
+
+_HINTS = (
+    (
+        ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOutput", "DynamicOutputShape"),
+        "Python code depends on the values of a tensor",
+        "use torch.where, masking or torch.cond instead of if / int() / .item() / .tolist() on tensor values",
+    ),
+    (
+        ("Constraints violated", "CONSTRAINT_VIOLATION", "specializ"),
+        "a size that should stay open is fixed by the model",
+        "name the open axes with dynamic=, or dynamic=False",
+    ),
+    (
+        ("were assigned during export", "attributes"),
+        "the model keeps a tensor in an attribute while it runs",
+        "register it as a buffer (register_buffer) and write into it, or return it",
+    ),
+    (
+        ("Unsupported input type", "Unsupported output type", "pytree", "is not supported as input"),
+        "an input or output is of a type that torch.export cannot look into",
+        "pass and return tensors in tuples, lists, dicts or dataclasses",
+    ),
+    (
+        (".numpy()", "numpy", "Cannot access data pointer", "FakeTensor"),
+        "tensor values leave torch while the model runs",
+        "keep the computation in torch operators",
+    ),
+)
+
+
+def export_failure(error: Exception) -> RecordingError:
+    """What went wrong, where in the user's Python, and what to do about it."""
+    text = f"{type(error).__name__}: {error}"
+    what, hint = "torch.export cannot trace the model", None
+    for words, explanation, advice in _HINTS:
+        if any(word in text for word in words):
+            what, hint = explanation, advice
+            break
+    first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    place = place_of_exception(error) or place_of_text(str(error))
+    return RecordingError(f"{what} ({type(error).__name__}: {first_line[:300]})", place, hint)

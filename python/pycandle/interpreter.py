@@ -1,0 +1,119 @@
+"""Runs a recorded program in torch, node by node, on a flat list of inputs: no guards, values freed after last use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch.fx import Node
+
+from .eager import quiet_inference
+from .program import Program
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class ProgramFailed(Exception):
+    """A node raised while the program ran."""
+
+    def __init__(self, node: Node, error: Exception):
+        self.node = node
+        self.error = error
+        super().__init__(f"{node.name}: {error}")
+
+
+def run_program(
+    program: Program,
+    leaves: tuple,
+    seed: int,
+    see: Callable[[Node, object], None] | None = None,
+    wide: bool = False,
+) -> list:
+    """The flat outputs; `see` is shown every value as it is computed. `wide` computes in double precision."""
+    environment: dict[Node, object] = {}
+    released = _last_uses(program)
+    for node, value in _initial_values(program, leaves):
+        environment[node] = _Lazy(value) if wide else value
+    with quiet_inference(seed):
+        for node in program.graph.nodes:
+            if node.op == "placeholder":
+                if see and node in environment:
+                    see(node, environment[node])
+                continue
+            if node.op == "output":
+                break
+            environment[node] = _run_node(program, node, environment, wide)
+            if see:
+                see(node, environment[node])
+            for spent in released.get(node, ()):
+                environment.pop(spent, None)
+        return [_fetch(environment, out, wide) for out in program.outputs]
+
+
+def _initial_values(program: Program, leaves: tuple) -> Iterator[tuple[Node, object]]:
+    for node, leaf in zip(program.user_inputs, leaves, strict=True):
+        if node is not None:
+            yield node, leaf
+    for parameter in program.parameters:
+        for node in parameter.nodes:
+            yield node, parameter.tensor
+
+
+def _run_node(program: Program, node: Node, environment: dict, wide: bool) -> object:
+    if node.op == "get_attr":
+        return program.module.get_submodule(node.target)
+    args = torch.fx.node.map_arg(node.args, lambda n: _fetch(environment, n, wide))
+    kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: _fetch(environment, n, wide))
+    if wide:
+        args, kwargs = _widen_dtypes(args), _widen_dtypes(kwargs)
+    try:
+        return node.target(*args, **kwargs)
+    except Exception as error:
+        raise ProgramFailed(node, error) from error
+
+
+def _last_uses(program: Program) -> dict[Node, list[Node]]:
+    """The nodes whose values nobody needs after each node has run."""
+    kept = {out for out in program.outputs if isinstance(out, Node)}
+    spent: dict[Node, list[Node]] = {}
+    seen: set[Node] = set()
+    for node in reversed(program.graph.nodes):
+        if node.op == "output":
+            continue
+        for used in (*node.all_input_nodes, node):
+            if used not in seen and used not in kept and used.op != "placeholder":
+                seen.add(used)
+                spent.setdefault(node, []).append(used)
+    return spent
+
+
+class _Lazy:
+    """A parameter or input that becomes double only while a node uses it."""
+
+    def __init__(self, value: object):
+        self.value = value
+
+
+def _fetch(environment: dict, value: object, wide: bool) -> object:
+    if not isinstance(value, Node):
+        return value
+    found = environment[value]
+    if isinstance(found, _Lazy):
+        found = found.value
+        if isinstance(found, torch.Tensor) and found.dtype in _NARROW:
+            return found.double()
+        if isinstance(found, torch.Tensor) and found.dtype is torch.complex64:
+            return found.to(torch.complex128)
+    return found
+
+
+def _widen_dtypes(tree: object) -> object:
+    if isinstance(tree, torch.dtype):
+        if tree in _NARROW:
+            return torch.float64
+        return torch.complex128 if tree is torch.complex64 else tree
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_widen_dtypes(item) for item in tree)
+    if isinstance(tree, dict):
+        return {key: _widen_dtypes(item) for key, item in tree.items()}
+    return tree

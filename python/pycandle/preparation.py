@@ -1,0 +1,50 @@
+"""What must be so before a model is traced: caches off, lazy modules materialised."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch.nn.modules.lazy import LazyModuleMixin
+
+from .eager import quiet_inference
+
+_CACHE_NOTE = "use_cache was set to False: a cache object cannot be recorded"
+
+
+@contextlib.contextmanager
+def prepared(model: torch.nn.Module, args: tuple, kwargs: dict, seed: int, notes: list[str]) -> Iterator[tuple]:
+    """Yields the call's arguments; the model's settings come back afterwards."""
+    _materialise_lazy_modules(model, args, kwargs, seed)
+    configs = _caching_configs(model)
+    if kwargs.get("use_cache"):
+        kwargs = {**kwargs, "use_cache": False}
+        configs = configs or [None]
+    if configs:
+        notes.append(_CACHE_NOTE)
+    changed = [config for config in configs if config is not None]
+    for config in changed:
+        config.use_cache = False
+    try:
+        yield args, kwargs
+    finally:
+        for config in changed:
+            config.use_cache = True
+
+
+def _caching_configs(model: torch.nn.Module) -> list[object]:
+    """The configurations that ask for a cache; submodules may hold copies of the root's."""
+    found: dict[int, object] = {}
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        if getattr(config, "use_cache", None) is True and not isinstance(config, dict):
+            found[id(config)] = config
+    return list(found.values())
+
+
+def _materialise_lazy_modules(model: torch.nn.Module, args: tuple, kwargs: dict, seed: int) -> None:
+    lazy = [m for m in model.modules() if isinstance(m, LazyModuleMixin) and m.has_uninitialized_params()]
+    if lazy:
+        with quiet_inference(seed):
+            model(*args, **kwargs)

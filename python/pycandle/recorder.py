@@ -1,0 +1,282 @@
+"""GoldenRecorder: records a PyTorch model as a manifest, golden values and weights."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from .chain import Chosen, check_at, choose_program, is_meta
+from .checks import check_repeatable, refuse_active_dropout, refuse_train_mode, random_notes
+from .dynamic import find_groups
+from .eager import Eager
+from .errors import RecordingError, UsageError
+from .goldens import write_goldens
+from .inputs import Inputs, flatten_outputs, gather_inputs
+from .interpreter import run_program
+from .manifest import Manifest, build_manifest, write_manifest
+from .module_calls import class_name
+from .preparation import prepared
+from .program import Program
+from .programs import record_exported_program
+from .progress import Progress
+from .weights import place_weights
+
+_TAPS = ("modules", "all", "none")
+_WEIGHTS = ("save", "ref", "none")
+_NAME = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*$")
+
+
+@dataclass
+class Recording:
+    """A sound program, the inputs it was recorded with, and what runs it in eager mode."""
+
+    eager: Eager
+    chosen: Chosen
+    inputs: Inputs
+    manifest: Manifest
+    signature: inspect.Signature
+    meta: bool
+    output_digest: str | None
+
+
+@dataclass(frozen=True)
+class Files:
+    """What `save` wrote."""
+
+    manifest: Path
+    trace: Path
+    weights: Path | None
+    sizes: dict[str, int]
+
+    def __iter__(self):
+        return iter(path for path in (self.manifest, self.trace, self.weights) if path is not None)
+
+
+class GoldenRecorder:
+    """Records one model at a time.
+
+        recorder = GoldenRecorder(output_dir="traces")
+        recorder.record(model, x, mask=mask)
+        recorder.save("my_model")
+
+    taps            "modules": every value that crosses a module boundary; "all": every result; "none"
+    golden_budget   most bytes of taps; outputs are always kept, and what is left out is noted
+    dynamic         axes that stay open: None or True (batch, and sequence of tokens), False, "batch",
+                    or {"input_ids": {0: "batch", 1: "seq"}}
+    weights         "save", "ref" (name the safetensors files in `weights_files` they came from) or "none"
+    source          whether source lines go into the manifest
+    decompositions  {operator: function}: custom operators written in terms of others
+    """
+
+    def __init__(
+        self,
+        output_dir: str | Path = "pycandle_trace",
+        taps: str = "modules",
+        golden_budget: int | None = None,
+        dynamic: object = None,
+        weights: str = "save",
+        weights_files: list[str | Path] | None = None,
+        source: bool = True,
+        seed: int = 0,
+        progress: Progress | Callable[[str], None] | None = None,
+        decompositions: dict | None = None,
+    ):
+        if taps not in _TAPS:
+            raise UsageError(f"taps={taps!r} is none of {', '.join(_TAPS)}")
+        if weights not in _WEIGHTS:
+            raise UsageError(f"weights={weights!r} is none of {', '.join(_WEIGHTS)}")
+        self.output_dir = Path(output_dir)
+        self.taps = taps
+        self.golden_budget = golden_budget
+        self.dynamic = dynamic
+        self.weights = weights
+        self.weights_files = [Path(file) for file in weights_files or []]
+        self.source = source
+        self.seed = seed
+        self.decompositions = dict(decompositions or {})
+        self.progress = progress if isinstance(progress, Progress) else Progress(progress)
+        self.perturbed = False
+        self._recording: Recording | None = None
+
+    # -- recording --
+
+    def record(self, model: object, *args, **kwargs) -> Chosen:
+        """Exports the model and proves that the exported program is the model; raises RecordingError if not."""
+        self._recording = None
+        if isinstance(model, (str, Path)):
+            model = _load_pt2(Path(model))
+        if isinstance(model, torch.export.ExportedProgram):
+            self._recording = record_exported_program(self, model, args, kwargs)
+            return self._recording.chosen
+        if not isinstance(model, torch.nn.Module):
+            raise UsageError(f"record takes an nn.Module, an ExportedProgram or a .pt2 file, not {type(model).__name__}")
+        notes: list[str] = []
+        with prepared(model, args, kwargs, self.seed, notes) as (call_args, call_kwargs):
+            self._recording = self._record_module(model, call_args, call_kwargs, notes)
+        return self._recording.chosen
+
+    def _record_module(self, model: torch.nn.Module, args: tuple, kwargs: dict, notes: list[str]) -> Recording:
+        signature = inspect.signature(model.forward)
+        inputs = gather_inputs(signature, args, kwargs)
+        groups = find_groups(inputs, self.dynamic)
+        meta = is_meta(inputs, model)
+        refuse_train_mode(model, inputs, self.seed)
+        eager = Eager(model, self.seed)
+        with self.progress.step("running the model"):
+            result = _first_run(eager, inputs)
+            expected, output_names, _ = flatten_outputs(result)
+            if not meta:
+                check_repeatable(eager, inputs, expected, notes)
+        chosen = choose_program(eager, inputs, groups, expected, self.decompositions, self.progress)
+        refuse_active_dropout(chosen.program)
+        notes += chosen.notes + chosen.program.notes + random_notes(chosen.program) + _literal_notes(inputs)
+        return self.finish_recording(eager, chosen, inputs, output_names, signature, notes, meta)
+
+    def finish_recording(self, eager, chosen, inputs, output_names, signature, notes, meta) -> Recording:
+        about = {
+            "model": {"class": class_name(type(eager.model)), "seed": self.seed, "perturbed": self.perturbed},
+            "soundness": {
+                "status": "shapes-only" if meta else "verified",
+                "checks": [vars(check) for check in chosen.checks],
+            },
+            "notes": notes,
+            "taps": self.taps,
+            "source": self.source,
+        }
+        manifest = build_manifest(chosen, inputs, output_names, about)
+        digest = None if meta else _digest(run_program(chosen.program, inputs.copied().leaves, self.seed))
+        return Recording(eager, chosen, inputs.copied(), manifest, signature, meta, digest)
+
+    # -- files --
+
+    def save(self, name: str) -> Files:
+        """Writes `{name}_manifest.json`, `{name}_trace.safetensors` and `{name}_weights.safetensors`."""
+        recording = self._needs_recording("save")
+        _check_name(name)
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        written: list[Path] = []
+        try:
+            return self._write_files(recording, name, written)
+        except BaseException:
+            for path in written:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            raise
+
+    def _write_files(self, recording: Recording, name: str, written: list[Path]) -> Files:
+        fields = dict(recording.manifest.fields)
+        fields["notes"] = list(fields["notes"])
+        sizes: dict[str, int] = {}
+        trace = self.output_dir / f"{name}_trace.safetensors"
+        with self.progress.step("writing goldens"):
+            taps, outputs, sizes[trace.name] = self._write_trace(recording, recording.inputs, trace, fields["notes"])
+        written.append(trace)
+        if recording.output_digest not in (None, _digest(outputs)):
+            raise RecordingError("the model was changed between record and save", None, "record it again")
+        weights = self.output_dir / f"{name}_weights.safetensors"
+        with self.progress.step("writing weights"):
+            size = place_weights(self, recording, fields, weights)
+        if size is not None:
+            sizes[weights.name] = size
+            written.append(weights)
+        fields["name"] = name
+        fields["files"] = {"trace": trace.name, "weights": weights.name if size is not None else None}
+        fields["taps"] = [{"id": t.id, "value": t.value, "key": t.key, "shape": t.shape} for t in taps]
+        manifest = self.output_dir / f"{name}_manifest.json"
+        sizes[manifest.name] = write_manifest(manifest, fields)
+        return Files(manifest, trace, weights if size is not None else None, sizes)
+
+    def _write_trace(self, recording: Recording, inputs: Inputs, path: Path, notes: list[str]):
+        return write_goldens(
+            path, recording.chosen, recording.manifest, inputs, self.seed, self.golden_budget, notes, recording.meta
+        )
+
+    def add_goldens(self, name: str, *args, **kwargs) -> Path:
+        """Writes `{name}_trace.safetensors`: the same taps of the same recording at other inputs."""
+        recording = self._needs_recording("add_goldens")
+        _check_name(name)
+        inputs = gather_inputs(recording.signature, args, kwargs)
+        _check_fits(recording, inputs)
+        if not recording.meta:
+            check_at(recording.eager, recording.chosen, inputs)
+        self.output_dir.mkdir(parents=True, exist_ok=True)
+        path = self.output_dir / f"{name}_trace.safetensors"
+        self._write_trace(recording, inputs, path, [])
+        return path
+
+    @property
+    def program(self) -> Program:
+        return self._needs_recording("program").chosen.program
+
+    @property
+    def manifest(self) -> dict:
+        """The manifest's fields as they will be saved (file names and taps are known at `save`)."""
+        return self._needs_recording("manifest").manifest.fields
+
+    def _needs_recording(self, what: str) -> Recording:
+        if self._recording is None:
+            raise UsageError(f"{what} comes after record")
+        return self._recording
+
+
+def _first_run(eager: Eager, inputs: Inputs) -> object:
+    from .places import place_of_exception
+
+    try:
+        return eager.run_tree(inputs)
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [""]
+        raise RecordingError(
+            f"the model itself fails on these inputs ({type(error).__name__}: {lines[0][:300]})",
+            place_of_exception(error),
+        ) from error
+
+
+def _literal_notes(inputs: Inputs) -> list[str]:
+    notes = []
+    for name, leaf in zip(inputs.names, inputs.leaves, strict=True):
+        if not isinstance(leaf, torch.Tensor) and leaf is not None:
+            notes.append(f"{name} = {leaf!r} is baked in: only tensors are inputs of the program")
+    return notes
+
+
+def _digest(outputs: list) -> str:
+    digest = hashlib.sha256()
+    for output in outputs:
+        if isinstance(output, torch.Tensor):
+            digest.update(output.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.match(name):
+        raise UsageError(f"{name!r} is no name for files: letters, digits, _ . -")
+
+
+def _check_fits(recording: Recording, inputs: Inputs) -> None:
+    if inputs.names != recording.inputs.names:
+        raise UsageError(f"inputs {', '.join(inputs.names)} instead of {', '.join(recording.inputs.names)}")
+    open_axes = {axis for entry in recording.chosen.open for axis in entry.group.axes}
+    for leaf, name, tensor in recording.inputs.tensors():
+        other = inputs.leaves[leaf]
+        if other.dtype != tensor.dtype or other.dim() != tensor.dim():
+            raise UsageError(f"{name} is {other.dtype} with {other.dim()} axes instead of {tensor.dtype} with {tensor.dim()}")
+        for axis, (size, recorded) in enumerate(zip(other.shape, tensor.shape, strict=True)):
+            if size != recorded and (leaf, axis) not in open_axes:
+                raise UsageError(f"axis {axis} of {name} is fixed at {recorded}; found {size}")
+
+
+def _load_pt2(path: Path) -> torch.export.ExportedProgram:
+    if not path.exists():
+        raise UsageError(f"no such file: {path}")
+    try:
+        return torch.export.load(path)
+    except Exception as error:
+        raise UsageError(f"{path} is not an exported program: {error}") from error

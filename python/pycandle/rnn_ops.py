@@ -1,0 +1,106 @@
+"""nn.LSTM, nn.GRU and nn.RNN as one operator each.
+
+Traced through, they unroll over time and lose the dynamic sequence. Recording therefore puts a proxy where
+`torch.nn.modules.rnn` reaches its kernels; the proxy calls operators of our own that know their result shapes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch.nn.modules import rnn
+
+from .errors import RecordingError
+from .places import place_here
+
+_SETTINGS = (
+    "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
+)
+_library = torch.library.Library("pycandle", "FRAGMENT")
+_ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
+
+
+def _define() -> None:
+    _library.define(
+        f"lstm(Tensor input, Tensor[] hx, Tensor[] params, {_SETTINGS}) -> (Tensor, Tensor, Tensor)"
+    )
+    _library.impl("lstm", _run_lstm, "CompositeExplicitAutograd")
+    torch.library.register_fake("pycandle::lstm", _lstm_shapes, lib=_library)
+    for name in _ONE_STATE:
+        _library.define(f"{name}(Tensor input, Tensor hx, Tensor[] params, {_SETTINGS}) -> (Tensor, Tensor)")
+        _library.impl(name, _one_state_kernel(name), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"pycandle::{name}", _one_state_shapes, lib=_library)
+
+
+def _run_lstm(input, hx, params, *settings):
+    return tuple(t.contiguous() for t in torch._VF.lstm(input, hx, params, *settings))
+
+
+def _one_state_kernel(name):
+    def run(input, hx, params, *settings):
+        return tuple(t.contiguous() for t in getattr(torch._VF, name)(input, hx, params, *settings))
+
+    return run
+
+
+def _output(input, hidden, bidirectional):
+    directions = 2 if bidirectional else 1
+    return input.new_empty((input.shape[0], input.shape[1], directions * hidden.shape[-1]))
+
+
+def _lstm_shapes(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    hidden, cell = hx
+    output = _output(input, hidden, bidirectional)
+    return output, hidden.new_empty(hidden.shape), cell.new_empty(cell.shape)
+
+
+def _one_state_shapes(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
+    return _output(input, hx, bidirectional), hx.new_empty(hx.shape)
+
+
+_define()
+
+
+class _Kernels:
+    """Stands where `torch.nn.modules.rnn` looks for its kernels; cells and the rest pass through."""
+
+    def __getattr__(self, name):
+        return getattr(torch._VF, name)
+
+    def lstm(self, input, hx, params, *settings):
+        if not isinstance(hx, (tuple, list)):
+            _refuse_packed("LSTM")
+        return torch.ops.pycandle.lstm(input, list(hx), list(params), *settings)
+
+    def _one_state(self, name, input, hx, params, *settings):
+        if not isinstance(params, (tuple, list)):
+            _refuse_packed(name)
+        return getattr(torch.ops.pycandle, name)(input, hx, list(params), *settings)
+
+    def gru(self, *call):
+        return self._one_state("gru", *call)
+
+    def rnn_tanh(self, *call):
+        return self._one_state("rnn_tanh", *call)
+
+    def rnn_relu(self, *call):
+        return self._one_state("rnn_relu", *call)
+
+
+def _refuse_packed(kind: str) -> None:
+    raise RecordingError(
+        f"{kind} was given a PackedSequence, which cannot be recorded",
+        place_here(),
+        "pass the padded tensor; read each sequence's last step with gather",
+    )
+
+
+@contextlib.contextmanager
+def recurrent_layers_stay_whole():
+    original = rnn._VF
+    rnn._VF = _Kernels()
+    try:
+        yield
+    finally:
+        rnn._VF = original

@@ -1,0 +1,119 @@
+"""Is the recorded program the model? Both run side by side; a difference must be rounding, or it is an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from .eager import Eager
+from .inputs import Inputs
+from .interpreter import ProgramFailed, run_program
+from .program import Program
+
+_ROUNDOFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-9, torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+# Half of the dtypes' steps; a result may differ by this much of its own size without any reason.
+RMS_FACTOR = 4.0
+MAX_FACTOR = 16.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison that held."""
+
+    what: str
+    shapes: dict[str, list[int]]
+    result: str
+
+
+class Mismatch(Exception):
+    """The program and the model gave different results for `inputs`."""
+
+    def __init__(self, what: str, inputs: Inputs, detail: str):
+        self.what = what
+        self.inputs = inputs
+        self.detail = detail
+        super().__init__(f"{what}: {detail}")
+
+
+def compare(what: str, eager: Eager, program: Program, inputs: Inputs, expected: list | None = None) -> Check:
+    """Runs both; `expected` are the model's outputs when they are known already."""
+    expected = eager.run(inputs) if expected is None else expected
+    try:
+        found = run_program(program, inputs.copied().leaves, eager.seed)
+    except ProgramFailed as failure:
+        raise Mismatch(what, inputs, f"the exported program fails where the model runs: {failure}") from failure
+    result = compare_outputs(what, eager, program, inputs, expected, found)
+    return Check(what, inputs.shapes(), result)
+
+
+def compare_outputs(what, eager, program, inputs, expected: list, found: list) -> str:
+    if len(expected) != len(found):
+        raise Mismatch(what, inputs, f"{len(found)} outputs instead of {len(expected)}")
+    different = [i for i, (e, f) in enumerate(zip(expected, found, strict=True)) if not _same(what, inputs, i, e, f)]
+    if not different:
+        return "bit-equal"
+    exact = _double_run(program, inputs, eager.seed)
+    for i in different:
+        if exact is None or not within_rounding(found[i], expected[i], exact[i]):
+            raise Mismatch(what, inputs, describe_difference(i, expected[i], found[i]))
+    return "within rounding"
+
+
+def _same(what: str, inputs: Inputs, index: int, expected: object, found: object) -> bool:
+    """Whether two outputs are equal to the bit; types and shapes must be equal in any case."""
+    if not isinstance(expected, torch.Tensor) or not isinstance(found, torch.Tensor):
+        if isinstance(expected, torch.Tensor) != isinstance(found, torch.Tensor) or expected != found:
+            raise Mismatch(what, inputs, f"output {index} is {found!r} instead of {expected!r}")
+        return True
+    if expected.dtype != found.dtype or expected.shape != found.shape:
+        wanted = f"{expected.dtype} {list(expected.shape)}"
+        raise Mismatch(what, inputs, f"output {index} is {found.dtype} {list(found.shape)} instead of {wanted}")
+    return expected.is_meta or bit_equal(expected, found)
+
+
+def bit_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if torch.equal(a, b):
+        return True
+    if a.dtype.is_floating_point or a.dtype.is_complex:
+        both_nan = torch.isnan(a) & torch.isnan(b)
+        return bool(((a == b) | both_nan).all())
+    return False
+
+
+def _double_run(program: Program, inputs: Inputs, seed: int) -> list | None:
+    try:
+        return run_program(program, inputs.copied().leaves, seed, wide=True)
+    except (ProgramFailed, RuntimeError):
+        return None
+
+
+def within_rounding(found: torch.Tensor, expected: torch.Tensor, exact: object) -> bool:
+    """The difference is at most a few times what rounding alone does to the model's own result."""
+    if not expected.dtype.is_floating_point or not isinstance(exact, torch.Tensor) or exact.shape != expected.shape:
+        return False
+    nan = torch.isnan(expected)
+    if not torch.equal(nan, torch.isnan(found)):
+        return False
+    keep = torch.isfinite(expected) & torch.isfinite(found) & torch.isfinite(exact)
+    if not torch.equal(expected[~keep & ~nan], found[~keep & ~nan]):
+        return False
+    a, b, truth = (t[keep].double() for t in (expected, found, exact))
+    if a.numel() == 0:
+        return True
+    roundoff = _ROUNDOFF[expected.dtype]
+    floor_rms = max(_rms(a - truth), roundoff * _rms(truth))
+    floor_max = max((a - truth).abs().max().item(), roundoff * truth.abs().max().item())
+    return _rms(a - b) <= RMS_FACTOR * floor_rms and (a - b).abs().max().item() <= MAX_FACTOR * floor_max
+
+
+def _rms(t: torch.Tensor) -> float:
+    return t.square().mean().sqrt().item()
+
+
+def describe_difference(index: int, expected: torch.Tensor, found: torch.Tensor) -> str:
+    if expected.dtype.is_floating_point or expected.dtype.is_complex:
+        worst = (expected.to(torch.complex128) - found.to(torch.complex128)).abs()
+        worst = worst.nan_to_num(float("inf")).max().item()
+        return f"output {index} differs by up to {worst:.3g}"
+    return f"output {index} differs in {(expected != found).sum().item()} of {expected.numel()} places"
