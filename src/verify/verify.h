@@ -11,7 +11,8 @@
 namespace pycandle {
 
 struct Metrics {
-  double max_abs = 0, max_rel = 0, rms = 0, mse = 0, cosine = 1;
+  double max_abs = 0, rms = 0, mse = 0, cosine = 1;
+  double max_rel = 0;                    // to |expected|, or to a thousandth of its RMS where it is smaller than that
   int64_t differing = 0;                 // elements that are not equal
   int64_t nan_mismatches = 0;            // NaN or infinity on one side only, or infinities of different sign
   int64_t first_difference = -1;         // flat index
@@ -37,17 +38,26 @@ struct VerifyOptions {
   std::string backend = "reference";
   bool all_taps = false;                 // also print/keep taps whose value another tap already shows
   std::filesystem::path trace;           // another golden file of the same recording; empty: the manifest's
+  const OpTable* table = nullptr;        // null: the catalogue
   PipelineOptions pipeline;
   std::function<void(size_t done, size_t total)> progress;
 };
 
+// A tap with a golden that was not judged.
+struct SkippedTap { std::string tap, why; };
+
+// One run from the golden inputs to the end: errors add up on the way, so this is information and no verdict.
+struct OutputError { std::string name; Metrics metrics; };
+
 struct VerifyResult {
   std::string name, backend;
-  std::vector<LayerResult> layers;
+  std::vector<LayerResult> layers;       // in the order in which the program computes them
+  std::vector<SkippedTap> skipped;
+  std::vector<OutputError> outputs;      // those with a golden
   int exact = 0, within_rounding = 0, wrong = 0;
   bool passed() const { return wrong == 0 && !layers.empty(); }
 };
 
-VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions&);
+VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& = {});
 
 }  // namespace pycandle

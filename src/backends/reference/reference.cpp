@@ -18,7 +18,10 @@ class ReferenceExecutable final : public Executable {
     std::vector<Array> outputs;
     for (const Output& o : plan_.program.outputs) outputs.push_back(walker.value(0, o.value));
     if (request.states) {
-      for (size_t i = 0; i < plan_.program.states.size(); ++i) (*request.states)[i] = walker.value(0, plan_.program.states[i].updated);
+      for (size_t i = 0; i < plan_.program.states.size(); ++i) {
+        const ValueId updated = plan_.program.states[i].updated;
+        if (updated != kNoValue) (*request.states)[i] = walker.value(0, updated);
+      }
     }
     return outputs;
   }

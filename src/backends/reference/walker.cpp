@@ -56,7 +56,9 @@ std::vector<Values> last_uses(const Graph& g, std::vector<bool> kept) {
 WalkPlan::WalkPlan(Program decomposed) : program(std::move(decomposed)) {
   const Graph& g = program.graph;
   std::vector<bool> kept(g.values.size());
-  const auto keep = [&](ValueId v) { kept[static_cast<size_t>(v)] = true; };
+  const auto keep = [&](ValueId v) {
+    if (v != kNoValue) kept[static_cast<size_t>(v)] = true;
+  };
   for (const Output& o : program.outputs) keep(o.value);
   for (const State& s : program.states) keep(s.updated);
   ends_after = last_uses(g, std::move(kept));

@@ -1,0 +1,58 @@
+#include "verify/goldens.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/backend.h"
+#include "base/error.h"
+
+namespace pycandle {
+
+Goldens::Goldens(const Program& p, const std::filesystem::path& trace) : file_(Safetensors::open(trace)), key_of_(p.graph.values.size()) {
+  for (const Input& input : p.inputs) {
+    const std::string key = "input:" + input.name;
+    if (!file_.contains(key)) {
+      throw Error(ErrorCode::bad_input, fmt::format("the trace file has no golden for input {}", input.name))
+          .expected(key)
+          .found(fmt::format("{} other tensors in {}", file_.entries().size(), file_.name()))
+          .hint("record the model again; a recording of a meta-device model has no goldens");
+    }
+    inputs_.push_back(file_.get(key));
+    key_of_[static_cast<size_t>(input.value)] = key;
+  }
+  sizes_ = bind_inputs(p, inputs_);
+  for (const Tap& tap : p.taps) add(p, tap.value, tap.key);
+  for (const Output& output : p.outputs) add(p, output.value, "output:" + output.name);
+}
+
+// The first golden of a value counts; the golden budget may have left any of them out.
+void Goldens::add(const Program& p, ValueId v, const std::string& key) {
+  const auto entry = file_.entries().find(key);
+  if (entry == file_.entries().end()) return;
+  const Type& type = p.graph.type(v);
+  const Sizes& found = entry->second.shape;
+  bool agrees = entry->second.dtype == type.dtype && static_cast<int64_t>(found.size()) == type.rank();
+  for (size_t axis = 0; agrees && axis < found.size(); ++axis) {
+    std::vector<std::string> symbols;
+    type.shape[axis].collect_symbols(symbols);
+    if (symbols.size() == 1 && type.shape[axis] == Dim::symbol(symbols[0])) sizes_.emplace(symbols[0], found[axis]);  // bound by data
+    const bool is_open = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return sizes_.count(s) == 0; });
+    agrees = is_open || type.shape[axis].evaluate(sizes_) == found[axis];
+  }
+  if (!agrees) {
+    throw Error(ErrorCode::bad_input, fmt::format("the golden {} has another type than the program says", key))
+        .expected(type.text())
+        .found(fmt::format("{}{} in {}", name_of(entry->second.dtype), to_string(found), file_.name()));
+  }
+  std::string& known = key_of_[static_cast<size_t>(v)];
+  if (known.empty()) known = key;
+}
+
+std::optional<Array> Goldens::output(const std::string& name) const {
+  const std::string key = "output:" + name;
+  if (!file_.contains(key)) return std::nullopt;
+  return file_.get(key);
+}
+
+}  // namespace pycandle

@@ -1,0 +1,36 @@
+// One value: the golden, ours, and the reference runs from the same golden inputs. docs/verification.md has the method.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/array.h"
+#include "verify/verify.h"
+
+namespace pycandle {
+
+// The numbers of an array; complex ones as two.
+std::vector<double> as_reals(const Array&);
+double root_mean_square(const std::vector<double>&);  // of those that are finite
+bool same_number(double, double);                      // NaN is NaN
+
+struct Evidence {
+  Array golden, ours;
+  Array rounded, f64;            // the reference at the program's dtypes, and without rounding
+  std::vector<Array> jittered;   // with every primitive moved by what its rounding may be
+};
+
+struct Judgement {
+  bool passed = true;
+  double error_rms = 0, error_max = 0, floor_rms = 0, floor_max = 0;
+  std::string why;               // when it failed
+};
+
+// Is the golden within rounding of the program's exact value? The floor has nothing of the golden in it.
+Judgement judge_program(const Evidence&);
+// Is ours, once the golden is? The floor has nothing of ours in it.
+Judgement judge_backend(const Evidence&);
+// Integers and bools are equal, or wrong.
+Judgement judge_exactly(const Array& golden, const Array& ours);
+
+}  // namespace pycandle

@@ -1,0 +1,42 @@
+// The part of a program between one value and the goldens nearest before it, as a small program of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/op_def.h"
+
+namespace pycandle {
+
+struct Slice {
+  Program program;           // one output; inputs are the values below, parameters stay parameters
+  Values inputs;             // in the original program, in the order of program.inputs
+  std::string last_op;       // the op that gives the value, in program form
+  Origin origin;             // its place, in the original program
+  bool has_random_op = false;
+};
+
+// Work for a slice is in proportion to the slice, not to the program.
+class Slicer {
+ public:
+  // is_known: values that a slice begins with (per value of the graph); inputs and states of the program are too.
+  Slicer(const Program&, std::vector<bool> is_known);
+  // Values that no node computes have no slice: ask only for results of nodes.
+  Slice slice(ValueId);
+
+ private:
+  struct Mark {
+    int32_t slice = -1;      // the slice for which `value` holds
+    ValueId value = kNoValue;
+  };
+  std::vector<int32_t> nodes_of(ValueId);
+
+  const Program& program_;
+  std::vector<bool> is_known_;
+  std::vector<int32_t> parameter_of_;  // per value, or -1
+  std::vector<int32_t> node_mark_;     // per node: the last slice it was in
+  std::vector<Mark> in_slice_;         // per value of the program: its value in the slice
+  int32_t count_ = 0;
+};
+
+}  // namespace pycandle
