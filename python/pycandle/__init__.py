@@ -12,6 +12,7 @@ _HOMES = {
     "RecordingError": "errors",
     "UsageError": "errors",
     "perturb": "perturbation",
+    "Error": "_core",
     "Model": "model",
     "load_model": "model",
     "compile": "compile",
