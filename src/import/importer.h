@@ -20,6 +20,7 @@ struct Recording {
   std::string soundness;                        // "verified", "shapes-only"
   std::vector<std::string> notes;
   std::string version, torch_version, model_class;
+  bool weights_by_reference = false;            // weights: "ref": parameter files may lie outside the folder
   std::string input_tree, output_tree;          // JSON texts, for the bindings
 };
 

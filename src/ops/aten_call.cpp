@@ -286,6 +286,11 @@ void AtenCall::discard_placement() {
   }
 }
 
+const Type& AtenCall::result(size_t i) const {
+  if (i < results_.size() && results_[i]) return *results_[i];
+  throw Error(ErrorCode::bad_input, fmt::format("{} was recorded without result {}", overload_, i)).op(overload_);
+}
+
 std::vector<std::string> AtenCall::argument_names() const {
   std::vector<std::string> names;
   for (auto& [name, argument] : args_) names.push_back(name);

@@ -64,7 +64,7 @@ class AtenCall {
 
   // Torch's own words for the result; a mapping may look at it (a fixed dtype), the importer checks it afterwards.
   size_t result_count() const { return results_.size(); }
-  const Type& result(size_t i = 0) const { return results_.at(i).value(); }
+  const Type& result(size_t i = 0) const;                          // bad_input when the recording has no such result
 
   std::vector<std::string> argument_names() const;                 // in the order of the schema
   std::vector<std::string> unread() const;

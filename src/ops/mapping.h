@@ -5,11 +5,19 @@
 #include <vector>
 
 #include "ir/op_def.h"
+#include "ops/aten_call.h"
 
 namespace pycandle {
 
 // overloads of (self, other) that are `op` after promotion and broadcasting.
 void add_binary(OpDef&, const char* op, const std::vector<std::string>& overloads);
 OpDef binary_mapping(const char* op, const std::vector<std::string>& overloads);
+
+// The start, end and step of a slice of an axis of that size, as Python reads them: 0 ≤ start ≤ stop ≤ size.
+struct SliceBounds {
+  Dim start, stop;
+  int64_t step;
+};
+SliceBounds slice_bounds(AtenCall&, Dim size);
 
 }  // namespace pycandle
