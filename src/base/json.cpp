@@ -35,6 +35,14 @@ class Handler {
  public:
   Handler(std::string_view text, std::string_view what, int max_depth) : text_(text), at_(text.data()), what_(what), max_depth_(max_depth) {}
 
+  // nlohmann takes a NUL for the end of the text, whatever follows it.
+  void refuse_nul() {
+    const size_t nul = text_.find('\0');
+    if (nul == std::string_view::npos) return;
+    at_ = text_.data() + nul;
+    fail("it holds a NUL byte");
+  }
+
   const char** position() { return &at_; }
   Json take() { return std::move(root_); }
 
@@ -139,6 +147,7 @@ class Handler {
 
 Json parse_json(std::string_view text, std::string_view what, int max_depth) {
   Handler handler(text, what, max_depth);
+  handler.refuse_nul();
   const Cursor begin{text.data(), handler.position()};
   const Cursor end{text.data() + text.size(), handler.position()};
   Json::sax_parse(begin, end, &handler);
