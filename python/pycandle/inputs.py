@@ -247,3 +247,26 @@ def _lists(value: object) -> object:
     if all(key.isdigit() for key in value):
         return tuple(_lists(value[key]) for key in sorted(value, key=int))
     return {key: _lists(child) for key, child in value.items()}
+
+
+def arguments_by_name(signature: inspect.Signature, named: dict[str, torch.Tensor]) -> tuple[tuple, dict]:
+    """The arguments of a call from inputs named by path; `xs.0`, `xs.1` for `*xs`."""
+    nested = nest_inputs(named)
+    args: list = []
+    kwargs: dict = {}
+    for parameter in signature.parameters.values():
+        if parameter.name not in nested:
+            continue
+        value = nested.pop(parameter.name)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += value
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            args.append(value)
+        elif any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()) and not kwargs:
+            args.append(value)
+        else:
+            kwargs[parameter.name] = value
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    if nested and not takes_any:
+        raise UsageError(f"forward{signature} has no argument {', '.join(nested)}")
+    return tuple(args), {**kwargs, **nested}

@@ -22,6 +22,8 @@ from .version import VERSION
 
 MANIFEST_VERSION = "1.0.0"
 _LARGEST_LIST = 64
+# Attributes that say nothing of what a module computes; a checkpoint's path differs between machines.
+_NOT_SAID = ("training", "call_super_init", "dump_patches", "name_or_path")
 
 
 @dataclass
@@ -254,7 +256,7 @@ def _scalars(attributes: dict) -> dict:
     """Public attributes that JSON can say: numbers, strings, short lists of them."""
     found = {}
     for name, value in attributes.items():
-        if name.startswith("_") or name in ("training", "call_super_init", "dump_patches"):
+        if name.startswith("_") or name in _NOT_SAID:
             continue
         if _is_plain(value):
             found[name] = value

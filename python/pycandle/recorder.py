@@ -22,10 +22,12 @@ from .inputs import Inputs, flatten_outputs, gather_inputs
 from .interpreter import run_program
 from .manifest import Manifest, build_manifest, write_manifest
 from .module_calls import class_name
+from .places import place_of_exception
 from .preparation import prepared
 from .program import Program
 from .programs import record_exported_program
 from .progress import Progress
+from .settings import active
 from .weights import place_weights
 
 _TAPS = ("modules", "all", "none")
@@ -54,6 +56,7 @@ class Files:
     trace: Path
     weights: Path | None
     sizes: dict[str, int]
+    notes: list[str]
 
     def __iter__(self):
         return iter(path for path in (self.manifest, self.trace, self.weights) if path is not None)
@@ -88,18 +91,22 @@ class GoldenRecorder:
         progress: Progress | Callable[[str], None] | None = None,
         decompositions: dict | None = None,
     ):
+        overrides = active()
+        chosen = overrides.options if overrides else {}
+        taps, weights = chosen.get("taps", taps), chosen.get("weights", weights)
         if taps not in _TAPS:
             raise UsageError(f"taps={taps!r} is none of {', '.join(_TAPS)}")
         if weights not in _WEIGHTS:
             raise UsageError(f"weights={weights!r} is none of {', '.join(_WEIGHTS)}")
-        self.output_dir = Path(output_dir)
+        self.output_dir = overrides.output_dir(Path(output_dir)) if overrides else Path(output_dir)
         self.taps = taps
-        self.golden_budget = golden_budget
-        self.dynamic = dynamic
+        self.golden_budget = chosen.get("golden_budget", golden_budget)
+        self.dynamic = chosen.get("dynamic", dynamic)
         self.weights = weights
-        self.weights_files = [Path(file) for file in weights_files or []]
-        self.source = source
-        self.seed = seed
+        self.weights_files = [Path(file) for file in chosen.get("weights_files", weights_files) or []]
+        self.source = chosen.get("source", source)
+        self.seed = chosen.get("seed", seed)
+        progress = chosen.get("progress", progress)
         self.decompositions = dict(decompositions or {})
         self.progress = progress if isinstance(progress, Progress) else Progress(progress)
         self.perturbed = False
@@ -159,16 +166,21 @@ class GoldenRecorder:
     def save(self, name: str) -> Files:
         """Writes `{name}_manifest.json`, `{name}_trace.safetensors` and `{name}_weights.safetensors`."""
         recording = self._needs_recording("save")
+        overrides = active()
+        name = overrides.file_name(name) if overrides else name
         _check_name(name)
-        self.output_dir.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.output_dir)
         written: list[Path] = []
         try:
-            return self._write_files(recording, name, written)
+            files = self._write_files(recording, name, written)
         except BaseException:
             for path in written:
                 with contextlib.suppress(OSError):
                     path.unlink()
             raise
+        if overrides:
+            overrides.saved.append((name, files, self))
+        return files
 
     def _write_files(self, recording: Recording, name: str, written: list[Path]) -> Files:
         fields = dict(recording.manifest.fields)
@@ -191,7 +203,7 @@ class GoldenRecorder:
         fields["taps"] = [{"id": t.id, "value": t.value, "key": t.key, "shape": t.shape} for t in taps]
         manifest = self.output_dir / f"{name}_manifest.json"
         sizes[manifest.name] = write_manifest(manifest, fields)
-        return Files(manifest, trace, weights if size is not None else None, sizes)
+        return Files(manifest, trace, weights if size is not None else None, sizes, fields["notes"])
 
     def _write_trace(self, recording: Recording, inputs: Inputs, path: Path, notes: list[str]):
         return write_goldens(
@@ -206,7 +218,7 @@ class GoldenRecorder:
         _check_fits(recording, inputs)
         if not recording.meta:
             check_at(recording.eager, recording.chosen, inputs)
-        self.output_dir.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.output_dir)
         path = self.output_dir / f"{name}_trace.safetensors"
         self._write_trace(recording, inputs, path, [])
         return path
@@ -227,15 +239,14 @@ class GoldenRecorder:
 
 
 def _first_run(eager: Eager, inputs: Inputs) -> object:
-    from .places import place_of_exception
-
     try:
         return eager.run_tree(inputs)
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
-        raise RecordingError(
-            f"the model itself fails on these inputs ({type(error).__name__}: {lines[0][:300]})",
-            place_of_exception(error),
+        place = place_of_exception(error)
+        where = f"\n  at    {place}" if place else ""
+        raise UsageError(
+            f"the model itself fails on these inputs ({type(error).__name__}: {lines[0][:300]}){where}"
         ) from error
 
 
@@ -253,6 +264,13 @@ def _digest(outputs: list) -> str:
         if isinstance(output, torch.Tensor):
             digest.update(output.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot write into {folder}: {error.strerror}") from error
 
 
 def _check_name(name: str) -> None:
