@@ -44,6 +44,8 @@ class Evaluation {
   const Node& node() const { return *node_; }
   std::vector<Array> run_region(size_t index, std::vector<Array> inputs) const;
 
+  uint64_t seed = 0;  // of random ops: the runner mixes the seed of the run with the number of the node's execution
+
  private:
   const Node* node_;
   const Graph* graph_;

@@ -13,7 +13,34 @@ std::vector<OpDef> movement_ops();
 std::vector<OpDef> reduction_ops();
 std::vector<OpDef> product_ops();
 std::vector<OpDef> gather_scatter_ops();
-// Functionals.
+std::vector<OpDef> window_ops();
+std::vector<OpDef> cumulative_ops();
+std::vector<OpDef> sorting_ops();
+std::vector<OpDef> control_flow_ops();
+std::vector<OpDef> fft_ops();
+std::vector<OpDef> random_ops();
+std::vector<OpDef> dynamic_ops();
+// Functionals, and torch's spellings of primitives.
+std::vector<OpDef> arithmetic_ops();
+std::vector<OpDef> unary_ops();
+std::vector<OpDef> shape_ops();
+std::vector<OpDef> shape_joining_ops();
+std::vector<OpDef> padding_ops();
+std::vector<OpDef> factory_ops();
+std::vector<OpDef> indexing_ops();
+std::vector<OpDef> reduction_aten_ops();
+// Neural-network functionals.
+std::vector<OpDef> linear_ops();
+std::vector<OpDef> softmax_ops();
+std::vector<OpDef> normalization_ops();
+std::vector<OpDef> activation_ops();
+std::vector<OpDef> attention_ops();
+std::vector<OpDef> embedding_ops();
+std::vector<OpDef> dropout_ops();
+std::vector<OpDef> einsum_ops();
+std::vector<OpDef> convolution_nn_ops();
+std::vector<OpDef> pooling_ops();
+std::vector<OpDef> recurrent_ops();
 
 namespace {
 
@@ -26,20 +53,49 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"reduction", reduction_ops},
     {"products", product_ops},
     {"gather_scatter", gather_scatter_ops},
-    // Functionals: each has a decomposition.
+    {"window", window_ops},
+    {"cumulative", cumulative_ops},
+    {"sorting", sorting_ops},
+    {"control_flow", control_flow_ops},
+    {"fft", fft_ops},
+    {"random", random_ops},
+    {"dynamic", dynamic_ops},
+    // Functionals: each has a decomposition; and torch's spellings of primitives (mapping() in ir/op_def.h).
+    {"arithmetic", arithmetic_ops},
+    {"unary", unary_ops},
+    {"shape", shape_ops},
+    {"shape_joining", shape_joining_ops},
+    {"padding", padding_ops},
+    {"factory", factory_ops},
+    {"indexing", indexing_ops},
+    {"reduction_aten", reduction_aten_ops},
+    // Neural-network functionals.
+    {"linear", linear_ops},
+    {"softmax", softmax_ops},
+    {"normalization", normalization_ops},
+    {"activation", activation_ops},
+    {"attention", attention_ops},
+    {"embedding", embedding_ops},
+    {"dropout", dropout_ops},
+    {"einsum", einsum_ops},
+    {"convolution_nn", convolution_nn_ops},
+    {"pooling", pooling_ops},
+    {"recurrent", recurrent_ops},
 };
 
 }  // namespace
 
 const OpTable& catalogue() {
   static const OpTable table = [] {
-    OpTable made;
+    std::vector<OpDef> all;
     for (const auto& [file, family] : kFamilies) {
       for (OpDef& op : family()) {
         op.family = file;
-        made.add(std::move(op));
+        all.push_back(std::move(op));
       }
     }
+    OpTable made;
+    for (OpDef& op : merge_mappings(std::move(all))) made.add(std::move(op));
     return made;
   }();
   return table;
