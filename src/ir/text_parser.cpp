@@ -9,6 +9,7 @@
 #include "ir/builder.h"
 #include "ir/text.h"
 #include "ir/text_scanner.h"
+#include "ir/verifier.h"
 
 namespace pycandle {
 
@@ -49,6 +50,7 @@ class Parser {
     check_reference(calls_, program_.calls.size(), "module call");
     check_reference(files_, program_.files.size(), "file");
     program_.bind_outputs();
+    check_whole();
     return std::move(program_);
   }
 
@@ -77,6 +79,15 @@ class Parser {
     std::string name = in_.string("a name in quotes");
     if (!names.insert(name).second) in_.fail(at, fmt::format("{} {} is there twice", what, quoted(name)), "another name");
     return name;
+  }
+
+  // What no single place shows: symbols that no input binds, states that change their type.
+  void check_whole() {
+    try {
+      verify(program_, "parsing");
+    } catch (const Error& e) {
+      throw in_.error(0, e.message()).expected(e.expected()).found(e.found()).op(e.op());
+    }
   }
 
   void version() {
