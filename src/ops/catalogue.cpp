@@ -41,6 +41,7 @@ std::vector<OpDef> einsum_ops();
 std::vector<OpDef> convolution_nn_ops();
 std::vector<OpDef> pooling_ops();
 std::vector<OpDef> recurrent_ops();
+std::vector<OpDef> interpolate_ops();
 
 namespace {
 
@@ -81,6 +82,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"convolution_nn", convolution_nn_ops},
     {"pooling", pooling_ops},
     {"recurrent", recurrent_ops},
+    {"interpolate", interpolate_ops},
 };
 
 }  // namespace

@@ -1,0 +1,200 @@
+// torch's interpolation (F.interpolate): nearest, linear, cubic, with and without antialiasing. Every mode is separable:
+// one axis is resampled after another.
+#include <cmath>
+
+#include "ops/functional_helpers.h"
+
+namespace pycandle {
+namespace {
+
+// One axis being resampled from `in` to `out` positions.
+struct Axis {
+  int64_t axis;
+  Dim in, out;
+  std::optional<double> scale;  // out / in as the caller gave it
+};
+
+// Positions per output position, in the dtype torch computes coordinates in.
+ValueId step(Builder& b, const Axis& a, bool align_corners, DType dtype) {
+  if (align_corners) {
+    if (a.out == Dim(1)) return b.full(0.0, dtype);
+    return b.div(b.dim_value(a.in - 1, dtype), b.dim_value(a.out - 1, dtype));
+  }
+  if (a.scale && *a.scale > 0) return b.full(1 / *a.scale, dtype);
+  return b.div(b.dim_value(a.in, dtype), b.dim_value(a.out, dtype));
+}
+
+// Where each output position lies in the input: [out].
+ValueId coordinates(Builder& b, const Axis& a, bool align_corners, DType dtype) {
+  const ValueId at = b.iota(a.out, dtype), width = step(b, a, align_corners, dtype);
+  return align_corners ? b.mul(at, width) : b.sub(b.mul(b.add(at, 0.5), width), 0.5);
+}
+
+ValueId at_most_last(Builder& b, ValueId index, Dim size) { return b.minimum(index, b.dim_value(size - 1)); }
+ValueId taken(Builder& b, ValueId x, ValueId indices, int64_t axis) { return b.create("take", {x, indices}, {{"axis", axis}}); }
+ValueId weighted(Builder& b, ValueId x, ValueId weights, int64_t axis) { return b.mul(x, along_axis(b, weights, axis, b.rank(x))); }
+
+ValueId nearest(Builder& b, ValueId x, const Axis& a, bool exact) {
+  // torch computes the indices in f32, or in f64 for f64 tensors.
+  const DType dtype = b.dtype(x) == DType::f64 ? DType::f64 : DType::f32;
+  if (!exact && a.in == a.out) return x;
+  ValueId at = b.iota(a.out, dtype);
+  if (exact) at = b.add(at, 0.5);
+  // Twice the size is a shift there, whatever the scale says.
+  const ValueId width = !exact && a.out == a.in * Dim(2) ? b.full(0.5, dtype) : step(b, a, false, dtype);
+  const ValueId index = b.cast(b.unary("floor", b.mul(at, width)), DType::i64);
+  return taken(b, x, at_most_last(b, index, a.in), a.axis);
+}
+
+ValueId linear(Builder& b, ValueId x, const Axis& a, bool align_corners) {
+  if (a.in == a.out) return x;
+  const ValueId source = b.maximum(coordinates(b, a, align_corners, b.dtype(x)), 0.0);
+  const ValueId low = at_most_last(b, b.cast(b.unary("floor", source), DType::i64), a.in);
+  const ValueId high = at_most_last(b, b.add(low, 1.0), a.in);
+  const ValueId part = b.minimum(b.maximum(b.sub(source, b.cast(low, b.dtype(x))), 0.0), 1.0);
+  return b.add(weighted(b, taken(b, x, low, a.axis), b.sub(1.0, part), a.axis), weighted(b, taken(b, x, high, a.axis), part, a.axis));
+}
+
+// The cubic convolution kernel: within 1 of the centre, and between 1 and 2.
+ValueId cubic_near(Builder& b, ValueId t, double k) { return b.add(b.mul(b.mul(b.sub(b.mul(t, k + 2), k + 3), t), t), 1.0); }
+ValueId cubic_far(Builder& b, ValueId t, double k) { return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(t, k), 5 * k), t), 8 * k), t), 4 * k); }
+
+ValueId cubic(Builder& b, ValueId x, const Axis& a, bool align_corners) {
+  constexpr double kSharpness = -0.75;
+  const ValueId source = coordinates(b, a, align_corners, b.dtype(x));
+  const ValueId floor = b.unary("floor", source), part = b.sub(source, floor), base = b.cast(floor, DType::i64);
+  const ValueId rest = b.sub(1.0, part);
+  const ValueId weights[] = {cubic_far(b, b.add(part, 1.0), kSharpness), cubic_near(b, part, kSharpness), cubic_near(b, rest, kSharpness),
+                             cubic_far(b, b.add(rest, 1.0), kSharpness)};
+  ValueId y = kNoValue;
+  for (int tap = 0; tap < 4; ++tap) {
+    const ValueId index = at_most_last(b, b.maximum(b.add(base, static_cast<double>(tap - 1)), 0.0), a.in);
+    const ValueId term = weighted(b, taken(b, x, index, a.axis), weights[tap], a.axis);
+    y = y == kNoValue ? term : b.add(y, term);
+  }
+  return y;
+}
+
+// With antialiasing the kernel widens as the image shrinks: a matrix [out, in] of weights, whose rows sum to 1.
+ValueId antialiased(Builder& b, ValueId x, const Axis& a, bool align_corners, bool is_cubic) {
+  const DType dtype = b.dtype(x);
+  const double reach = is_cubic ? 2 : 1;
+  const ValueId width = step(b, a, align_corners, dtype), stretch = b.maximum(width, 1.0);
+  const ValueId support = b.mul(stretch, reach);
+  const ValueId centre = b.unsqueeze(b.mul(b.add(b.iota(a.out, dtype), 0.5), width), 1);  // [out, 1]
+  const ValueId position = b.iota(a.in, dtype);                                           // [in]
+  const ValueId first = b.maximum(b.unary("trunc", b.add(b.sub(centre, support), 0.5)), 0.0);
+  const ValueId end = b.unary("trunc", b.add(b.add(centre, support), 0.5));
+  const ValueId inside = b.logical_and(b.compare("ge", position, first), b.compare("lt", position, end));
+  const ValueId distance = b.abs(b.div(b.add(b.sub(position, centre), 0.5), stretch));
+  const ValueId zero = b.full(0.0, dtype);
+  ValueId weights;
+  if (is_cubic) {
+    constexpr double kSharpness = -0.5;
+    weights = b.select(b.compare("lt", distance, 1.0), cubic_near(b, distance, kSharpness), b.select(b.compare("lt", distance, 2.0), cubic_far(b, distance, kSharpness), zero));
+  } else {
+    weights = b.maximum(b.sub(1.0, distance), 0.0);
+  }
+  weights = b.select(inside, weights, zero);
+  weights = b.div(weights, b.sum(weights, {1}));
+  const ValueId y = b.dot_general(x, weights, {}, {}, {a.axis}, {1});  // the axis comes last
+  Ints order = axes_between(0, b.rank(x) - 1);
+  order.insert(order.begin() + a.axis, b.rank(x) - 1);
+  return b.transpose(y, order);
+}
+
+ValueId resampled(Builder& b, const Call& c, ValueId x, const Axis& a) {
+  const std::string& mode = c.string("mode");
+  const bool corners = c.boolean("align_corners");
+  if (mode == "nearest" || mode == "nearest-exact") return nearest(b, x, a, mode == "nearest-exact");
+  if (c.boolean("antialias")) return antialiased(b, x, a, corners, mode == "cubic");
+  return mode == "cubic" ? cubic(b, x, a, corners) : linear(b, x, a, corners);
+}
+
+bool is_nearest(const Call& c) { return c.string("mode").starts_with("nearest"); }
+
+// upsample_*.vec(input, output_size?, [align_corners,] scale_factors?)
+std::function<Values(AtenCall&)> from_vec(std::string mode, bool antialias = false) {
+  return [mode, antialias](AtenCall& a) {
+    const ValueId x = a.tensor("input");
+    const size_t n = a.b.shape(x).size() - 2;
+    Attributes attributes{{"mode", mode}, {"antialias", antialias}};
+    if (a.has_argument("align_corners")) attributes.emplace_back("align_corners", a.boolean("align_corners"));
+    const auto size = a.maybe_dims("output_size");
+    if (!a.is_none("scale_factors")) attributes.emplace_back("scales", a.numbers("scale_factors"));
+    // By factors alone the sizes are those that torch found: floor(in * factor).
+    const Shape& result = a.result().shape;
+    attributes.emplace_back("output_size", size ? *size : Dims(result.end() - static_cast<std::ptrdiff_t>(n), result.end()));
+    return a.b.create_all("interpolate", {x}, std::move(attributes));
+  };
+}
+
+OpDef interpolate() {
+  return functional("interpolate")
+      .doc("[N, C, positions…] resampled to output_size positions")
+      .operands("x")
+      .attributes(attr<std::string>("mode"), attr<Dims>("output_size"), optional_attr<Numbers>("scales"), attr<bool>("align_corners", false), attr<bool>("antialias", false))
+      .constraint("interpolate_c1", "x has batch, channels and as many positions as output_size (and scales)", [](const Call& c) {
+        const size_t n = c.dims("output_size").size();
+        return c.shape("x").size() == n + 2 && (!c.has("scales") || c.numbers("scales").size() == n);
+      })
+      .constraint("interpolate_c2", "mode is nearest, nearest-exact, linear or cubic; the last two need floating x", [](const Call& c) {
+        return c.string("mode") == "nearest" || c.string("mode") == "nearest-exact" ||
+               ((c.string("mode") == "linear" || c.string("mode") == "cubic") && is_floating(c.type("x").dtype));
+      })
+      .infer([](const Call& c) {
+        Type y = c.type("x");
+        std::copy(c.dims("output_size").begin(), c.dims("output_size").end(), y.shape.begin() + 2);
+        return y;
+      })
+      .decompose([](Builder& b, const Call& c) {
+        const Type type = c.type("x");
+        const Dims size = c.dims("output_size");
+        ValueId x = is_nearest(c) ? c.value("x") : b.widened(c.value("x"));
+        for (size_t i = size.size(); i-- > 0;) {  // the last axis first, as torch does
+          Axis axis{static_cast<int64_t>(i) + 2, type.shape[i + 2], size[i], std::nullopt};
+          if (c.has("scales")) axis.scale = c.numbers("scales")[i];
+          x = resampled(b, c, x, axis);
+        }
+        return b.narrowed(x, type.dtype);
+      })
+      .from_aten_call("aten.upsample_nearest1d.vec", from_vec("nearest"))
+      .from_aten_call("aten.upsample_nearest2d.vec", from_vec("nearest"))
+      .from_aten_call("aten.upsample_nearest3d.vec", from_vec("nearest"))
+      .from_aten_call("aten._upsample_nearest_exact1d.vec", from_vec("nearest-exact"))
+      .from_aten_call("aten._upsample_nearest_exact2d.vec", from_vec("nearest-exact"))
+      .from_aten_call("aten._upsample_nearest_exact3d.vec", from_vec("nearest-exact"))
+      .from_aten_call("aten.upsample_linear1d.vec", from_vec("linear"))
+      .from_aten_call("aten.upsample_bilinear2d.vec", from_vec("linear"))
+      .from_aten_call("aten.upsample_trilinear3d.vec", from_vec("linear"))
+      .from_aten_call("aten.upsample_bicubic2d.vec", from_vec("cubic"))
+      .from_aten_call("aten._upsample_bilinear2d_aa.vec", from_vec("linear", true))
+      .from_aten_call("aten._upsample_bicubic2d_aa.vec", from_vec("cubic", true))
+      .sample("F.interpolate(t(2, 3, 5), scale_factor=2)")
+      .sample("F.interpolate(t(2, 3, 5), size=7)")
+      .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=1.7)")
+      .sample("F.interpolate(t(2, 3, 5, 6), size=(3, 11))")
+      .sample("F.interpolate(t(2, 3, 5, 6), size=(10, 9), mode='nearest-exact')")
+      .sample("F.interpolate(t(2, 3, 5, 6, 4), size=(3, 11, 8))")
+      .sample("F.interpolate(t(2, 3, 5), size=8, mode='linear')")
+      .sample("F.interpolate(t(2, 3, 5), scale_factor=2.6, mode='linear')")
+      .sample("F.interpolate(t(2, 3, 5), size=8, mode='linear', align_corners=True)")
+      .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=2, mode='bilinear')")
+      .sample("F.interpolate(t(2, 3, 5, 6), size=(3, 11), mode='bilinear', align_corners=True)")
+      .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=(0.7, 1.3), mode='bilinear')")
+      .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=1.3, mode='bilinear', recompute_scale_factor=True)")
+      .sample("F.interpolate(t(2, 3, 5, 6), size=(1, 6), mode='bilinear', align_corners=True)")
+      .sample("F.interpolate(t(2, 3, 5, 6, 4), size=(3, 11, 8), mode='trilinear')")
+      .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=2, mode='bicubic')")
+      .sample("F.interpolate(t(2, 3, 5, 6), size=(7, 4), mode='bicubic', align_corners=True)")
+      .sample("F.interpolate(t(2, 3, 15, 16), size=(4, 21), mode='bilinear', antialias=True)")
+      .sample("F.interpolate(t(2, 3, 15, 16), size=(4, 21), mode='bicubic', antialias=True)")
+      .sample("F.interpolate(t(2, 3, 15, 16), scale_factor=0.4, mode='bilinear', antialias=True)")
+      .spelled_cpp("interpolate");
+}
+
+}  // namespace
+
+std::vector<OpDef> interpolate_ops() { return {interpolate()}; }
+
+}  // namespace pycandle
