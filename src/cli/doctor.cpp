@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <thread>
 
-#include "backends/backend.h"
+#include "runtime/backends.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/python_finder.h"

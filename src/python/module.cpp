@@ -11,7 +11,7 @@
 
 #include <cstring>
 
-#include "backends/backend.h"
+#include "runtime/backends.h"
 #include "base/error.h"
 #include "runtime/model.h"
 
