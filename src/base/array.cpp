@@ -143,7 +143,6 @@ struct Widening {
   Widening operator++(int) { return Widening{at++}; }
   friend difference_type operator-(Widening a, Widening b) { return a.at - b.at; }
   friend bool operator==(Widening a, Widening b) { return a.at == b.at; }
-  friend bool operator!=(Widening a, Widening b) { return a.at != b.at; }
 };
 
 template <class Wide>
@@ -194,9 +193,11 @@ int64_t element_count(const Sizes& sizes) {
 
 Array::Array(DType dtype, Sizes shape) : dtype_(dtype), shape_(std::move(shape)), size_(element_count(shape_)), writable_(true) {
   constexpr size_t kAlignment = 64;
+  constexpr size_t kMost = size_t{1} << 39;  // half a TiB: more than one machine holds, and a clear error instead of swapping
   size_t wanted = 0;
-  if (__builtin_mul_overflow(static_cast<size_t>(size_), size_of(dtype), &wanted) || wanted > SIZE_MAX / 4)
-    throw Error(ErrorCode::bad_input, "a shape has too many elements").found(to_string(shape_));
+  if (__builtin_mul_overflow(static_cast<size_t>(size_), size_of(dtype), &wanted) || wanted > kMost)
+    throw Error(ErrorCode::bad_input, "a shape has too many elements")
+        .expected(fmt::format("at most {} bytes", kMost)).found(fmt::format("{}{}", name_of(dtype), to_string(shape_)));
   // calloc: large arrays get their zeros from the system when they are first touched.
   void* memory = std::calloc(1, wanted + kAlignment);
   if (memory == nullptr)

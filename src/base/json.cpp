@@ -26,7 +26,6 @@ struct Cursor {
   Cursor& operator++() { *seen = ++at; return *this; }
   Cursor operator++(int) { Cursor old = *this; ++*this; return old; }
   friend bool operator==(const Cursor& a, const Cursor& b) { return a.at == b.at; }
-  friend bool operator!=(const Cursor& a, const Cursor& b) { return a.at != b.at; }
 };
 
 // Builds the value while it is read. Depth is checked before anything deep exists, and keys when their object ends

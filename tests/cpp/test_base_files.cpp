@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -141,8 +140,8 @@ TEST(JsonTexts, ErrorsSayWhere) {
 // ---- safetensors
 
 Safetensors parse_bytes(const std::string& bytes) {
-  auto owner = std::make_shared<std::vector<std::byte>>(bytes.size());
-  std::memcpy(owner->data(), bytes.data(), bytes.size());
+  const auto* begin = reinterpret_cast<const std::byte*>(bytes.data());
+  const auto owner = std::make_shared<std::vector<std::byte>>(begin, begin + bytes.size());
   const std::byte* data = owner->data();
   return Safetensors::parse(data, bytes.size(), owner, "test.safetensors");
 }
