@@ -11,6 +11,16 @@ cmake --preset release -DPYCANDLE_PYTHON=ON -DPython_EXECUTABLE="$PWD/.venv/bin/
   { cat build/configure.log; exit 1; }
 cmake --build --preset release
 
+# What is generated from the catalogue, and committed for the reader. A new header means building once more.
+generated_anew() { # <option of `pycandle ops`> <file>: whether the file changed
+  "$build/bin/pycandle" ops "$1" >build/generated || exit 1
+  if cmp -s build/generated "$2"; then return 1; fi
+  cp build/generated "$2"
+  echo "generated $2"
+}
+if generated_anew --header src/ops/functional.h; then cmake --build --preset release; fi
+if generated_anew --markdown docs/ops.md; then :; fi
+
 # The program is copied, not linked: it looks for Python beside itself.
 cmp -s "$build/bin/pycandle" .venv/bin/pycandle ||
   { cp "$build/bin/pycandle" .venv/bin/.pycandle.new && mv .venv/bin/.pycandle.new .venv/bin/pycandle; }
