@@ -16,6 +16,7 @@ from .places import Place, place_here, place_of_text
 from .program import Program, is_size, producer
 
 _SAMPLE = 4096
+_TOLERANCES = (1e-3, 1e-6, 0.0)  # of a value's scale: rounding on the way must not be taken for the cause
 _LONGEST = 6000  # steps; what differs first differs early, and aligning is quadratic
 
 
@@ -41,12 +42,16 @@ class Step:
 
 def first_difference(eager: Eager, program: Program, inputs: Inputs) -> Difference | None:
     """The first line where the model and its exported program part."""
-    return _compare(_eager_steps(eager, inputs), _program_steps(program, inputs, eager.seed))
+    model, exported = _eager_steps(eager, inputs), _program_steps(program, inputs, eager.seed)
+    for tolerance in _TOLERANCES:
+        if difference := _compare(model, exported, tolerance):
+            return difference
+    return None
 
 
 def first_change(eager: Eager, inputs: Inputs) -> Difference | None:
     """The first line that computes something else when the model runs a second time."""
-    return _compare(_eager_steps(eager, inputs), _eager_steps(eager, inputs))
+    return _compare(_eager_steps(eager, inputs), _eager_steps(eager, inputs), 0.0)
 
 
 class _Steps(TorchDispatchMode):
@@ -105,7 +110,7 @@ def _sample(tensor: torch.Tensor) -> tuple:
     return tuple(tensor.shape), flat.double().clone()
 
 
-def _compare(first: list[Step], second: list[Step]) -> Difference | None:
+def _compare(first: list[Step], second: list[Step], tolerance: float) -> Difference | None:
     first, second = first[:_LONGEST], second[:_LONGEST]
     matcher = difflib.SequenceMatcher(None, [s.key for s in first], [s.key for s in second], autojunk=False)
     other_shape: Difference | None = None
@@ -114,7 +119,7 @@ def _compare(first: list[Step], second: list[Step]) -> Difference | None:
             for a, b in zip(first[i0:i1], second[j0:j1], strict=True):
                 if a.sample and b.sample and a.sample[0] != b.sample[0]:
                     other_shape = other_shape or _found(a, b, "this line gives another shape")
-                elif not _close(a.sample, b.sample):
+                elif not _close(a.sample, b.sample, tolerance):
                     return _found(a, b, "this line gives another value")
         elif parted := _parted(first[i0:i1], second[j0:j1], _next(second, j0), _next(first, i0)):
             return parted
@@ -141,9 +146,9 @@ def _found(a: Step, b: Step, explanation: str) -> Difference:
     return Difference(a.place, a.module or b.module, explanation)
 
 
-def _close(a: tuple | None, b: tuple | None) -> bool:
+def _close(a: tuple | None, b: tuple | None, tolerance: float) -> bool:
     if a is None or b is None or a[1] is None or b[1] is None:
         return True
     x, y = a[1], b[1]
     scale = x[torch.isfinite(x)].abs().max().item() if torch.isfinite(x).any() else 0.0
-    return torch.allclose(x, y, rtol=0.0, atol=1e-3 * scale + 1e-30, equal_nan=True)
+    return torch.allclose(x, y, rtol=0.0, atol=tolerance * scale, equal_nan=True)

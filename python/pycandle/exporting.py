@@ -9,26 +9,17 @@ import traceback
 import warnings
 from dataclasses import dataclass, field
 
-import sympy
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.fx.experimental import proxy_tensor
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.fx.proxy import TracerBase
 
 from .errors import RecordingError
 from .inputs import Inputs
 from .module_calls import CallWatcher, ModuleCall
-from .places import Place, is_user_file, place_here, place_of_exception, place_of_text
+from .places import frames_of_text, is_user_file, place_of_exception, place_of_text
 from .rnn_ops import recurrent_layers_stay_whole
-
-
-@dataclass
-class Specialised:
-    """A symbolic size that torch replaced by a number, and the line that made it do so."""
-
-    size: int
-    place: Place | None
+from .specialisations import Specialised, specialisations_into
 
 
 @dataclass
@@ -49,7 +40,7 @@ def export_model(
     fresh = inputs.copied()
     try:
         with _quiet(), torch.no_grad(), recurrent_layers_stay_whole(), _full_provenance(), _grad_mode_ignored():
-            with watcher.watching(), _specialisations_into(specialised):
+            with watcher.watching(), specialisations_into(specialised):
                 program = torch.export.export(
                     model, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=_dynamic_shapes(fresh, dynamic)
                 )
@@ -161,8 +152,6 @@ def _frames_of_generated_code(frames: list) -> traceback.StackSummary | None:
 
 
 def _parse(trace: str) -> list:
-    from .places import frames_of_text
-
     return [(file, line, "forward", linecache.getline(file, line).strip()) for file, line in frames_of_text(trace)]
 
 
@@ -172,22 +161,6 @@ def _keep_traces_of_inner_graphs(program: ExportedProgram) -> None:
             for node in module.graph.nodes:
                 if trace := node.meta.get("stack_trace"):
                     _inner_traces.setdefault(node.name, trace)
-
-
-@contextlib.contextmanager
-def _specialisations_into(found: list[Specialised]):
-    original = ShapeEnv._set_replacement
-
-    def set_replacement(self, symbol, target, message):
-        if isinstance(target, (int, sympy.Integer)):
-            found.append(Specialised(int(target), place_here()))
-        return original(self, symbol, target, message)
-
-    ShapeEnv._set_replacement = set_replacement
-    try:
-        yield
-    finally:
-        ShapeEnv._set_replacement = original
 
 
 # ---- one clear error when torch cannot export --------------------------------------------------------------

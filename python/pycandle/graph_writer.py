@@ -18,6 +18,7 @@ from .names import assigned_to
 from .places import Place, place_of_text
 from .program import Program, is_size, producer
 
+_READS_A_NUMBER = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.item.default)
 _FLAG_NAMES = {
     torch.memory_format: "memory_format",
     torch.layout: "layout",
@@ -107,7 +108,7 @@ class GraphWriter:
         return written
 
     def _refuse_numbers_from_data(self, node: Node) -> None:
-        if node.op == "call_function" and node.target is torch.ops.aten._local_scalar_dense.default:
+        if node.op == "call_function" and node.target in _READS_A_NUMBER:
             raise RecordingError(
                 "a number is read out of a tensor (.item(), int(tensor) or float(tensor))",
                 place_of_text(node.meta.get("stack_trace")),
@@ -161,7 +162,7 @@ class GraphWriter:
         if isinstance(value, complex):
             return {"complex": [value.real, value.imag]}
         if isinstance(value, (list, tuple)):
-            return [self.encode(item, place) for item in value if not _is_size_operand(item, value)]
+            return [self.encode(item, place) for item in value]
         return self._encode_flag(value, place)
 
     def _encode_flag(self, value: object, place: Place | None) -> dict:
@@ -288,10 +289,6 @@ def _as_declared(value: object, declared: torch.Type) -> object:
     if isinstance(value, (list, tuple)) and kind in ("List[float]", "Optional[List[float]]"):
         return [float(item) if type(item) is int else item for item in value]
     return value
-
-
-def _is_size_operand(item: object, _items: object) -> bool:
-    return False
 
 
 def bound_symbols(program: Program, dims: DimNames) -> None:

@@ -11,6 +11,7 @@ from .eager import quiet_inference
 from .program import Program
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
+ROUNDOFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24, torch.float64: 2.0**-53}
 
 
 class ProgramFailed(Exception):
@@ -28,12 +29,17 @@ def run_program(
     seed: int,
     see: Callable[[Node, object], None] | None = None,
     wide: bool = False,
+    jitter: torch.Generator | None = None,
 ) -> list:
-    """The flat outputs; `see` is shown every value as it is computed. `wide` computes in double precision."""
+    """The flat outputs; `see` is shown every value as it is computed.
+
+    `wide` computes in double precision; `jitter` moves every wide value by up to one rounding of its own dtype,
+    which shows what rounding may do to the outputs.
+    """
     environment: dict[Node, object] = {}
     released = _last_uses(program)
     for node, value in _initial_values(program, leaves):
-        environment[node] = _Lazy(value) if wide else value
+        environment[node] = _Lazy(value, jitter) if wide else value
     with quiet_inference(seed):
         for node in program.graph.nodes:
             if node.op == "placeholder":
@@ -43,11 +49,13 @@ def run_program(
             if node.op == "output":
                 break
             environment[node] = _run_node(program, node, environment, wide)
+            if jitter is not None:
+                environment[node] = _jittered_result(node, environment[node], jitter)
             if see:
                 see(node, environment[node])
             for spent in released.get(node, ()):
                 environment.pop(spent, None)
-        return [_fetch(environment, out, wide) for out in program.outputs]
+        return [_fetch(environment, out) for out in program.outputs]
 
 
 def _initial_values(program: Program, leaves: tuple) -> Iterator[tuple[Node, object]]:
@@ -62,8 +70,8 @@ def _initial_values(program: Program, leaves: tuple) -> Iterator[tuple[Node, obj
 def _run_node(program: Program, node: Node, environment: dict, wide: bool) -> object:
     if node.op == "get_attr":
         return program.module.get_submodule(node.target)
-    args = torch.fx.node.map_arg(node.args, lambda n: _fetch(environment, n, wide))
-    kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: _fetch(environment, n, wide))
+    args = torch.fx.node.map_arg(node.args, lambda n: _fetch(environment, n))
+    kwargs = torch.fx.node.map_arg(node.kwargs, lambda n: _fetch(environment, n))
     if wide:
         args, kwargs = _widen_dtypes(args), _widen_dtypes(kwargs)
     try:
@@ -90,21 +98,39 @@ def _last_uses(program: Program) -> dict[Node, list[Node]]:
 class _Lazy:
     """A parameter or input that becomes double only while a node uses it."""
 
-    def __init__(self, value: object):
+    def __init__(self, value: object, jitter: torch.Generator | None):
         self.value = value
+        self.jitter = jitter
+
+    def widened(self) -> object:
+        if not isinstance(self.value, torch.Tensor):
+            return self.value
+        if self.value.dtype is torch.complex64:
+            return self.value.to(torch.complex128)
+        if self.value.dtype not in _NARROW:
+            return self.value
+        wide = self.value.double()
+        return wide if self.jitter is None else _jittered(wide, ROUNDOFF[self.value.dtype], self.jitter)
 
 
-def _fetch(environment: dict, value: object, wide: bool) -> object:
+def _jittered(value: torch.Tensor, roundoff: float, generator: torch.Generator) -> torch.Tensor:
+    noise = torch.rand(value.shape, generator=generator, dtype=torch.float64)
+    return value * (1 + roundoff * (2 * noise - 1))
+
+
+def _jittered_result(node: Node, value: object, generator: torch.Generator) -> object:
+    recorded = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and isinstance(recorded, torch.Tensor):
+        if value.dtype is torch.float64 and recorded.dtype in _NARROW:
+            return _jittered(value, ROUNDOFF[recorded.dtype], generator)
+    return value
+
+
+def _fetch(environment: dict, value: object) -> object:
     if not isinstance(value, Node):
         return value
     found = environment[value]
-    if isinstance(found, _Lazy):
-        found = found.value
-        if isinstance(found, torch.Tensor) and found.dtype in _NARROW:
-            return found.double()
-        if isinstance(found, torch.Tensor) and found.dtype is torch.complex64:
-            return found.to(torch.complex128)
-    return found
+    return found.widened() if isinstance(found, _Lazy) else found
 
 
 def _widen_dtypes(tree: object) -> object:

@@ -1,0 +1,348 @@
+"""Models whose recording would be wrong: each is refused, or reported, with the line that is the reason.
+
+The line is marked `# HERE` in the model's source.
+"""
+
+import math
+import random
+import time
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from pycandle.errors import RecordingError
+from pycandle.recorder import GoldenRecorder
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def recorder(tmp_path):
+    return GoldenRecorder(tmp_path, progress=lambda text: None)
+
+
+def is_here(place) -> bool:
+    return place is not None and place.source.endswith("# HERE")
+
+
+def refuse(recorder, model, *args, **kwargs) -> RecordingError:
+    with pytest.raises(RecordingError) as refusal:
+        recorder.record(model, *args, **kwargs)
+    error = refusal.value
+    assert is_here(error.place), f"another line is named:\n{error}"
+    assert "# HERE" in str(error)
+    return error
+
+
+def fixed_axis(recorder, model, *args, **kwargs):
+    """The model is recorded with an axis fixed, and the line that fixes it is reported."""
+    chosen = recorder.record(model, *args, **kwargs)
+    assert chosen.fixed, "no axis was reported as fixed"
+    assert is_here(chosen.fixed[0].place), f"another line is named: {chosen.fixed[0]}"
+    entry = recorder.manifest["fixed_dims"][0]
+    assert entry["line"] == chosen.fixed[0].place.line
+    return entry
+
+
+# ---- refused: Python looks at values --------------------------------------------------------------------------
+
+
+class BranchOnData(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:  # HERE
+            return x + 1
+        return x - 1
+
+
+class NumberFromData(nn.Module):
+    def forward(self, x):
+        scale = x.max().item()  # HERE
+        return x * scale
+
+
+class ListFromData(nn.Module):
+    def forward(self, x):
+        values = x[0].tolist()  # HERE
+        return x + torch.tensor(values)
+
+
+class NumpyInside(nn.Module):
+    def forward(self, x):
+        table = x.detach().numpy()  # HERE
+        return x + torch.from_numpy(np.sort(table, axis=-1))
+
+
+class LoopUntilConverged(nn.Module):
+    def forward(self, x):
+        while x.abs().max() > 1:  # HERE
+            x = x / 2
+        return x
+
+
+class SizeFromData(nn.Module):
+    def forward(self, x):
+        n = int(x.argmax())  # HERE
+        return x[:, : n + 1]
+
+
+@pytest.mark.parametrize(
+    "model", [BranchOnData, NumberFromData, ListFromData, NumpyInside, LoopUntilConverged, SizeFromData]
+)
+def test_python_that_looks_at_values_is_refused(recorder, model):
+    error = refuse(recorder, model().eval(), torch.randn(2, 4))
+    assert error.hint
+
+
+# ---- refused: something else than the inputs decides ----------------------------------------------------------
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls  # HERE
+
+
+_calls = {"count": 0}
+
+
+class GlobalState(nn.Module):
+    def forward(self, x):
+        _calls["count"] += 1
+        y = x + 1
+        return y * _calls["count"]  # HERE
+
+
+class PythonRandom(nn.Module):
+    def forward(self, x):
+        y = torch.relu(x)
+        return y * random.random()  # HERE
+
+
+class NumpyRandom(nn.Module):
+    def forward(self, x):
+        noise = torch.full_like(x, float(np.random.rand()))  # HERE
+        return x + noise
+
+
+class Clock(nn.Module):
+    def forward(self, x):
+        return x + time.perf_counter()  # HERE
+
+
+class AlternatingBranch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.flag = False
+
+    def forward(self, x):
+        self.flag = not self.flag
+        if self.flag:  # HERE
+            return x.exp()
+        return x.sin()
+
+
+class RemembersFirstInput(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean = None
+
+    def forward(self, x):
+        if self.mean is None:
+            self.mean = x.mean(0, keepdim=True)  # HERE
+        return x - self.mean
+
+
+class KeepsHistory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.history = []
+
+    def forward(self, x):
+        total = sum(self.history, torch.zeros(()))  # HERE
+        self.history.append(x.sum())
+        return x + total
+
+
+@pytest.mark.parametrize(
+    "model", [Counter, GlobalState, PythonRandom, NumpyRandom, Clock, AlternatingBranch, RemembersFirstInput, KeepsHistory]
+)
+def test_hidden_state_is_refused(recorder, model):
+    refuse(recorder, model().eval(), torch.randn(2, 4))
+
+
+# ---- refused: train mode --------------------------------------------------------------------------------------
+
+
+class DropoutLeftOn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return self.drop(x)  # HERE
+
+
+class BatchNormLeftOn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return self.norm(x)  # HERE
+
+
+class LstmDropoutLeftOn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 4, num_layers=2, dropout=0.3)
+
+    def forward(self, x):
+        y, _ = self.lstm(x.unsqueeze(0))  # HERE
+        return y
+
+
+@pytest.mark.parametrize("model", [DropoutLeftOn, BatchNormLeftOn, LstmDropoutLeftOn])
+def test_modules_left_in_train_mode_are_refused(recorder, model):
+    error = refuse(recorder, model(), torch.randn(3, 4))
+    assert "train mode" in error.what and "eval()" in error.hint
+    assert error.module in ("drop", "norm", "lstm")
+
+
+def test_train_mode_without_effect_is_recorded(recorder):
+    recorder.record(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4))
+
+
+class AttentionDropout(nn.Module):
+    def forward(self, x):
+        return F.scaled_dot_product_attention(x, x, x, dropout_p=0.1)  # HERE
+
+
+def test_dropout_inside_attention_is_refused(recorder):
+    refuse(recorder, AttentionDropout().eval(), torch.randn(2, 3, 4, 8))
+
+
+# ---- reported: random operators -------------------------------------------------------------------------------
+
+
+class FunctionalDropout(nn.Module):
+    def forward(self, x):
+        return F.dropout(x, 0.5)  # HERE
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + torch.randn_like(x)  # HERE
+
+
+@pytest.mark.parametrize("model", [FunctionalDropout, Noise])
+def test_random_operators_are_reported_and_tapped(recorder, model):
+    recorder.record(model().eval(), torch.randn(2, 4))
+    files = recorder.save("noise")
+    assert any(note.startswith("random: ") and "# HERE" in note for note in files.notes)
+    assert any(tap.id.startswith("node:") or "output" in tap.key for tap in recorder._recording.manifest.taps)
+
+
+# ---- reported: sizes that the model fixes ---------------------------------------------------------------------
+
+
+class ShapeThroughInt(nn.Module):
+    def forward(self, x):
+        n = int(x.shape[0])  # HERE
+        return x.reshape(n * 2, -1)
+
+
+class LoopOverBatch(nn.Module):
+    def forward(self, x):
+        rows = [torch.relu(row) for row in x]  # HERE
+        return torch.stack(rows)
+
+
+class TableOfRecordedSize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(5, 4))
+
+    def forward(self, x):
+        return x + self.bias  # HERE
+
+
+class FloatOfSize(nn.Module):
+    def forward(self, x):
+        return x * (1 / math.sqrt(x.shape[0]))  # HERE
+
+
+@pytest.mark.parametrize("model", [ShapeThroughInt, LoopOverBatch, TableOfRecordedSize, FloatOfSize])
+def test_sizes_that_the_model_fixes_are_reported(recorder, model):
+    entry = fixed_axis(recorder, model().eval(), torch.randn(5, 4))
+    assert (entry["input"], entry["axis"], entry["size"]) == ("x", 0, 5)
+    assert recorder.manifest["symbols"] == []
+
+
+class OneIsSpecial(nn.Module):
+    def forward(self, x):
+        if x.shape[0] == 1:  # HERE
+            return torch.relu(x)
+        return 2 * x
+
+
+class OneIsSpecialInLine(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) if x.shape[0] == 1 else 2 * x  # HERE
+
+
+@pytest.mark.parametrize("model", [OneIsSpecial, OneIsSpecialInLine])
+def test_a_branch_on_size_one_starts_the_range_at_two(recorder, model):
+    recorder.record(model(), torch.randn(3, 4))
+    manifest = recorder.manifest
+    assert manifest["symbols"][0]["min"] == 2
+    assert any("# HERE" in note for note in manifest["notes"])
+
+
+@pytest.mark.parametrize("model", [OneIsSpecial, OneIsSpecialInLine])
+def test_a_branch_on_size_one_fixes_a_recording_at_one(recorder, model):
+    entry = fixed_axis(recorder, model(), torch.randn(1, 4))
+    assert entry["size"] == 1
+
+
+def test_lower_bound_one_is_stored_when_it_holds(recorder):
+    recorder.record(nn.Linear(4, 4), torch.randn(3, 4))
+    assert recorder.manifest["symbols"][0]["min"] == 1
+
+
+# ---- rounding is no difference --------------------------------------------------------------------------------
+
+
+class OtherOrder(nn.Module):
+    """Rounds in another order while it is traced: equal up to rounding, not to the bit."""
+
+    def forward(self, x):
+        if torch.compiler.is_exporting():
+            return x.sum(-1) * 3.3
+        return (x * 3.3).sum(-1)
+
+
+class OtherFormula(nn.Module):
+    def forward(self, x):
+        y = torch.tanh(x)
+        if torch.compiler.is_exporting():  # HERE
+            return y * 1.001
+        return y * 1.0
+
+
+def test_a_difference_within_rounding_is_accepted_and_said(recorder):
+    recorder.record(OtherOrder(), torch.randn(2, 1000))
+    assert {check["result"] for check in recorder.manifest["soundness"]["checks"]} == {"within rounding"}
+
+
+def test_a_difference_beyond_rounding_is_refused(recorder):
+    error = refuse(recorder, OtherFormula(), torch.randn(2, 4))
+    assert "not the model" in error.what
