@@ -29,6 +29,7 @@ std::vector<OpDef> padding_ops();
 std::vector<OpDef> factory_ops();
 std::vector<OpDef> indexing_ops();
 std::vector<OpDef> reduction_aten_ops();
+std::vector<OpDef> statistics_ops();
 // Neural-network functionals.
 std::vector<OpDef> linear_ops();
 std::vector<OpDef> softmax_ops();
@@ -70,6 +71,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"factory", factory_ops},
     {"indexing", indexing_ops},
     {"reduction_aten", reduction_aten_ops},
+    {"statistics", statistics_ops},
     // Neural-network functionals.
     {"linear", linear_ops},
     {"softmax", softmax_ops},
