@@ -204,6 +204,13 @@ void convolve(const ConvolutionAxes& axes, int64_t groups, const Array& x, const
       [&](int64_t b, int64_t m, int64_t n, int64_t columns, const T* row) { store_chunk(out, (b * sizes.rows + m) * sizes.columns + n, columns, row); });
 }
 
+// What the kernel can move by on a spatial axis: the padded input without the kernel's reach.
+Dim room(const Call& c, size_t a) {
+  const Dim reach = (c.shape("weight")[a + 2] - 1) * Dim(c.integers("dilation")[a]);
+  const Dim size = (c.shape("x")[a + 2] - 1) * Dim(c.integers("input_dilation")[a]) + c.integers("padding_low")[a] + c.integers("padding_high")[a];
+  return size - reach;
+}
+
 OpDef convolution() {
   return primitive("convolution")
       .doc("x [N, C, spatial…] with weight [O, C/groups, kernel…]; input_dilation puts gaps between the elements of x, negative padding crops")
@@ -226,12 +233,16 @@ OpDef convolution() {
         return c.integer("groups") >= 1 && may_equal(c.shape("x")[1], c.shape("weight")[1] * Dim(c.integer("groups")));
       })
       .constraint("convolution_c5", "the outputs divide into groups", [](const Call& c) { return may_equal(mod(c.shape("weight")[0], c.integer("groups")), 0); })
+      .constraint("convolution_c6", "the kernel is no larger than the padded input", [](const Call& c) {
+        for (size_t a = 0; a + 2 < c.shape("x").size(); ++a) {
+          if (!may_be_at_most(0, room(c, a))) return false;
+        }
+        return true;
+      })
       .infer([](const Call& c) {
         Type type{c.type("x").dtype, {c.shape("x")[0], c.shape("weight")[0]}};
         for (size_t a = 0; a + 2 < c.shape("x").size(); ++a) {
-          const Dim reach = (c.shape("weight")[a + 2] - 1) * Dim(c.integers("dilation")[a]);
-          const Dim size = (c.shape("x")[a + 2] - 1) * Dim(c.integers("input_dilation")[a]) + c.integers("padding_low")[a] + c.integers("padding_high")[a];
-          type.shape.push_back(floordiv(size - reach, c.integers("strides")[a]) + 1);
+          type.shape.push_back(floordiv(room(c, a), c.integers("strides")[a]) + 1);
         }
         return type;
       })

@@ -189,13 +189,16 @@ Array largest_in_windows(const Array& x, const Planes& p) {
 
 const char* const kSlidingAttributes[] = {"window", "strides", "dilation", "padding_low", "padding_high"};
 
+// What the window can move by on the i-th of its axes.
+Dim room(const Call& c, size_t i) {
+  const int64_t reach = c.integers("dilation")[i] * (c.integers("window")[i] - 1) + 1;
+  return c.shape("x")[c.shape("x").size() - c.integers("window").size() + i] + (c.integers("padding_low")[i] + c.integers("padding_high")[i] - reach);
+}
+
 Shape sliding_shape(const Call& c) {
   Shape shape = c.shape("x");
   const size_t count = c.integers("window").size(), leading = shape.size() - count;
-  for (size_t i = 0; i < count; ++i) {
-    const int64_t reach = c.integers("dilation")[i] * (c.integers("window")[i] - 1) + 1;
-    shape[leading + i] = floordiv(shape[leading + i] + (c.integers("padding_low")[i] + c.integers("padding_high")[i] - reach), c.integers("strides")[i]) + 1;
-  }
+  for (size_t i = 0; i < count; ++i) shape[leading + i] = floordiv(room(c, i), c.integers("strides")[i]) + 1;
   return shape;
 }
 
@@ -225,6 +228,12 @@ OpDef sliding_op(const char* name) {
     })
     .constraint(id + "_c2", "window, strides and dilation are positive", [](const Call& c) {
       return all_at_least(c.integers("window"), 1) && all_at_least(c.integers("strides"), 1) && all_at_least(c.integers("dilation"), 1);
+    })
+    .constraint(id + "_c3", "the window is no larger than the padded input", [](const Call& c) {
+      for (size_t i = 0; i < c.integers("window").size(); ++i) {
+        if (!may_be_at_most(0, room(c, i))) return false;
+      }
+      return true;
     });
   return op;
 }
@@ -233,7 +242,7 @@ OpDef reduce_window() {
   OpDef op = sliding_op("reduce_window");
   op.attr_specs.insert(op.attr_specs.begin(), attr<std::string>("kind"));
   return op.doc("sum, prod, max or min in windows over the last axes; padding takes no part; NaN wins in max and min")
-      .constraint("reduce_window_c3", "kind is sum or prod of numbers, or max or min of ordered ones", [](const Call& c) {
+      .constraint("reduce_window_c4", "kind is sum or prod of numbers, or max or min of ordered ones", [](const Call& c) {
         const std::string& kind = c.string("kind");
         const DType dtype = c.type("x").dtype;
         return kind == "sum" || kind == "prod" ? is_one_of(dtype, numbers) : (kind == "max" || kind == "min") && is_one_of(dtype, reals | booleans);
@@ -246,7 +255,7 @@ OpDef reduce_window() {
 OpDef window_argmax() {
   return sliding_op("window_argmax")
       .doc("where the largest element of each window stands: its flat index in the plane of the axes that have windows")
-      .constraint("window_argmax_c3", "x is " + text_of_kinds(reals | booleans), [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
+      .constraint("window_argmax_c4", "x is " + text_of_kinds(reals | booleans), [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .infer([](const Call& c) { return Type{DType::i64, sliding_shape(c)}; })
       .evaluator([](const Evaluation& ev) { return largest_in_windows(ev.array("x"), sliding_planes(ev, ev.array("x"))); });
 }
