@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import linecache
 import logging
 import traceback
@@ -40,10 +41,9 @@ def export_model(
     fresh = inputs.copied()
     try:
         with _quiet(), torch.no_grad(), recurrent_layers_stay_whole(), _full_provenance(), _grad_mode_ignored():
-            with watcher.watching(), specialisations_into(specialised):
-                program = torch.export.export(
-                    model, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=_dynamic_shapes(fresh, dynamic)
-                )
+            with watcher.watching(), specialisations_into(specialised), _named_signature(model, fresh) as signature:
+                shapes = _dynamic_shapes(fresh, dynamic, signature)
+                program = torch.export.export(model, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=shapes)
             _keep_traces_of_inner_graphs(program)
             program = program.run_decompositions(dict(decompositions))
     except RecordingError:
@@ -62,7 +62,7 @@ def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
         raise export_failure(error) from error
 
 
-def _dynamic_shapes(inputs: Inputs, dynamic: list[tuple[int, int]]):
+def _dynamic_shapes(inputs: Inputs, dynamic: list[tuple[int, int]], signature: inspect.Signature):
     if not dynamic:
         return None
     open_axes: dict[int, dict[int, object]] = {}
@@ -71,11 +71,34 @@ def _dynamic_shapes(inputs: Inputs, dynamic: list[tuple[int, int]]):
     flat = [open_axes.get(i) if isinstance(t, torch.Tensor) else None for i, t in enumerate(inputs.leaves)]
     args, kwargs = torch.utils._pytree.tree_unflatten([_Axes(f) for f in flat], inputs.spec)
     unwrap = lambda tree: torch.utils._pytree.tree_map(lambda leaf: leaf.axes, tree)  # noqa: E731
-    names = inputs.top_names[: len(args)]
-    by_name = dict(zip(names, (unwrap(a) for a in args), strict=True))
-    if any("." in name for name in names):  # *args: only the nested form names them
-        return (*(unwrap(a) for a in args), *(unwrap(k) for k in kwargs.values()))
-    return {**by_name, **{name: unwrap(value) for name, value in kwargs.items()}}
+    bound = signature.bind(*args, **kwargs)  # as torch groups them: *args under its one name
+    return {name: unwrap(value) for name, value in bound.arguments.items()}
+
+
+@contextlib.contextmanager
+def _named_signature(model: torch.nn.Module, inputs: Inputs):
+    """torch cannot open axes of what lands in `**kwargs`, so forward gets those names as arguments of its own."""
+    signature = inputs.signature
+    parameters = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    extra = [name for name in inputs.kwargs if name not in {p.name for p in parameters}]
+    if not extra:
+        yield signature
+        return
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in extra]
+    original, own = model.forward, "forward" in model.__dict__
+
+    def forward(*args, **kwargs):
+        return original(*args, **kwargs)
+
+    forward.__signature__ = inspect.Signature([*parameters, *named])
+    model.forward = forward
+    try:
+        yield forward.__signature__
+    finally:
+        if own:
+            model.forward = original
+        else:
+            del model.forward
 
 
 class _Axes:

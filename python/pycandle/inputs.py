@@ -40,6 +40,7 @@ class Inputs:
     names: tuple[str, ...]
     spec: pytree.TreeSpec
     top_names: tuple[str, ...]
+    signature: inspect.Signature
 
     def tensors(self) -> list[tuple[int, str, torch.Tensor]]:
         named = zip(self.names, self.leaves, strict=True)
@@ -73,7 +74,7 @@ def gather_inputs(signature: inspect.Signature, args: tuple, kwargs: dict) -> In
     if len(set(names)) != len(names):
         raise UsageError(f"two inputs have the same name: {sorted(n for n in names if names.count(n) > 1)[0]}")
     leaves = tuple(leaf for _, leaf in with_paths)
-    return Inputs(args, kwargs, leaves, tuple(names), spec, (*top, *kwargs))
+    return Inputs(args, kwargs, leaves, tuple(names), spec, (*top, *kwargs), signature)
 
 
 def _argument_names(signature: inspect.Signature, args: tuple, kwargs: dict) -> list[str]:
