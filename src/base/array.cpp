@@ -20,20 +20,23 @@ namespace {
 using Complex = std::complex<double>;
 
 // Truncation with the results of x86's instructions where the value does not fit, which C++ leaves undefined.
-template <class Int>
-Int truncated(double v) {
+template <class Int> Int truncated(double v) {
   constexpr double kLimit = -static_cast<double>(std::numeric_limits<Int>::min());
   return v >= -kLimit && v < kLimit ? static_cast<Int>(v) : std::numeric_limits<Int>::min();
 }
 
 // Converts a value that evaluators compute with into `To`: to double, to int64_t, or to a complex.
-template <class To, class From>
-To widened(From v) {
-  if constexpr (std::is_same_v<From, Complex> && std::is_same_v<To, Complex>) return v;
-  else if constexpr (std::is_same_v<From, Complex>) return widened<To>(v.real());
-  else if constexpr (std::is_same_v<To, Complex>) return Complex(static_cast<double>(v));
-  else if constexpr (std::is_same_v<To, int64_t> && std::is_same_v<From, double>) return truncated<int64_t>(v);
-  else return static_cast<To>(v);
+template <class To, class From> To widened(From v) {
+  if constexpr (std::is_same_v<From, Complex> && std::is_same_v<To, Complex>)
+    return v;
+  else if constexpr (std::is_same_v<From, Complex>)
+    return widened<To>(v.real());
+  else if constexpr (std::is_same_v<To, Complex>)
+    return Complex(static_cast<double>(v));
+  else if constexpr (std::is_same_v<To, int64_t> && std::is_same_v<From, double>)
+    return truncated<int64_t>(v);
+  else
+    return static_cast<To>(v);
 }
 
 // How each dtype is stored, and what one element is worth. Wide is the type that holds every value of it.
@@ -73,8 +76,7 @@ struct BF16 {
   static uint16_t store(int64_t v) { return store(sticky_double(v)); }
 };
 // Via: the integer that torch truncates a float to before it wraps.
-template <class T, class Via>
-struct Integer {
+template <class T, class Via> struct Integer {
   using Stored = T;
   using Wide = int64_t;
   static int64_t load(T v) { return static_cast<int64_t>(v); }
@@ -89,8 +91,7 @@ struct Boolean {
   static uint8_t store(int64_t v) { return v != 0; }
   static uint8_t store(Complex v) { return v != Complex(0); }
 };
-template <class T>
-struct ComplexOf {
+template <class T> struct ComplexOf {
   using Stored = std::complex<T>;
   using Wide = Complex;
   static Complex load(Stored v) { return Complex(v); }
@@ -99,8 +100,7 @@ struct ComplexOf {
   static Stored store(int64_t v) { return Stored(static_cast<T>(v)); }
 };
 
-template <class Visit>
-decltype(auto) with_element(DType d, Visit&& visit) {
+template <class Visit> decltype(auto) with_element(DType d, Visit&& visit) {
   switch (d) {
     case DType::f64: return visit(F64{});
     case DType::f32: return visit(F32{});
@@ -118,11 +118,10 @@ decltype(auto) with_element(DType d, Visit&& visit) {
   internal_error("an array has a dtype that does not exist");
 }
 
-template <class Element, class Wide>
-auto stored(Wide v) {
-  if constexpr (std::is_same_v<Wide, Complex> && !std::is_invocable_v<decltype([](auto c) -> decltype(Element::store(c)) {
-                  return Element::store(c);
-                }), Complex>) {
+template <class Element, class Wide> auto stored(Wide v) {
+  if constexpr (std::is_same_v<Wide, Complex> &&
+                !std::is_invocable_v<decltype([](auto c) -> decltype(Element::store(c)) { return Element::store(c); }),
+                                     Complex>) {
     return Element::store(v.real());
   } else {
     return Element::store(v);
@@ -130,8 +129,7 @@ auto stored(Wide v) {
 }
 
 // An iterator that widens while it reads, so that a vector is filled in one pass.
-template <class Element, class Wide>
-struct Widening {
+template <class Element, class Wide> struct Widening {
   using iterator_category = std::random_access_iterator_tag;
   using value_type = Wide;
   using difference_type = std::ptrdiff_t;
@@ -139,25 +137,28 @@ struct Widening {
   using reference = Wide;
   const typename Element::Stored* at;
   Wide operator*() const { return widened<Wide>(Element::load(*at)); }
-  Widening& operator++() { ++at; return *this; }
+  Widening& operator++() {
+    ++at;
+    return *this;
+  }
   Widening operator++(int) { return Widening{at++}; }
   friend difference_type operator-(Widening a, Widening b) { return a.at - b.at; }
   friend bool operator==(Widening a, Widening b) { return a.at == b.at; }
 };
 
-template <class Wide>
-std::vector<Wide> load(const Array& a) {
+template <class Wide> std::vector<Wide> load(const Array& a) {
   return with_element(a.dtype(), [&](auto element) {
     using Element = decltype(element);
     const auto* from = a.as<typename Element::Stored>();
     const auto* to = from + a.size();
-    if constexpr (std::is_same_v<typename Element::Stored, Wide>) return std::vector<Wide>(from, to);
-    else return std::vector<Wide>(Widening<Element, Wide>{from}, Widening<Element, Wide>{to});
+    if constexpr (std::is_same_v<typename Element::Stored, Wide>)
+      return std::vector<Wide>(from, to);
+    else
+      return std::vector<Wide>(Widening<Element, Wide>{from}, Widening<Element, Wide>{to});
   });
 }
 
-template <class Wide>
-void store_into(DType d, void* out, const Wide* from, int64_t count) {
+template <class Wide> void store_into(DType d, void* out, const Wide* from, int64_t count) {
   with_element(d, [&](auto element) {
     using Element = decltype(element);
     auto* to = static_cast<typename Element::Stored*>(out);
@@ -165,8 +166,7 @@ void store_into(DType d, void* out, const Wide* from, int64_t count) {
   });
 }
 
-template <class Wide>
-Array store_all(DType d, Sizes shape, const std::vector<Wide>& values) {
+template <class Wide> Array store_all(DType d, Sizes shape, const std::vector<Wide>& values) {
   Array out(d, std::move(shape));
   if (out.size() != static_cast<int64_t>(values.size()))
     internal_error(fmt::format("{} values are stored into an array of shape {}", values.size(), to_string(out.shape())));
@@ -197,7 +197,8 @@ Array::Array(DType dtype, Sizes shape) : dtype_(dtype), shape_(std::move(shape))
   size_t wanted = 0;
   if (__builtin_mul_overflow(static_cast<size_t>(size_), size_of(dtype), &wanted) || wanted > kMost)
     throw Error(ErrorCode::bad_input, "a shape has too many elements")
-        .expected(fmt::format("at most {} bytes", kMost)).found(fmt::format("{}{}", name_of(dtype), to_string(shape_)));
+        .expected(fmt::format("at most {} bytes", kMost))
+        .found(fmt::format("{}{}", name_of(dtype), to_string(shape_)));
   // calloc: large arrays get their zeros from the system when they are first touched.
   void* memory = std::calloc(1, wanted + kAlignment);
   if (memory == nullptr)

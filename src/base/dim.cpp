@@ -87,8 +87,10 @@ std::string text_of(const std::vector<Term>& terms, int64_t constant) {
   const auto append = [&](int64_t coefficient, const std::string& rest) {
     const std::string magnitude = fmt::format("{}", coefficient).substr(coefficient < 0 ? 1 : 0);
     out += out.empty() ? (coefficient < 0 ? "-" : "") : (coefficient < 0 ? " - " : " + ");
-    if (rest.empty()) out += magnitude;
-    else out += magnitude == "1" ? rest : magnitude + "*" + rest;
+    if (rest.empty())
+      out += magnitude;
+    else
+      out += magnitude == "1" ? rest : magnitude + "*" + rest;
   };
   for (const Term& term : terms) {
     std::string product;
@@ -137,8 +139,8 @@ std::vector<Term> all_terms(const DimNode& node) {
 
 Dim from_terms(std::vector<Term> terms) { return make_dim(std::move(terms), 0); }
 
-// The polynomial q with a = q*b, when there is one (b starts with a positive term): division by the leading term (the sorting of terms is a monomial
-// order, so the leading term of a product is the product of the leading terms).
+// The polynomial q with a = q*b, when there is one (b starts with a positive term): division by the leading term (the sorting of
+// terms is a monomial order, so the leading term of a product is the product of the leading terms).
 std::optional<Dim> exact_quotient(Dim a, Dim b) {
   const std::vector<Term> divisor = all_terms(DimNode::of(b));
   Dim quotient(0);
@@ -170,8 +172,11 @@ Monomial common_atoms(const DimNode& a, const DimNode& b) {
   for (const DimNode* node : {&a, &b}) {
     for (const Term& term : all_terms(*node)) {
       Monomial both;
-      if (!common) both = term.atoms;
-      else std::set_intersection(common->begin(), common->end(), term.atoms.begin(), term.atoms.end(), std::back_inserter(both), atom_before);
+      if (!common)
+        both = term.atoms;
+      else
+        std::set_intersection(common->begin(), common->end(), term.atoms.begin(), term.atoms.end(), std::back_inserter(both),
+                              atom_before);
       common = std::move(both);
     }
   }
@@ -241,7 +246,8 @@ Dim mod_by_number(Dim numerator, int64_t c) {
     // mod(mod(x, d) + y, c) = mod(x + y, c) when c divides d
     if (term.atoms.size() == 1 && term.atoms[0]->kind == AtomKind::mod) {
       const auto d = term.atoms[0]->args[1].maybe_number();
-      if (d && *d % c == 0) return mod_by_number(numerator + coefficient * term.atoms[0]->args[0] - term.coefficient * make_dim(term.atoms[0]), c);
+      if (d && *d % c == 0)
+        return mod_by_number(numerator + coefficient * term.atoms[0]->args[0] - term.coefficient * make_dim(term.atoms[0]), c);
     }
     rest.push_back({term.atoms, coefficient});
     common = std::gcd(common, coefficient);
@@ -279,8 +285,10 @@ Dim extremum(AtomKind kind, Dim a, Dim b) {
     const DimNode& node = DimNode::of(d);
     const bool same_function = node.constant == 0 && node.terms.size() == 1 && node.terms[0].coefficient == 1 &&
                                node.terms[0].atoms.size() == 1 && node.terms[0].atoms[0]->kind == kind;
-    if (same_function) args.insert(args.end(), node.terms[0].atoms[0]->args.begin(), node.terms[0].atoms[0]->args.end());
-    else args.push_back(d);
+    if (same_function)
+      args.insert(args.end(), node.terms[0].atoms[0]->args.begin(), node.terms[0].atoms[0]->args.end());
+    else
+      args.push_back(d);
   }
   std::vector<Dim> kept;
   for (const Dim arg : args) {
@@ -298,7 +306,8 @@ Dim extremum(AtomKind kind, Dim a, Dim b) {
   // Symbolic arguments first, the number last, as a person writes it.
   std::sort(kept.begin(), kept.end(), [](Dim x, Dim y) {
     const std::string tx = x.text(), ty = y.text();
-    return std::make_tuple(x.is_number(), tx.size(), std::string_view(tx)) < std::make_tuple(y.is_number(), ty.size(), std::string_view(ty));
+    return std::make_tuple(x.is_number(), tx.size(), std::string_view(tx)) <
+           std::make_tuple(y.is_number(), ty.size(), std::string_view(ty));
   });
   return function(kind, std::move(kept));
 }
@@ -344,9 +353,12 @@ Dim make_dim(std::vector<Term> terms, int64_t constant) {
   std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return monomial_before(a.atoms, b.atoms); });
   std::vector<Term> merged;
   for (Term& term : terms) {
-    if (term.atoms.empty()) constant = checked_add(constant, term.coefficient);
-    else if (!merged.empty() && merged.back().atoms == term.atoms) merged.back().coefficient = checked_add(merged.back().coefficient, term.coefficient);
-    else merged.push_back(std::move(term));
+    if (term.atoms.empty())
+      constant = checked_add(constant, term.coefficient);
+    else if (!merged.empty() && merged.back().atoms == term.atoms)
+      merged.back().coefficient = checked_add(merged.back().coefficient, term.coefficient);
+    else
+      merged.push_back(std::move(term));
   }
   std::erase_if(merged, [](const Term& term) { return term.coefficient == 0; });
   if (merged.empty()) return DimNode::wrap(Table::instance().number(constant));
@@ -379,7 +391,8 @@ Dim Dim::symbol(std::string_view name) {
                     name != "floordiv" && name != "mod" && name != "min" && name != "max";
   if (!good)
     throw Error(ErrorCode::bad_input, "a dim symbol has a name that is not allowed")
-        .expected("letters, digits and underscores").found(std::string(name.substr(0, 128)));
+        .expected("letters, digits and underscores")
+        .found(std::string(name.substr(0, 128)));
   return detail::make_dim(Table::instance().atom({AtomKind::symbol, std::string(name), {}, 0}));
 }
 
@@ -401,7 +414,8 @@ int64_t Dim::evaluate(const Bindings& bindings) const {
       int64_t value = 0;
       if (atom->kind == AtomKind::symbol) {
         const auto bound = bindings.find(atom->text);
-        if (bound == bindings.end()) throw Error(ErrorCode::bad_input, "the dim symbol " + atom->text + " has no value").found(text());
+        if (bound == bindings.end())
+          throw Error(ErrorCode::bad_input, "the dim symbol " + atom->text + " has no value").found(text());
         value = bound->second;
       } else {
         value = atom->args[0].evaluate(bindings);
@@ -489,7 +503,8 @@ Dim floordiv(Dim a, Dim b) {
   // A common factor cancels.
   const int64_t content = std::gcd(detail::content_of(DimNode::of(a)), detail::content_of(DimNode::of(b)));
   const Monomial atoms = detail::common_atoms(DimNode::of(a), DimNode::of(b));
-  if (content != 1 || !atoms.empty()) return quotient + floordiv(detail::without_factor(a, content, atoms), detail::without_factor(b, content, atoms));
+  if (content != 1 || !atoms.empty())
+    return quotient + floordiv(detail::without_factor(a, content, atoms), detail::without_factor(b, content, atoms));
   return quotient + detail::function(AtomKind::floordiv, {a, b});
 }
 

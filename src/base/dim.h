@@ -37,13 +37,14 @@ class Dim {
   Dim(int64_t value);  // NOLINT(google-explicit-constructor): a number is a dim
   Dim(int value) : Dim(int64_t{value}) {}  // NOLINT(google-explicit-constructor)
   static Dim symbol(std::string_view name);
-  static Dim parse(std::string_view text);  // ErrorCode::bad_input on anything outside the grammar, over 4,096 characters or over 64 levels deep
+  static Dim parse(std::string_view text);  // ErrorCode::bad_input on anything outside the grammar, over 4,096 characters or over
+                                            // 64 levels deep
 
   bool is_number() const;
-  int64_t number() const;                     // throws internal when symbolic
+  int64_t number() const;  // throws internal when symbolic
   std::optional<int64_t> maybe_number() const;
-  int64_t evaluate(const Bindings&) const;    // throws bad_input on an unbound symbol or overflow
-  std::string text() const;                   // canonical; parse(text()) is the same dim
+  int64_t evaluate(const Bindings&) const;  // throws bad_input on an unbound symbol or overflow
+  std::string text() const;  // canonical; parse(text()) is the same dim
   void collect_symbols(std::vector<std::string>& into) const;  // appends each once, in order of appearance
   // Replaces symbols by dims.
   Dim substitute(const std::map<std::string, Dim, std::less<>>&) const;
@@ -76,7 +77,7 @@ Tri equal(Dim a, Dim b, const SymbolRanges& = {});
 Tri at_most(Dim a, Dim b, const SymbolRanges& = {});  // a ≤ b
 
 using Shape = std::vector<Dim>;
-std::string to_string(const Shape&);            // "[s0, 3, 224]"
+std::string to_string(const Shape&);  // "[s0, 3, 224]"
 Dim product(const Shape&);
 std::vector<int64_t> evaluate(const Shape&, const Bindings&);
 bool all_numbers(const Shape&);

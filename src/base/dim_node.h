@@ -52,8 +52,7 @@ Dim make_dim(std::vector<Term> terms, int64_t constant);
 Dim make_dim(const Atom* atom);
 
 // Replaces atoms by dims from the outside in: `replace` gives a dim, or nothing to go into the atom's arguments.
-template <class Replace>
-Dim rebuild(Dim d, const Replace& replace) {
+template <class Replace> Dim rebuild(Dim d, const Replace& replace) {
   const DimNode& node = DimNode::of(d);
   Dim sum(node.constant);
   for (const Term& term : node.terms) {
@@ -70,7 +69,8 @@ Dim rebuild(Dim d, const Replace& replace) {
           case AtomKind::min:
           case AtomKind::max:
             value = args[0];
-            for (size_t i = 1; i < args.size(); ++i) value = atom->kind == AtomKind::min ? min(*value, args[i]) : max(*value, args[i]);
+            for (size_t i = 1; i < args.size(); ++i)
+              value = atom->kind == AtomKind::min ? min(*value, args[i]) : max(*value, args[i]);
             break;
         }
       }

@@ -49,7 +49,8 @@ int64_t multiply(int64_t a, int64_t b) {
 Interval operator+(Interval a, Interval b) { return {as_low(add(a.low, b.low)), as_high(add(a.high, b.high))}; }
 
 Interval operator*(Interval a, Interval b) {
-  const auto [low, high] = std::minmax({multiply(a.low, b.low), multiply(a.low, b.high), multiply(a.high, b.low), multiply(a.high, b.high)});
+  const auto [low, high] = std::minmax(
+      {multiply(a.low, b.low), multiply(a.low, b.high), multiply(a.high, b.low), multiply(a.high, b.high)});
   return {as_low(low), as_high(high)};
 }
 
@@ -194,8 +195,7 @@ bool is_zero_for_every_remainder(Dim d, int64_t budget) {
 }
 
 // A proof whose intermediate dims overflow or grow too large proves nothing.
-template <class Proof>
-bool shown(const Proof& proof) {
+template <class Proof> bool shown(const Proof& proof) {
   try {
     return proof();
   } catch (const Error& error) {

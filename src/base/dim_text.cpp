@@ -18,7 +18,8 @@ class Parser {
     constexpr size_t kMaxText = 4096;
     if (text_.size() > kMaxText)
       throw Error(ErrorCode::bad_input, "a dim text is too long")
-          .expected(fmt::format("at most {} characters", kMaxText)).found(fmt::format("{}", text_.size()));
+          .expected(fmt::format("at most {} characters", kMaxText))
+          .found(fmt::format("{}", text_.size()));
     const Dim value = sum();
     if (peek() != '\0') fail("the end of the dim");
     return value;
@@ -28,9 +29,12 @@ class Parser {
   Dim sum() {
     Dim value = product();
     for (;;) {
-      if (take('+')) value = value + product();
-      else if (take('-')) value = value + product(true);
-      else return value;
+      if (take('+'))
+        value = value + product();
+      else if (take('-'))
+        value = value + product(true);
+      else
+        return value;
     }
   }
 
@@ -50,7 +54,11 @@ class Parser {
 
   Dim primary() {
     if (peek() == '(') {
-      const Dim value = [&] { Nested level(*this); expect('('); return sum(); }();
+      const Dim value = [&] {
+        Nested level(*this);
+        expect('(');
+        return sum();
+      }();
       expect(')');
       return value;
     }
@@ -63,8 +71,7 @@ class Parser {
   }
 
   // count: how many arguments there must be; 0 for two or more.
-  template <class Function>
-  Dim call(Function function, int count) {
+  template <class Function> Dim call(Function function, int count) {
     const Nested level(*this);
     expect('(');
     Dim value = sum();
@@ -130,8 +137,11 @@ class Parser {
 
   [[noreturn]] void fail(const std::string& expected) {
     skip_space();
-    std::string found = at_ < text_.size() ? fmt::format("'{}' at character {}", text_.substr(at_, 16), at_ + 1) : "the end of the text";
-    throw Error(ErrorCode::bad_input, fmt::format("'{}' is not a dim", text_.substr(0, 80))).expected(expected).found(std::move(found));
+    std::string found = at_ < text_.size() ? fmt::format("'{}' at character {}", text_.substr(at_, 16), at_ + 1)
+                                           : "the end of the text";
+    throw Error(ErrorCode::bad_input, fmt::format("'{}' is not a dim", text_.substr(0, 80)))
+        .expected(expected)
+        .found(std::move(found));
   }
 
   std::string_view text_;

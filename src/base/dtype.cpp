@@ -22,9 +22,14 @@ struct Facts {
   double roundoff, lowest, highest;
 };
 
-template <class T>
-constexpr Facts integer_facts(std::string_view name, DType self) {
-  return {name, sizeof(T), Family::integral, self, DType::c64, 0.0, static_cast<double>(std::numeric_limits<T>::lowest()),
+template <class T> constexpr Facts integer_facts(std::string_view name, DType self) {
+  return {name,
+          sizeof(T),
+          Family::integral,
+          self,
+          DType::c64,
+          0.0,
+          static_cast<double>(std::numeric_limits<T>::lowest()),
           static_cast<double>(std::numeric_limits<T>::max())};
 }
 
@@ -59,7 +64,9 @@ std::string number_text(double value, bool always_a_float) {
   return text;
 }
 
-template <class... F> struct Overloaded : F... { using F::operator()...; };
+template <class... F> struct Overloaded : F... {
+  using F::operator()...;
+};
 template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace
@@ -98,8 +105,9 @@ int64_t as_int(const Scalar& s) {
 }
 
 std::complex<double> as_complex(const Scalar& s) {
-  return std::visit(Overloaded{[](std::complex<double> c) { return c; },
-                               [](auto v) { return std::complex<double>(static_cast<double>(v)); }}, s);
+  return std::visit(
+      Overloaded{[](std::complex<double> c) { return c; }, [](auto v) { return std::complex<double>(static_cast<double>(v)); }},
+      s);
 }
 
 DType dtype_of(const Scalar& s) {
@@ -109,12 +117,12 @@ DType dtype_of(const Scalar& s) {
 
 std::string to_string(const Scalar& s) {
   return std::visit(Overloaded{[](bool v) -> std::string { return v ? "true" : "false"; },
-                               [](int64_t v) { return std::to_string(v); },
-                               [](double v) { return number_text(v, true); },
+                               [](int64_t v) { return std::to_string(v); }, [](double v) { return number_text(v, true); },
                                [](std::complex<double> v) {
                                  const std::string imaginary = number_text(v.imag(), false);
                                  return "(" + number_text(v.real(), false) + (imaginary[0] == '-' ? "" : "+") + imaginary + "j)";
-                               }}, s);
+                               }},
+                    s);
 }
 
 }  // namespace pycandle

@@ -25,7 +25,8 @@ inline bool is_inexact(DType d) { return is_floating(d) || is_complex(d); }
 DType real_of(DType);     // c64 -> f32, c128 -> f64, others themselves
 DType complex_of(DType);  // f32 -> c64, f64 -> c128, f16/bf16 -> c64
 
-double unit_roundoff(DType);  // half an ulp of 1: f32 2^-24, f16 2^-11, bf16 2^-8, f64 2^-53; 0 for exact types; complex as its parts
+double unit_roundoff(
+    DType);  // half an ulp of 1: f32 2^-24, f16 2^-11, bf16 2^-8, f64 2^-53; 0 for exact types; complex as its parts
 double lowest_of(DType);      // torch.finfo(d).min or iinfo(d).min
 double highest_of(DType);
 
@@ -42,6 +43,6 @@ double as_double(const Scalar&);                 // the real part of a complex n
 int64_t as_int(const Scalar&);                   // truncates
 std::complex<double> as_complex(const Scalar&);
 DType dtype_of(const Scalar&);                   // boolean, i64, f64, c128: the category, not the default dtype
-std::string to_string(const Scalar&);            // shortest text that reads back to the same number: 1 1.0 1e-05 inf nan true (1+2j)
+std::string to_string(const Scalar&);  // shortest text that reads back to the same number: 1 1.0 1e-05 inf nan true (1+2j)
 
 }  // namespace pycandle

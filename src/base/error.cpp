@@ -13,11 +13,26 @@ void set_once(std::string& fact, std::string text) {
 }
 }  // namespace
 
-Error& Error::expected(std::string text) { set_once(expected_, std::move(text)); return *this; }
-Error& Error::found(std::string text) { set_once(found_, std::move(text)); return *this; }
-Error& Error::op(std::string name) { set_once(op_, std::move(name)); return *this; }
-Error& Error::module_path(std::string path) { set_once(module_path_, std::move(path)); return *this; }
-Error& Error::hint(std::string text) { set_once(hint_, std::move(text)); return *this; }
+Error& Error::expected(std::string text) {
+  set_once(expected_, std::move(text));
+  return *this;
+}
+Error& Error::found(std::string text) {
+  set_once(found_, std::move(text));
+  return *this;
+}
+Error& Error::op(std::string name) {
+  set_once(op_, std::move(name));
+  return *this;
+}
+Error& Error::module_path(std::string path) {
+  set_once(module_path_, std::move(path));
+  return *this;
+}
+Error& Error::hint(std::string text) {
+  set_once(hint_, std::move(text));
+  return *this;
+}
 
 Error& Error::python(std::string file_line, std::string source_line) {
   if (!file_line_.empty()) return *this;  // the two belong together

@@ -17,7 +17,8 @@ namespace pycandle {
 namespace {
 
 Error file_error(std::string_view what, const std::filesystem::path& path, int error) {
-  return Error(ErrorCode::bad_input, fmt::format("cannot {} {}: {}", what, path.string(), std::generic_category().message(error)));
+  return Error(ErrorCode::bad_input,
+               fmt::format("cannot {} {}: {}", what, path.string(), std::generic_category().message(error)));
 }
 
 // Closes on every way out.
@@ -33,10 +34,11 @@ struct Descriptor {
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe without a writer does not block
   if (file.value < 0) throw file_error("open", path, errno);
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.value, &status) != 0) throw file_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) throw file_error("read", path, EISDIR);
-  if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::bad_input, fmt::format("cannot read {}: it is not a regular file", path.string()));
+  if (!S_ISREG(status.st_mode))
+    throw Error(ErrorCode::bad_input, fmt::format("cannot read {}: it is not a regular file", path.string()));
 
   std::shared_ptr<MappedFile> out(new MappedFile);
   const auto size = static_cast<size_t>(status.st_size);
@@ -56,7 +58,8 @@ std::string read_text(const std::filesystem::path& path, size_t limit) {
   const auto file = MappedFile::open(path);
   if (file->size() > limit)
     throw Error(ErrorCode::bad_input, path.string() + " is too large")
-        .expected(fmt::format("at most {} bytes", limit)).found(fmt::format("{} bytes", file->size()));
+        .expected(fmt::format("at most {} bytes", limit))
+        .found(fmt::format("{} bytes", file->size()));
   return file->size() == 0 ? std::string() : std::string(reinterpret_cast<const char*>(file->data()), file->size());
 }
 

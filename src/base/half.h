@@ -17,8 +17,7 @@ inline float f16_to_float(uint16_t bits) {
 inline float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
 // A double rounded once, to nearest even, to a 16-bit float with this many exponent and fraction bits.
-template <int kExponentBits, int kFractionBits>
-inline uint16_t double_to_16bit(double value) {
+template <int kExponentBits, int kFractionBits> inline uint16_t double_to_16bit(double value) {
   static_assert(kExponentBits + kFractionBits == 15);
   constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
   constexpr int kDropped = 52 - kFractionBits;

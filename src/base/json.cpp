@@ -23,8 +23,15 @@ struct Cursor {
   const char* at;
   const char** seen;
   const char& operator*() const { return *at; }
-  Cursor& operator++() { *seen = ++at; return *this; }
-  Cursor operator++(int) { Cursor old = *this; ++*this; return old; }
+  Cursor& operator++() {
+    *seen = ++at;
+    return *this;
+  }
+  Cursor operator++(int) {
+    Cursor old = *this;
+    ++*this;
+    return old;
+  }
   friend bool operator==(const Cursor& a, const Cursor& b) { return a.at == b.at; }
 };
 
@@ -32,7 +39,8 @@ struct Cursor {
 // (nlohmann's own insertion looks through all earlier keys, every time).
 class Handler {
  public:
-  Handler(std::string_view text, std::string_view what, int max_depth) : text_(text), at_(text.data()), what_(what), max_depth_(max_depth) {}
+  Handler(std::string_view text, std::string_view what, int max_depth)
+      : text_(text), at_(text.data()), what_(what), max_depth_(max_depth) {}
 
   // nlohmann takes a NUL for the end of the text, whatever follows it.
   void refuse_nul() {
@@ -73,7 +81,8 @@ class Handler {
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) {
     std::string text = error.what();
-    if (const size_t end = text.find("] "); text.starts_with("[json.exception") && end != std::string::npos) text.erase(0, end + 2);
+    if (const size_t end = text.find("] "); text.starts_with("[json.exception") && end != std::string::npos)
+      text.erase(0, end + 2);
     constexpr size_t kShown = 200;  // the token that was read last can be a whole file
     if (text.size() > kShown) text = "..." + text.substr(text.size() - kShown);
     fail(text);
@@ -84,8 +93,7 @@ class Handler {
   using Members = Json::object_t::Container;
   Members& object() { return *open_.back()->get_ptr<Json::object_t*>(); }
 
-  template <class T>
-  Json* place(T&& value) {
+  template <class T> Json* place(T&& value) {
     if (open_.empty()) {
       root_ = Json(std::forward<T>(value));
       return &root_;
@@ -99,8 +107,7 @@ class Handler {
     return &member;
   }
 
-  template <class T>
-  bool put(T&& value) {
+  template <class T> bool put(T&& value) {
     place(std::forward<T>(value));
     return true;
   }
@@ -127,7 +134,9 @@ class Handler {
     if (twice != names.end()) duplicate(*twice);
   }
 
-  [[noreturn]] void duplicate(std::string_view name) { fail(fmt::format("the key \"{}\" stands twice in one object", name.substr(0, 100))); }
+  [[noreturn]] void duplicate(std::string_view name) {
+    fail(fmt::format("the key \"{}\" stands twice in one object", name.substr(0, 100)));
+  }
 
   [[noreturn]] void fail(const std::string& why) {
     throw Error(ErrorCode::bad_input, fmt::format("{} is not JSON that can be read", what_))

@@ -45,7 +45,9 @@ int64_t natural(const Json& j, const std::string& file, const std::string& tenso
 Safetensors::Entry read_entry(const Json& j, const std::string& file, const std::string& tensor, size_t data_size) {
   const auto member = [&](const char* key) -> const Json& {
     if (const auto at = j.is_object() ? j.find(key) : j.end(); at != j.end()) return *at;
-    throw bad_tensor(file, tensor, fmt::format("has no {} in the header", key)).expected("dtype, shape and data_offsets").found(shown(j));
+    throw bad_tensor(file, tensor, fmt::format("has no {} in the header", key))
+        .expected("dtype, shape and data_offsets")
+        .found(shown(j));
   };
   const Json& dtype_json = member("dtype");
   const Json& shape_json = member("shape");
@@ -54,12 +56,15 @@ Safetensors::Entry read_entry(const Json& j, const std::string& file, const std:
   const auto dtype = dtype_json.is_string() ? dtype_of_file(dtype_json.get_ref<const std::string&>()) : std::nullopt;
   if (!dtype)
     throw bad_tensor(file, tensor, "has a dtype that is not supported")
-        .expected(fmt::format("one of {}", fmt::join(kNames, ", "))).found(shown(dtype_json));
+        .expected(fmt::format("one of {}", fmt::join(kNames, ", ")))
+        .found(shown(dtype_json));
 
   if (!shape_json.is_array()) throw bad_tensor(file, tensor, "has a shape that is not a list").found(shown(shape_json));
   constexpr size_t kMaxRank = 64;
   if (shape_json.size() > kMaxRank)
-    throw bad_tensor(file, tensor, "has too many axes").expected(fmt::format("at most {}", kMaxRank)).found(fmt::format("{}", shape_json.size()));
+    throw bad_tensor(file, tensor, "has too many axes")
+        .expected(fmt::format("at most {}", kMaxRank))
+        .found(fmt::format("{}", shape_json.size()));
   Sizes shape;
   for (const Json& size : shape_json) shape.push_back(natural(size, file, tensor, "has a bad shape"));
   size_t wanted = 0;
@@ -78,10 +83,13 @@ Safetensors::Entry read_entry(const Json& j, const std::string& file, const std:
   if (begin > end) throw bad_tensor(file, tensor, "ends before it begins").expected("begin ≤ end").found(shown(offsets));
   if (end > data_size)
     throw bad_tensor(file, tensor, "lies outside the file")
-        .expected(fmt::format("offsets up to {}", data_size)).found(shown(offsets)).hint("the file may be truncated: make or copy it again");
+        .expected(fmt::format("offsets up to {}", data_size))
+        .found(shown(offsets))
+        .hint("the file may be truncated: make or copy it again");
   if (end - begin != wanted)
     throw bad_tensor(file, tensor, "has a size that does not fit its dtype and shape")
-        .expected(fmt::format("{} bytes for {}{}", wanted, name_of(*dtype), to_string(shape))).found(fmt::format("{} bytes", end - begin));
+        .expected(fmt::format("{} bytes for {}{}", wanted, name_of(*dtype), to_string(shape)))
+        .found(fmt::format("{} bytes", end - begin));
   return {*dtype, std::move(shape), begin, end};
 }
 
@@ -96,11 +104,14 @@ void check_layout(const std::map<std::string, Safetensors::Entry>& entries, cons
   for (const auto& [name, entry] : sorted) {
     if (entry->begin != at)
       throw bad_tensor(file, *name, entry->begin < at ? "overlaps another tensor" : "leaves a hole before it")
-          .expected(fmt::format("data that begins at {}", at)).found(fmt::format("{}", entry->begin));
+          .expected(fmt::format("data that begins at {}", at))
+          .found(fmt::format("{}", entry->begin));
     at = entry->end;
   }
   if (at != data_size)
-    throw bad(file, "bytes after the last tensor belong to no tensor").expected(fmt::format("{} bytes of data", at)).found(fmt::format("{}", data_size));
+    throw bad(file, "bytes after the last tensor belong to no tensor")
+        .expected(fmt::format("{} bytes of data", at))
+        .found(fmt::format("{}", data_size));
 }
 
 size_t alignment_of(DType d) { return size_of(real_of(d)); }
@@ -120,11 +131,15 @@ Safetensors Safetensors::parse(const std::byte* data, size_t size, std::shared_p
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<uint64_t>(data[i]) << (8 * i);
   if (length > kMaxHeader)
-    throw bad(name, "the safetensors header is too large").expected(fmt::format("at most {} bytes", kMaxHeader)).found(fmt::format("{}", length))
+    throw bad(name, "the safetensors header is too large")
+        .expected(fmt::format("at most {} bytes", kMaxHeader))
+        .found(fmt::format("{}", length))
         .hint("is this a safetensors file?");
   if (length > size - kLengthBytes)
-    throw bad(name, "the safetensors header is longer than the file").expected(fmt::format("at most {} bytes", size - kLengthBytes))
-        .found(fmt::format("{}", length)).hint("the file may be truncated: make or copy it again");
+    throw bad(name, "the safetensors header is longer than the file")
+        .expected(fmt::format("at most {} bytes", size - kLengthBytes))
+        .found(fmt::format("{}", length))
+        .hint("the file may be truncated: make or copy it again");
 
   const std::string_view text(reinterpret_cast<const char*>(data) + kLengthBytes, length);
   const Json header = parse_json(text, fmt::format("the header of {}", name), 8);

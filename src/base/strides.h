@@ -57,8 +57,7 @@ void for_each_offset(const Sizes& shape, const std::array<Sizes, kViews>& stride
 }
 
 // One view: visit(position, offset).
-template <class Visit>
-void for_each_offset(const Sizes& shape, const Sizes& strides, Visit&& visit, int64_t start = 0) {
+template <class Visit> void for_each_offset(const Sizes& shape, const Sizes& strides, Visit&& visit, int64_t start = 0) {
   for_each_offset<1>(shape, std::array<Sizes, 1>{strides},
                      [&](int64_t position, const std::array<int64_t, 1>& at) { visit(position, at[0]); }, {start});
 }

@@ -45,7 +45,8 @@ TEST(Arrays, AreNotWrittenThroughViews) {
 
 TEST(Arrays, RefuseShapesThatAreTooLarge) {
   const int64_t big = int64_t{1} << 62;
-  for (const Sizes& shape : {Sizes{big, 2}, Sizes{-1}, Sizes{0, big, 2}, Sizes{big}, Sizes{int64_t{1} << 46}}) EXPECT_THROW(Array(DType::f64, shape), Error) << to_string(shape);
+  for (const Sizes& shape : {Sizes{big, 2}, Sizes{-1}, Sizes{0, big, 2}, Sizes{big}, Sizes{int64_t{1} << 46}})
+    EXPECT_THROW(Array(DType::f64, shape), Error) << to_string(shape);
   EXPECT_EQ(element_count({0, big}), 0);
   EXPECT_EQ(element_count({}), 1);
 }
@@ -107,15 +108,20 @@ TEST(Conversions, OfIntegersWrapAndRoundOnce) {
   EXPECT_EQ(load_int(store(DType::boolean, {3}, std::vector<int64_t>{0, 256, -1})), (std::vector<int64_t>{0, 1, 1}));
   // Just above a tie of bf16: through a double it would look like the tie.
   const int64_t tie = (int64_t{1} << 62) + (int64_t{1} << 54);
-  EXPECT_EQ(load_double(store(DType::bf16, {2}, std::vector<int64_t>{tie, tie + 1})), (std::vector<double>{0x1p62, 0x1p62 + 0x1p55}));
-  EXPECT_EQ(load_double(store(DType::bf16, {2}, std::vector<int64_t>{-tie, -tie - 1})), (std::vector<double>{-0x1p62, -0x1p62 - 0x1p55}));
-  EXPECT_EQ(load_double(store(DType::f32, {1}, std::vector<int64_t>{(int64_t{1} << 62) + (int64_t{1} << 38) + 1})), (std::vector<double>{0x1p62 + 0x1p39}));
+  EXPECT_EQ(load_double(store(DType::bf16, {2}, std::vector<int64_t>{tie, tie + 1})),
+            (std::vector<double>{0x1p62, 0x1p62 + 0x1p55}));
+  EXPECT_EQ(load_double(store(DType::bf16, {2}, std::vector<int64_t>{-tie, -tie - 1})),
+            (std::vector<double>{-0x1p62, -0x1p62 - 0x1p55}));
+  EXPECT_EQ(load_double(store(DType::f32, {1}, std::vector<int64_t>{(int64_t{1} << 62) + (int64_t{1} << 38) + 1})),
+            (std::vector<double>{0x1p62 + 0x1p39}));
   EXPECT_EQ(load_int(cast(store(DType::i64, {1}, std::vector<int64_t>{INT64_MAX}), DType::i32)), (std::vector<int64_t>{-1}));
 }
 
 TEST(Conversions, OfFloatsRoundOnce) {
-  EXPECT_EQ(load_double(store(DType::f16, {3}, std::vector<double>{65519.99, 65520, 1e-8})), (std::vector<double>{65504, kInfinity, 0}));
-  EXPECT_EQ(load_double(store(DType::f32, {2}, std::vector<double>{0.1, 1e300})), (std::vector<double>{static_cast<double>(0.1F), kInfinity}));
+  EXPECT_EQ(load_double(store(DType::f16, {3}, std::vector<double>{65519.99, 65520, 1e-8})),
+            (std::vector<double>{65504, kInfinity, 0}));
+  EXPECT_EQ(load_double(store(DType::f32, {2}, std::vector<double>{0.1, 1e300})),
+            (std::vector<double>{static_cast<double>(0.1F), kInfinity}));
   EXPECT_TRUE(std::isnan(load_double(store(DType::bf16, {1}, std::vector<double>{kNaN}))[0]));
   EXPECT_EQ(load_int(store(DType::f32, {2}, std::vector<double>{-2.9, 2.9})), (std::vector<int64_t>{-2, 2}));
 }
@@ -153,7 +159,8 @@ TEST(Strides, WalkSeveralViewsAtOnce) {
   std::vector<std::array<int64_t, 4>> seen;
   for_each_offset<3>({2, 3}, {Sizes{3, 1}, Sizes{1, 2}, Sizes{0, 1}},
                      [&](int64_t i, const std::array<int64_t, 3>& at) { seen.push_back({i, at[0], at[1], at[2]}); }, {0, 10, 0});
-  EXPECT_EQ(seen, (std::vector<std::array<int64_t, 4>>{{0, 0, 10, 0}, {1, 1, 12, 1}, {2, 2, 14, 2}, {3, 3, 11, 0}, {4, 4, 13, 1}, {5, 5, 15, 2}}));
+  EXPECT_EQ(seen, (std::vector<std::array<int64_t, 4>>{
+                      {0, 0, 10, 0}, {1, 1, 12, 1}, {2, 2, 14, 2}, {3, 3, 11, 0}, {4, 4, 13, 1}, {5, 5, 15, 2}}));
 }
 
 TEST(Strides, WalkAnyShapeInOrder) {

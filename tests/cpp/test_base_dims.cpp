@@ -13,9 +13,10 @@ namespace {
 Dim parse(const char* text) { return Dim::parse(text); }
 
 TEST(Dims, PrintAsTheManifestWritesThem) {
-  for (const char* text : {"0", "-3", "s0", "-s0", "2*s0 + 1", "s0 - 1", "floordiv(s0 + 1, 2)", "mod(s0, 8)", "min(s0, 4)", "max(s0, s1)",
-                           "s0*s1 + s0 - s1 + 7", "s0*s0", "s2*s10", "2*floordiv(s0, 2)*mod(s1, 3)", "floordiv(s0, s1)",
-                           "-9223372036854775808", "s0 - 9223372036854775808", "s0 - 9223372036854775808*s1"}) {
+  for (const char* text :
+       {"0", "-3", "s0", "-s0", "2*s0 + 1", "s0 - 1", "floordiv(s0 + 1, 2)", "mod(s0, 8)", "min(s0, 4)", "max(s0, s1)",
+        "s0*s1 + s0 - s1 + 7", "s0*s0", "s2*s10", "2*floordiv(s0, 2)*mod(s1, 3)", "floordiv(s0, s1)", "-9223372036854775808",
+        "s0 - 9223372036854775808", "s0 - 9223372036854775808*s1"}) {
     EXPECT_EQ(parse(text).text(), text);
     EXPECT_EQ(Dim::parse(parse(text).text()), parse(text));
   }
@@ -33,9 +34,11 @@ TEST(Dims, AreParsedWithPrecedenceSignsAndSpaces) {
 // Each line holds spellings of one dim: torch's, sympy's, and ours.
 TEST(Dims, SpelledDifferentlyAreTheSame) {
   const std::vector<std::vector<const char*>> same = {
-      {"floordiv(s0 + 2*3 - 7, 2) + 1", "floordiv(s0 - 1, 2) + 1", "floordiv(s0 + 1, 2)", "-floordiv(-s0, 2)", "floordiv(2*s0 + 3, 4)"},
+      {"floordiv(s0 + 2*3 - 7, 2) + 1", "floordiv(s0 - 1, 2) + 1", "floordiv(s0 + 1, 2)", "-floordiv(-s0, 2)",
+       "floordiv(2*s0 + 3, 4)"},
       {"4*floordiv(s0, 4)", "floordiv(s0, 4)*4", "4*floordiv(2*s0, 8)", "4*floordiv(floordiv(s0, 2), 2)"},
-      {"floordiv(floordiv(s0 - 1, 2), 2) + 1", "floordiv(s0 - 1, 4) + 1", "floordiv(s0 + 3, 4)", "floordiv(floordiv(s0 - 1, 2) + 2, 2)"},
+      {"floordiv(floordiv(s0 - 1, 2), 2) + 1", "floordiv(s0 - 1, 4) + 1", "floordiv(s0 + 3, 4)",
+       "floordiv(floordiv(s0 - 1, 2) + 2, 2)"},
       {"floordiv(6*s0*s1, 2*s0)", "3*s1"},
       {"floordiv(s0*s1*768, s1*64)", "12*s0", "floordiv(-12*s0*s1, -s1)"},
       {"floordiv(2*s0*s1 + 2*s0, s1 + 1)", "2*s0"},
@@ -56,7 +59,9 @@ TEST(Dims, SpelledDifferentlyAreTheSame) {
       {"(s0 + 1)*(s0 + 1) - s0*s0", "2*s0 + 1"},
   };
   for (const auto& group : same)
-    for (const char* text : group) EXPECT_EQ(parse(text), parse(group[0])) << text << " and " << group[0] << " give " << parse(text).text() << " and " << parse(group[0]).text();
+    for (const char* text : group)
+      EXPECT_EQ(parse(text), parse(group[0]))
+          << text << " and " << group[0] << " give " << parse(text).text() << " and " << parse(group[0]).text();
 }
 
 TEST(Dims, ThatDifferAreDifferent) {
@@ -75,13 +80,43 @@ TEST(Dims, RefuseHostileTexts) {
   for (int i = 0; i < 200; ++i) power += "*(s0 + s1 + s2)";
   std::string nested = "s0";
   for (int i = 0; i < 65; ++i) nested = "min(" + nested + ", s1)";
-  for (const std::string& text :
-       {std::string(), std::string("s0 +"), std::string("s0 s1"), std::string("s0**2"), std::string("s0/2"), std::string("2s0"), std::string("floordiv(s0)"),
-        std::string("floordiv(s0, 2, 3)"), std::string("min(s0)"), std::string("floordiv"), std::string("ceil(s0)"), std::string("(s0"), std::string("s0)"), std::string("1.5"),
-        std::string("1e3"), std::string("nan"  "(1)"), std::string("s0; s1"), std::string("s0\0", 3), std::string("é"), std::string("9223372036854775808"),
-        std::string("-9223372036854775809"), std::string("9223372036854775807 + 1"), std::string("9223372036854775807*s0 + 9223372036854775807*s0"),
-        std::string("3037000500*3037000500"), std::string("-(-9223372036854775808)"), std::string("floordiv(-9223372036854775808, -1)"), std::string("floordiv(s0, 0)"),
-        std::string("mod(3, 0)"), std::string("floordiv(s0, s1 - s1)"), std::string(4097, '-') + "1", std::string(100000, '('), deep, wide, bomb, power, nested}) {
+  for (const std::string& text : {std::string(),
+                                  std::string("s0 +"),
+                                  std::string("s0 s1"),
+                                  std::string("s0**2"),
+                                  std::string("s0/2"),
+                                  std::string("2s0"),
+                                  std::string("floordiv(s0)"),
+                                  std::string("floordiv(s0, 2, 3)"),
+                                  std::string("min(s0)"),
+                                  std::string("floordiv"),
+                                  std::string("ceil(s0)"),
+                                  std::string("(s0"),
+                                  std::string("s0)"),
+                                  std::string("1.5"),
+                                  std::string("1e3"),
+                                  std::string("nan"
+                                              "(1)"),
+                                  std::string("s0; s1"),
+                                  std::string("s0\0", 3),
+                                  std::string("é"),
+                                  std::string("9223372036854775808"),
+                                  std::string("-9223372036854775809"),
+                                  std::string("9223372036854775807 + 1"),
+                                  std::string("9223372036854775807*s0 + 9223372036854775807*s0"),
+                                  std::string("3037000500*3037000500"),
+                                  std::string("-(-9223372036854775808)"),
+                                  std::string("floordiv(-9223372036854775808, -1)"),
+                                  std::string("floordiv(s0, 0)"),
+                                  std::string("mod(3, 0)"),
+                                  std::string("floordiv(s0, s1 - s1)"),
+                                  std::string(4097, '-') + "1",
+                                  std::string(100000, '('),
+                                  deep,
+                                  wide,
+                                  bomb,
+                                  power,
+                                  nested}) {
     try {
       const Dim d = Dim::parse(text);
       ADD_FAILURE() << text.substr(0, 100) << " was read as " << d.text();
@@ -275,7 +310,8 @@ TEST(DimProofs, AreNeverWrong) {
     const Tri ordered = at_most(x.dim, y.dim, ranges);
     decided += same != Tri::unknown && !x.dim.is_number();
     for (int j = 0; j < 12; ++j) {
-      const Bindings b = {{"s0", random.integer(-3, 9)}, {"s1", random.integer(2, j < 6 ? 4 : 60)}, {"s2", random.integer(0, j < 6 ? 2 : 60)}};
+      const Bindings b = {
+          {"s0", random.integer(-3, 9)}, {"s1", random.integer(2, j < 6 ? 4 : 60)}, {"s2", random.integer(0, j < 6 ? 2 : 60)}};
       try {
         const int64_t left = x.value(b), right = y.value(b);
         if (same != Tri::unknown) {

@@ -27,8 +27,7 @@ class Folder : public testing::Test {
   fs::path folder_;
 };
 
-template <class Action>
-Error error_of(const Action& action) {
+template <class Action> Error error_of(const Action& action) {
   try {
     action();
   } catch (const Error& error) {
@@ -117,11 +116,32 @@ TEST(JsonTexts, ThatAreHostileAreRefused) {
   std::string many = "{";  // many keys, the last one twice
   for (int i = 0; i < 1000; ++i) many += "\"k" + std::to_string(i) + "\":1,";
   many += "\"k500\":2}";
-  for (const std::string& text :
-       {std::string(), std::string(" "), std::string("{"), std::string("[1,]"), std::string("{\"a\":1,}"), std::string("[1] 2"), std::string("[1]]"), std::string("NaN"), std::string("[Infinity]"),
-        std::string("[-Infinity]"), std::string("[1e999]"), std::string("[01]"), std::string("[1.]"), std::string("'a'"), std::string("{a:1}"), std::string("// c\n1"), std::string("\"\xff\""),
-        std::string("\"\\ud800\""), std::string("\"a\nb\""), std::string("[\"a"), std::string("[1]\0", 4), std::string("{\"a\":1,\"a\":1}"), std::string("[{\"a\":{\"b\":1,\"c\":2,\"b\":3}}]"), deep,
-        deep_objects, many}) {
+  for (const std::string& text : {std::string(),
+                                  std::string(" "),
+                                  std::string("{"),
+                                  std::string("[1,]"),
+                                  std::string("{\"a\":1,}"),
+                                  std::string("[1] 2"),
+                                  std::string("[1]]"),
+                                  std::string("NaN"),
+                                  std::string("[Infinity]"),
+                                  std::string("[-Infinity]"),
+                                  std::string("[1e999]"),
+                                  std::string("[01]"),
+                                  std::string("[1.]"),
+                                  std::string("'a'"),
+                                  std::string("{a:1}"),
+                                  std::string("// c\n1"),
+                                  std::string("\"\xff\""),
+                                  std::string("\"\\ud800\""),
+                                  std::string("\"a\nb\""),
+                                  std::string("[\"a"),
+                                  std::string("[1]\0", 4),
+                                  std::string("{\"a\":1,\"a\":1}"),
+                                  std::string("[{\"a\":{\"b\":1,\"c\":2,\"b\":3}}]"),
+                                  deep,
+                                  deep_objects,
+                                  many}) {
     const Error error = error_of([&] { parse_json(text, "manifest m.json"); });
     EXPECT_EQ(error.code(), ErrorCode::bad_input) << text.substr(0, 50);
     EXPECT_NE(error.message().find("manifest m.json"), std::string::npos);
@@ -132,8 +152,10 @@ TEST(JsonTexts, ThatAreHostileAreRefused) {
 
 TEST(JsonTexts, ErrorsSayWhere) {
   EXPECT_NE(error_of([] { parse_json("[1, 2, x]", "t"); }).found().find("line 1, column 8"), std::string::npos);
-  EXPECT_NE(error_of([] { parse_json(R"({"key": 1, "key": 2} )", "t"); }).found().find("the key \"key\" stands twice"), std::string::npos);
-  EXPECT_NE(error_of([] { parse_json("[[[]]]", "t", 2); }).found().find("more than 2 levels deep (byte 3 of 6)"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_json(R"({"key": 1, "key": 2} )", "t"); }).found().find("the key \"key\" stands twice"),
+            std::string::npos);
+  EXPECT_NE(error_of([] { parse_json("[[[]]]", "t", 2); }).found().find("more than 2 levels deep (byte 3 of 6)"),
+            std::string::npos);
   EXPECT_NO_THROW(parse_json("[[[]]]", "t", 3));
 }
 
@@ -198,11 +220,16 @@ TEST_F(SafetensorsFiles, AreNotWrittenWithNamesNobodyCanRead) {
 
 TEST(SafetensorsTexts, OfOtherWritersAreRead) {
   // Unaligned data (the header is not padded) and spaces after the header.
-  const Safetensors file = parse_bytes(file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}}  )", std::string("\7\0\0\200\77", 5)));
+  const Safetensors file = parse_bytes(
+      file_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}}  )",
+              std::string("\7\0\0\200\77", 5)));
   EXPECT_EQ(load_int(file.get("a")), std::vector<int64_t>{7});
   EXPECT_EQ(load_double(file.get("b")), std::vector<double>{1});
   EXPECT_TRUE(parse_bytes(file_of("{}")).entries().empty());
-  EXPECT_EQ(load_complex(parse_bytes(file_of(R"({"z":{"dtype":"C64","shape":[],"data_offsets":[0,8]}})", std::string("\0\0\200\77\0\0\0\100", 8))).get("z")), (std::vector<std::complex<double>>{{1, 2}}));
+  EXPECT_EQ(load_complex(parse_bytes(file_of(R"({"z":{"dtype":"C64","shape":[],"data_offsets":[0,8]}})",
+                                             std::string("\0\0\200\77\0\0\0\100", 8)))
+                             .get("z")),
+            (std::vector<std::complex<double>>{{1, 2}}));
 }
 
 TEST(SafetensorsTexts, ThatAreHostileAreRefused) {
@@ -226,7 +253,8 @@ TEST(SafetensorsTexts, ThatAreHostileAreRefused) {
       {file_of("{\"t\":1}"), "has no dtype"},
       {file_of("{\"t\":{}}"), "has no dtype"},
       {file_of(std::string(20, '[')), "not JSON"},
-      {file_of(R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})"), "not JSON"},
+      {file_of(R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})"),
+       "not JSON"},
       {file_of(tensor("\"F8_E4M3\"", "[8]", "[0,8]"), data), "'t' has a dtype that is not supported"},
       {file_of(tensor("\"f32\"", "[2]", "[0,8]"), data), "dtype that is not supported"},
       {file_of(tensor("4", "[2]", "[0,8]"), data), "dtype that is not supported"},
@@ -249,7 +277,9 @@ TEST(SafetensorsTexts, ThatAreHostileAreRefused) {
       {file_of(tensor("\"F64\"", "[2]", "[0,8]"), data), "does not fit its dtype"},
       {file_of(good, data + "x"), "belong to no tensor"},
       {file_of(tensor("\"F32\"", "[1]", "[4,8]"), data), "leaves a hole"},
-      {file_of(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})", data), "'b' overlaps"},
+      {file_of(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+               data),
+       "'b' overlaps"},
       {file_of(R"({"__metadata__":[]})"), "__metadata__ is not an object"},
       {file_of(R"({"__metadata__":{"a":1}})"), "'a' is not a string"},
   };

@@ -62,7 +62,11 @@ TEST(ParallelFor, ReallyUsesSeveralThreads) {
 
 TEST(ParallelFor, ThrowsWhatABodyThrewAndWorksAfterwards) {
   for (int i = 0; i < 20; ++i) {
-    EXPECT_THROW(parallel_for(100, 1, [](int64_t begin, int64_t) { if (begin >= 25) throw std::runtime_error("no"); }), std::runtime_error);
+    EXPECT_THROW(parallel_for(100, 1,
+                              [](int64_t begin, int64_t) {
+                                if (begin >= 25) throw std::runtime_error("no");
+                              }),
+                 std::runtime_error);
     std::atomic<int64_t> sum{0};
     parallel_for(100, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
     EXPECT_EQ(sum, 100);
@@ -86,7 +90,9 @@ TEST(ParallelFor, MayBeCalledFromSeveralThreads) {
   std::atomic<int64_t> sum{0};
   std::vector<std::thread> hosts;
   for (int h = 0; h < 4; ++h)
-    hosts.emplace_back([&] { for (int i = 0; i < 200; ++i) parallel_for(64, 1, [&](int64_t b, int64_t e) { sum += e - b; }); });
+    hosts.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) parallel_for(64, 1, [&](int64_t b, int64_t e) { sum += e - b; });
+    });
   for (std::thread& host : hosts) host.join();
   EXPECT_EQ(sum, 4 * 200 * 64);
 }

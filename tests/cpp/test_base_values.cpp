@@ -17,7 +17,10 @@ const double kNaN = std::nan("");
 
 TEST(Errors, ReadAsAPersonWouldWriteThem) {
   const Error error = Error(ErrorCode::gap, "aten.cdist_forward is not supported")
-                          .module_path("encoder.quantizer@0").python("my_model/quant.py:88", "d = torch.cdist(x, y)").found("3 times").hint("add a decomposition");
+                          .module_path("encoder.quantizer@0")
+                          .python("my_model/quant.py:88", "d = torch.cdist(x, y)")
+                          .found("3 times")
+                          .hint("add a decomposition");
   EXPECT_EQ(error.text(),
             "aten.cdist_forward is not supported\n"
             "  in    encoder.quantizer@0, my_model/quant.py:88:  d = torch.cdist(x, y)\n"
@@ -72,7 +75,9 @@ TEST(DTypes, KnowTheirArithmetic) {
 TEST(DTypes, HaveARoundoffOfHalfAnUlp) {
   for (const DType d : {DType::f16, DType::bf16, DType::f32}) {
     const double u = unit_roundoff(d);
-    const auto rounded = [&](double v) { return d == DType::f16 ? from_f16(to_f16(v)) : d == DType::bf16 ? from_bf16(to_bf16(v)) : static_cast<float>(v); };
+    const auto rounded = [&](double v) {
+      return d == DType::f16 ? from_f16(to_f16(v)) : d == DType::bf16 ? from_bf16(to_bf16(v)) : static_cast<float>(v);
+    };
     EXPECT_EQ(rounded(1 + u), 1) << name_of(d);  // a tie, to even
     EXPECT_EQ(rounded(1 + 1.01 * u), 1 + 2 * u) << name_of(d);
   }
@@ -139,13 +144,27 @@ TEST(HalfPrecision, RoundsOnceToNearestEven) {
 }
 
 TEST(Scalars, PrintTheShortestTextThatReadsBack) {
-  const std::vector<std::pair<Scalar, const char*>> cases = {
-      {true, "true"}, {false, "false"}, {int64_t{1}, "1"}, {1.0, "1.0"}, {1e-5, "1e-05"}, {0.1, "0.1"}, {-0.0, "-0.0"}, {1e22, "1e+22"},
-      {kInfinity, "inf"}, {-kInfinity, "-inf"}, {kNaN, "nan"}, {-kNaN, "nan"}, {1.0 / 3, "0.3333333333333333"}, {100000.0, "100000.0"},
-      {std::complex<double>(1, 2), "(1+2j)"}, {std::complex<double>(0.5, -1), "(0.5-1j)"}, {std::complex<double>(0, kInfinity), "(0+infj)"},
-      {int64_t{INT64_MIN}, "-9223372036854775808"}};
+  const std::vector<std::pair<Scalar, const char*>> cases = {{true, "true"},
+                                                             {false, "false"},
+                                                             {int64_t{1}, "1"},
+                                                             {1.0, "1.0"},
+                                                             {1e-5, "1e-05"},
+                                                             {0.1, "0.1"},
+                                                             {-0.0, "-0.0"},
+                                                             {1e22, "1e+22"},
+                                                             {kInfinity, "inf"},
+                                                             {-kInfinity, "-inf"},
+                                                             {kNaN, "nan"},
+                                                             {-kNaN, "nan"},
+                                                             {1.0 / 3, "0.3333333333333333"},
+                                                             {100000.0, "100000.0"},
+                                                             {std::complex<double>(1, 2), "(1+2j)"},
+                                                             {std::complex<double>(0.5, -1), "(0.5-1j)"},
+                                                             {std::complex<double>(0, kInfinity), "(0+infj)"},
+                                                             {int64_t{INT64_MIN}, "-9223372036854775808"}};
   for (const auto& [scalar, text] : cases) EXPECT_EQ(to_string(scalar), text);
-  for (const double v : {5e-324, 1.7976931348623157e308, 2.2250738585072011e-308, 123456.789}) EXPECT_EQ(std::strtod(to_string(Scalar(v)).c_str(), nullptr), v);
+  for (const double v : {5e-324, 1.7976931348623157e308, 2.2250738585072011e-308, 123456.789})
+    EXPECT_EQ(std::strtod(to_string(Scalar(v)).c_str(), nullptr), v);
 }
 
 TEST(Scalars, ConvertWithoutUndefinedBehaviour) {

@@ -13,8 +13,7 @@ namespace {
 
 using namespace pycandle;
 
-template <class Action>
-void either_works_or_is_bad_input(const Action& action) {
+template <class Action> void either_works_or_is_bad_input(const Action& action) {
   try {
     action();
   } catch (const Error& error) {

@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const Safetensors file = Safetensors::parse(bytes->data(), bytes->size(), bytes, "fuzz");
     for (const auto& [name, entry] : file.entries()) {
       const Array array = file.get(name);
-      if (array.bytes() != entry.end - entry.begin || load_complex(array).size() != static_cast<size_t>(array.size())) __builtin_trap();
+      if (array.bytes() != entry.end - entry.begin || load_complex(array).size() != static_cast<size_t>(array.size()))
+        __builtin_trap();
     }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bad_input || error.message().empty()) __builtin_trap();
