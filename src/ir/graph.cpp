@@ -127,6 +127,13 @@ Node& Graph::add_node(Node node, std::vector<Type> results) {
   return nodes.emplace_back(std::move(node));
 }
 
+Tree::Tree() = default;
+Tree::Tree(const Tree&) = default;
+Tree::Tree(Tree&&) noexcept = default;
+Tree& Tree::operator=(const Tree&) = default;
+Tree& Tree::operator=(Tree&&) noexcept = default;
+Tree::~Tree() = default;
+
 void Program::bind_outputs() {
   graph.outputs.clear();
   for (const Output& output : outputs) graph.outputs.push_back(output.value);

@@ -97,6 +97,14 @@ struct Tree {
   std::variant<std::monostate, bool, int64_t, double, std::string> literal;
   std::string type_name;                              // object: the dataclass
   std::vector<std::pair<std::string, Tree>> items;    // keys are empty for lists and tuples
+
+  // Defined where Tree is complete: clang looks into the pair above while Tree is not.
+  Tree();
+  Tree(const Tree&);
+  Tree(Tree&&) noexcept;
+  Tree& operator=(const Tree&);
+  Tree& operator=(Tree&&) noexcept;
+  ~Tree();
 };
 
 struct ModuleCall {
