@@ -218,28 +218,6 @@ OpDef threshold() {
       .sample("F.threshold(i(3, 4, low=-5, high=5), 1, -7)");
 }
 
-OpDef hardshrink() {
-  return activation("hardshrink", "0 between -lambd and lambd, else x", floats, [](Builder& b, const Call& c, ValueId x) {
-           return b.select(b.compare("le", b.abs(x), as_double(c.scalar("lambd"))), b.full(0.0, b.dtype(x)), x);
-         })
-      .attributes(attr<Scalar>("lambd", 0.5))
-      .from_aten("aten.hardshrink.default(x, lambd)")
-      .sample("F.hardshrink(t(3, 4))")
-      .sample("torch.ops.aten.hardshrink(t(3, 4), 0.7)");
-}
-
-OpDef softshrink() {
-  return activation("softshrink", "x moved toward 0 by lambd, 0 within", floats, [](Builder& b, const Call& c, ValueId x) {
-           const double lambd = as_double(c.scalar("lambd"));
-           const ValueId low = b.select(b.compare("lt", x, -lambd), b.add(x, lambd), b.mul(x, 0.0));
-           return b.select(b.compare("gt", x, lambd), b.sub(x, lambd), low);
-         })
-      .attributes(attr<Scalar>("lambd", 0.5))
-      .from_aten("aten.softshrink.default(x, lambd)")
-      .sample("F.softshrink(t(3, 4))")
-      .sample("torch.ops.aten.softshrink(t(3, 4), 0.7)");
-}
-
 OpDef log_sigmoid() {
   return activation("log_sigmoid", "log(sigmoid(x))", floats, [](Builder& b, const Call&, ValueId x) {
            return b.sub(b.minimum(x, 0.0), b.unary("log1p", b.exp(b.neg(b.abs(x)))));
@@ -279,8 +257,8 @@ OpDef logit() {
 }  // namespace
 
 std::vector<OpDef> activation_ops() {
-  return {relu(),        relu6(), hardtanh(),   gelu(), sigmoid(), silu(),      mish(),       softplus(),   hardsigmoid(),
-          hardswish(), leaky_relu(), elu(),   prelu(), glu(),     threshold(), hardshrink(), softshrink(), log_sigmoid(), logit()};
+  return {relu(),      relu6(),      hardtanh(), gelu(),  sigmoid(), silu(),      mish(),        softplus(), hardsigmoid(),
+          hardswish(), leaky_relu(), elu(),      prelu(), glu(),     threshold(), log_sigmoid(), logit()};
 }
 
 }  // namespace pycandle

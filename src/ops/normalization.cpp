@@ -281,8 +281,10 @@ OpDef batch_norm_training() {
       .from_aten_call("aten._native_batch_norm_legit_functional.default", [](AtenCall& a) {
         if (!a.boolean("training")) a.unsupported("training=False");
         const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
-        return a.b.create_all("batch_norm_training", {a.tensor("input"), or_none("weight"), or_none("bias"), a.tensor("running_mean"), a.tensor("running_var")},
-                              {{"momentum", a.number("momentum")}, {"eps", a.number("eps")}});
+        Values results = a.b.create_all("batch_norm_training", {a.tensor("input"), or_none("weight"), or_none("bias"), a.tensor("running_mean"), a.tensor("running_var")},
+                                        {{"momentum", a.number("momentum")}, {"eps", a.number("eps")}});
+        for (size_t i = 0; i < results.size(); ++i) results[i] = a.b.cast(results[i], a.result(i).dtype);  // f16 statistics come out as f32
+        return results;
       })
       .sample("F.batch_norm(t(4, 3, 5), None, None, t(3), t(3), True, 0.1, 1e-3)")
       .sample("F.batch_norm(t(4, 3), None, None, None, None, True)")

@@ -3,7 +3,13 @@
 
 namespace pycandle {
 
+namespace {
+// There is no largest of no elements, and nothing to compute either.
+bool is_empty(Builder& b, ValueId x, int64_t axis) { return b.shape(x)[static_cast<size_t>(axis)] == Dim(0); }
+}  // namespace
+
 ValueId softmax_value(Builder& b, ValueId x, int64_t axis, bool safe) {
+  if (is_empty(b, x, axis)) return x;
   const ValueId top = b.max(x, {axis});
   const ValueId e = b.exp(b.sub(x, top));
   const ValueId y = b.div(e, b.sum(e, {axis}));
@@ -77,6 +83,7 @@ OpDef safe_softmax() {
 
 OpDef log_softmax() {
   return along("log_softmax", "x minus the logarithm of the sum of exp(x) along one axis", [](Builder& b, ValueId x, int64_t axis) {
+           if (is_empty(b, x, axis)) return x;
            const ValueId shifted = b.sub(x, b.max(x, {axis}));
            return b.sub(shifted, b.log(b.sum(b.exp(shifted), {axis})));
          })
@@ -86,6 +93,7 @@ OpDef log_softmax() {
       .sample("F.log_softmax(t(2, 3, 5) * 30, 0)")
       .sample("F.log_softmax(t(3, 5, dtype=torch.bfloat16), 0, dtype=torch.float32)")
       .sample("F.log_softmax(t(), -1)")
+      .sample("F.log_softmax(t(2, 0), -1)")
       .sample("torch.ops.aten._log_softmax(t(3, 5), 1, False)")
       .spelled_cpp("log_softmax")
       .spelled_candle("candle_nn::ops::log_softmax");
