@@ -66,11 +66,22 @@ void add_jitter(const Array& y, const Array* scale, uint64_t stream, Array& out)
   });
 }
 
+// Every element of a spectrum is a sum over all of the signal.
+Array filled_with_rms(const Array& y) {
+  double squares = 0;
+  for (const Complex& v : load_complex(y)) squares += std::norm(v);
+  const double rms = y.size() == 0 ? 0 : std::sqrt(squares / static_cast<double>(y.size()));
+  return store(real_of(y.dtype()), y.shape(), std::vector<double>(static_cast<size_t>(y.size()), rms));
+}
+
 }  // namespace
 
 uint64_t mixed(uint64_t seed, uint64_t index) { return splitmix(splitmix(seed) ^ (index * 0xd1342543de82ef95)); }
 
-Array linear_scale(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Bindings& bindings) {
+std::optional<Array> scale_of_terms(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Array& result,
+                                    const Bindings& bindings) {
+  if (node.op->name == "fft") return filled_with_rms(result);
+  if (node.op->rounding != Rounding::linear) return std::nullopt;
   std::vector<Array> magnitudes;
   magnitudes.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) {

@@ -180,7 +180,7 @@ std::vector<Array> Walker::lead(Lane& lane, const Graph& g, const Node& node, co
     decision.pinned.push_back(decision.is_pinned.back() ? results[r] : Array());
   }
   const bool any_free = std::count(decision.is_pinned.begin(), decision.is_pinned.end(), false) > 0;
-  if (jitters_ && any_free && node.op->rounding == Rounding::linear) decision.scale = linear_scale(node, g, operands, bindings_);
+  if (jitters_ && any_free) decision.scale = scale_of_terms(node, g, operands, results[0], bindings_);
   decision.end = decisions_.size();
   decisions_[index] = std::move(decision);
   return results;
@@ -207,7 +207,7 @@ std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, 
     if (pinned[r]) {
       results[r] = decision.pinned[r];
     } else if (is_jittered(lane.mode) && node.op->rounding != Rounding::exact) {
-      results[r] = jittered(results[r], node.op->rounding == Rounding::linear ? &decision.scale : nullptr, mixed(stream, r));
+      results[r] = jittered(results[r], decision.scale ? &*decision.scale : nullptr, mixed(stream, r));
     }
   }
   return results;
@@ -219,7 +219,9 @@ std::vector<Array> Walker::evaluate(Lane& lane, const Graph& g, const Node& node
   pointers.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) pointers.push_back(node.operands[i] == kNoValue ? nullptr : &operands[i]);
   const RegionRunner runner = [&](const Graph& region, std::vector<Array> inputs) { return run_region(lane, region, std::move(inputs)); };
-  std::vector<Array> results = node.op->evaluate(Evaluation(node, g, std::move(pointers), bindings_, is_f64(lane.mode), &runner));
+  Evaluation evaluation(node, g, std::move(pointers), bindings_, is_f64(lane.mode), &runner);
+  if (node.op->is_random) evaluation.seed = mixed(request_.seed, random_ops_++);
+  std::vector<Array> results = node.op->evaluate(evaluation);
   require(results.size() == node.results.size(), "an evaluator gives every result of its op");
   if (plan_.has_data_bound_symbols) bind_data_symbols(g, node, results);
   check_results(lane, g, node, results);

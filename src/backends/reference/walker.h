@@ -2,6 +2,7 @@
 // use. Lane 0 rounds as the program says; the others follow its decisions (integers, bools, branches taken).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ class Walker {
   struct Decision {
     std::vector<bool> is_pinned;             // per result
     std::vector<Array> pinned;               // per result, where it is pinned
-    Array scale;                             // of the rounding errors, when the op is linear and a lane is jittered
+    std::optional<Array> scale;              // of the terms that the op sums, when a lane is jittered
     size_t end = 0;                          // the decision after those of this node's regions
   };
 
@@ -64,6 +65,7 @@ class Walker {
   std::vector<bool> is_shared_;              // inputs, parameters, decisions, and data moved out of those
   std::vector<Decision> decisions_;          // of the node being run
   Bindings bindings_;
+  uint64_t random_ops_ = 0;                  // executed so far: each draws from a stream of its own
 };
 
 }  // namespace pycandle

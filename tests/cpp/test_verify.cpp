@@ -1,0 +1,273 @@
+#include "verify/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "ops/aten_call.h"
+#include "ops/catalogue.h"
+#include "small_recording.h"
+#include "verify/judge.h"
+
+namespace pycandle {
+namespace {
+
+const double kNaN = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+
+Array f32(std::vector<double> values) { return store(DType::f32, {static_cast<int64_t>(values.size())}, values); }
+
+// ---- metrics
+
+TEST(Metrics, EqualArraysHaveNoError) {
+  const Metrics m = compare(f32({1, 2, kInfinity, kNaN}), f32({1, 2, kInfinity, kNaN}));
+  EXPECT_EQ(m.max_abs, 0);
+  EXPECT_EQ(m.differing, 0);
+  EXPECT_EQ(m.nan_mismatches, 0);
+  EXPECT_DOUBLE_EQ(m.cosine, 1);
+}
+
+TEST(Metrics, NaNAgainstANumberIsAnInfiniteError) {
+  for (const auto& [got, expected] : {std::pair{kNaN, 1.0}, {1.0, kNaN}, {kInfinity, 1.0}, {kInfinity, -kInfinity}}) {
+    const Metrics m = compare(f32({0, got}), f32({0, expected}));
+    EXPECT_EQ(m.nan_mismatches, 1);
+    EXPECT_EQ(m.max_abs, kInfinity);
+    EXPECT_EQ(m.first_difference, 1);
+  }
+}
+
+TEST(Metrics, IntegersAreComparedAsIntegers) {
+  const Array a = store(DType::i64, {1}, std::vector<int64_t>{(int64_t{1} << 60) + 1}), b = store(DType::i64, {1}, std::vector<int64_t>{int64_t{1} << 60});
+  EXPECT_EQ(compare(a, b).differing, 1) << "a double cannot tell these apart";
+  EXPECT_FALSE(judge_exactly(a, b).passed);
+}
+
+TEST(Metrics, ErrorsAreMeasuredInSeveralWays) {
+  const Metrics m = compare(f32({1.5, 4}), f32({1, 4}));
+  EXPECT_DOUBLE_EQ(m.max_abs, 0.5);
+  EXPECT_DOUBLE_EQ(m.max_rel, 0.5);
+  EXPECT_DOUBLE_EQ(m.mse, 0.125);
+  EXPECT_EQ(m.differing, 1);
+  EXPECT_LT(m.cosine, 1);
+}
+
+// ---- judging
+
+Evidence evidence(std::vector<double> golden, std::vector<double> ours, std::vector<double> exact) {
+  Evidence e;
+  e.golden = f32(std::move(golden));
+  e.ours = f32(std::move(ours));
+  e.rounded = f32(exact);
+  e.f64 = store(DType::f64, {static_cast<int64_t>(exact.size())}, exact);
+  return e;
+}
+
+TEST(Judge, ARoundingOrTwoPassesAndAThousandthDoesNot) {
+  EXPECT_TRUE(judge_program(evidence({1 + 1e-7, 2}, {1, 2}, {1, 2})).passed);
+  const Judgement j = judge_program(evidence({1.001, 2}, {1, 2}, {1, 2}));
+  EXPECT_FALSE(j.passed);
+  EXPECT_NE(j.why.find("times the rounding floor"), std::string::npos) << j.why;
+}
+
+TEST(Judge, NaNNeverPassesAgainstANumber) {
+  EXPECT_FALSE(judge_program(evidence({kNaN, 2}, {1, 2}, {1, 2})).passed);
+  EXPECT_FALSE(judge_backend(evidence({1, 2}, {kNaN, 2}, {1, 2})).passed);
+  EXPECT_FALSE(judge_backend(evidence({1, 2}, {kInfinity, 2}, {1, 2})).passed);
+  EXPECT_TRUE(judge_program(evidence({kNaN, 2}, {kNaN, 2}, {kNaN, 2})).passed);
+  EXPECT_TRUE(judge_backend(evidence({-kInfinity, 2}, {-kInfinity, 2}, {-kInfinity, 2})).passed);
+}
+
+TEST(Judge, TheLowestNumberOfAMaskHidesNoOtherError) {
+  const double lowest = lowest_of(DType::f32);
+  EXPECT_FALSE(judge_program(evidence({lowest, 1.01}, {lowest, 1}, {lowest, 1})).passed);
+  EXPECT_TRUE(judge_program(evidence({lowest, 1}, {lowest, 1}, {lowest, 1})).passed);
+  EXPECT_FALSE(judge_program(evidence({0.9 * lowest, 1}, {lowest, 1}, {lowest, 1})).passed);
+}
+
+TEST(Judge, TheBackendIsAllowedWhatTheGoldenNeededAndNoMore) {
+  const double off = 1e-4;
+  EXPECT_TRUE(judge_backend(evidence({1 + off, 2}, {1 - off, 2}, {1, 2})).passed);
+  EXPECT_FALSE(judge_backend(evidence({1, 2}, {1 - off, 2}, {1, 2})).passed);
+}
+
+// ---- whole recordings
+
+const LayerResult& layer(const VerifyResult& r, const std::string& path) {
+  for (const LayerResult& l : r.layers) {
+    if (l.path == path) return l;
+  }
+  throw std::runtime_error("no layer " + path);
+}
+
+std::vector<std::string> wrong_layers(const VerifyResult& r) {
+  std::vector<std::string> paths;
+  for (const LayerResult& l : r.layers) {
+    if (l.verdict == Verdict::wrong_here) paths.push_back(l.path);
+  }
+  return paths;
+}
+
+TEST(Verify, AnotherImplementationOfTheSameModelIsWithinRounding) {
+  const SmallRecording recording;
+  const VerifyResult r = verify_recording(recording.manifest());
+  EXPECT_TRUE(r.passed());
+  ASSERT_EQ(r.layers.size(), 4u);
+  EXPECT_EQ(r.exact + r.within_rounding, 4);
+  const LayerResult& norm = layer(r, "norm@0");
+  EXPECT_EQ(norm.op, "layer_norm");
+  EXPECT_EQ(norm.place, "small.py:11");
+  EXPECT_EQ(norm.source, "h = self.norm(x)");
+  EXPECT_EQ(norm.shape, (Sizes{2, 4, 8}));
+  EXPECT_EQ(norm.verdict, Verdict::within_rounding) << "the floats of the test accumulate in another order";
+  EXPECT_EQ(layer(r, "rest@0").verdict, Verdict::exact);
+  ASSERT_EQ(r.outputs.size(), 1u);
+  EXPECT_LT(r.outputs[0].metrics.max_abs, 1e-5);
+}
+
+TEST(Verify, AValueWithTwoTapsIsShownOnceOrTwiceWhenAsked) {
+  const SmallRecording recording;
+  VerifyOptions options;
+  options.all_taps = true;
+  const VerifyResult r = verify_recording(recording.manifest(), options);
+  ASSERT_EQ(r.layers.size(), 5u);
+  EXPECT_EQ(r.layers[3].tap, "rest@0/output");
+  EXPECT_EQ(r.layers[4].tap, "@0/output");
+}
+
+// The catalogue with one ATen overload's mapping spoiled: `spoil` is given the last node that it made.
+std::unique_ptr<OpTable> spoiled(const std::string& overload, const std::function<void(Node&)>& spoil) {
+  auto table = std::make_unique<OpTable>();
+  bool found = false;
+  for (const auto& op : catalogue().all()) {
+    OpDef copy = *op;
+    for (AtenMapping& mapping : copy.aten) {
+      if (mapping.overload != overload) continue;
+      found = true;
+      const AtenMapping original = mapping;
+      const OpDef* definition = op.get();
+      mapping.pattern.clear();
+      mapping.discards.clear();
+      mapping.build = [original, definition, spoil](AtenCall& call) {
+        const Values results = original.build ? original.build(call) : build_from_pattern(call, *definition, original);
+        spoil(call.b.graph().nodes.back());
+        return results;
+      };
+    }
+    table->add(std::move(copy));
+  }
+  EXPECT_TRUE(found) << "nothing maps " << overload;
+  return table;
+}
+
+Attribute& attribute_of(Node& node, const std::string& name) {
+  for (auto& [key, value] : node.attributes) {
+    if (key == name) return value;
+  }
+  throw std::runtime_error(node.op->name + " has no attribute " + name);
+}
+
+void expect_wrong(const std::string& overload, const std::function<void(Node&)>& spoil, const std::string& path, const std::string& place) {
+  const SmallRecording recording;
+  const std::unique_ptr<OpTable> table = spoiled(overload, spoil);
+  VerifyOptions options;
+  options.table = table.get();
+  const VerifyResult r = verify_recording(recording.manifest(), options);
+  EXPECT_FALSE(r.passed());
+  EXPECT_EQ(wrong_layers(r), std::vector<std::string>{path}) << "only the layer that is wrong";
+  EXPECT_EQ(layer(r, path).place, place);
+  EXPECT_EQ(layer(r, path).judged, "program");
+  EXPECT_FALSE(layer(r, path).why.empty());
+}
+
+TEST(Verify, AWrongEpsilonIsWrong) {
+  expect_wrong("aten.layer_norm.default", [](Node& n) { attribute_of(n, "eps") = 1.01e-3; }, "norm@0", "small.py:11");
+}
+
+TEST(Verify, AWrongGeluIsWrong) {
+  expect_wrong("aten.gelu.default", [](Node& n) { attribute_of(n, "approximate") = std::string("tanh"); }, "act@0", "small.py:12");
+}
+
+TEST(Verify, ADroppedScaleIsWrong) {
+  expect_wrong("aten.scaled_dot_product_attention.default", [](Node& n) { attribute_of(n, "scale") = std::monostate(); }, "attn@0", "small.py:13");
+}
+
+TEST(Verify, SwappedOperandsAreWrong) {
+  expect_wrong("aten.sub.Tensor", [](Node& n) { std::swap(n.operands[0], n.operands[1]); }, "rest@0", "small.py:14");
+}
+
+TEST(Verify, AGoldenThatIsNaNIsWrongThoughItsErrorComparesAsNothing) {
+  SmallRecording recording;
+  std::vector<double> values = load_double(recording.goldens.at("act@0/output"));
+  values[5] = kNaN;
+  recording.goldens.at("act@0/output") = store(DType::f32, {2, 4, 8}, values);
+  recording.write_trace();
+  const VerifyResult r = verify_recording(recording.manifest());
+  EXPECT_EQ(layer(r, "act@0").verdict, Verdict::wrong_here);
+  EXPECT_NE(layer(r, "act@0").why.find("nan"), std::string::npos) << layer(r, "act@0").why;
+}
+
+TEST(Verify, AMissingGoldenMakesTheSliceReachFurtherBack) {
+  SmallRecording recording;
+  recording.goldens.erase("norm@0/output");
+  recording.goldens.erase("act@0/output");
+  recording.write_trace();
+  const VerifyResult r = verify_recording(recording.manifest());
+  EXPECT_TRUE(r.passed());
+  ASSERT_EQ(r.layers.size(), 2u);
+  EXPECT_EQ(r.layers[0].path, "attn@0");
+}
+
+TEST(Verify, WithoutTapsTheOutputsAreJudged) {
+  SmallRecording recording;
+  for (const char* tap : {"norm@0/output", "act@0/output", "attn@0/output", "rest@0/output"}) recording.goldens.erase(tap);
+  recording.write_trace();
+  const VerifyResult r = verify_recording(recording.manifest());
+  EXPECT_TRUE(r.passed());
+  ASSERT_EQ(r.layers.size(), 1u);
+}
+
+TEST(Verify, GoldensOfAnotherShapeVerifyTheSameRecording) {
+  const SmallRecording recording;
+  const Sizes shape{1, kLength, kWidth};
+  const Floats x = some_floats(kLength * kWidth, 20), weight = some_floats(kWidth, 50), bias = some_floats(kWidth, 70);
+  const Floats norm = layer_norm_golden(x, weight, bias);
+  const std::filesystem::path other = recording.folder.path() / "other.safetensors";
+  write_safetensors(other, {{"input:x", float_array(shape, x)}, {"norm@0/output", float_array(shape, norm)}, {"act@0/output", float_array(shape, gelu_golden(norm))}});
+  VerifyOptions options;
+  options.trace = other;
+  const VerifyResult r = verify_recording(recording.manifest(), options);
+  EXPECT_TRUE(r.passed());
+  EXPECT_EQ(layer(r, "act@0").shape, shape);
+}
+
+template <class F>
+Error error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e;
+  }
+  ADD_FAILURE() << "no error";
+  return Error(ErrorCode::internal, "no error");
+}
+
+TEST(Verify, AGoldenOfTheWrongTypeIsAnErrorThatNamesIt) {
+  SmallRecording recording;
+  recording.goldens.at("act@0/output") = Array(DType::f32, {2, 4, 9});
+  recording.write_trace();
+  const Error e = error_of([&] { verify_recording(recording.manifest()); });
+  EXPECT_EQ(e.code(), ErrorCode::bad_input);
+  EXPECT_NE(e.message().find("act@0/output"), std::string::npos) << e.message();
+  EXPECT_EQ(e.expected(), "f32[s0, 4, 8]");
+}
+
+TEST(Verify, AMissingGoldenInputIsAnErrorThatNamesIt) {
+  SmallRecording recording;
+  recording.goldens.erase("input:x");
+  recording.write_trace();
+  const Error e = error_of([&] { verify_recording(recording.manifest()); });
+  EXPECT_EQ(e.expected(), "input:x");
+}
+
+}  // namespace
+}  // namespace pycandle
