@@ -21,7 +21,7 @@ from .inputs import Inputs
 from .places import Place, place_of_exception
 from .program import Program, build_program, names_of_tensors
 from .progress import Progress
-from .soundness import Check, Mismatch, compare
+from .soundness import Check, Mismatch, compare, compare_shapes
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,12 @@ class TooOpen(Exception):
 
 
 def choose_program(
-    eager: Eager, inputs: Inputs, groups: list[Group], expected: list, decompositions: dict, progress: Progress
+    eager: Eager, inputs: Inputs, groups: list[Group], expected: list | None, decompositions: dict, progress: Progress
 ) -> Chosen:
-    """Tries with every group open and gives up groups until the program is sound."""
+    """Tries with every group open and gives up groups until the program is sound.
+
+    `expected` are the model's outputs; None for a meta model that cannot run by itself.
+    """
     fixed: list[FixedGroup] = []
     remaining = list(groups)
     while True:
@@ -86,7 +89,7 @@ def choose_program(
 def _attempt(eager, inputs, groups, expected, decompositions, progress) -> Chosen:
     sizes = derived_sizes(groups)
     example = resized(inputs, groups, sizes)
-    if groups:
+    if groups and expected is not None:
         _run_example(eager, example)
     with progress.step("exporting"):
         exported = _export(eager, example, groups, decompositions)
@@ -94,7 +97,10 @@ def _attempt(eager, inputs, groups, expected, decompositions, progress) -> Chose
     chosen = read_open_groups(exported, program, groups, sizes)
     _check_that_it_can_be_written(program, chosen)
     with progress.step("comparing with the model"):
-        _check_soundness(eager, inputs, expected, chosen)
+        if expected is None:
+            _check_shapes(inputs, chosen)
+        else:
+            _check_soundness(eager, inputs, expected, chosen)
     return chosen
 
 
@@ -266,6 +272,27 @@ def _check_size_one(eager: Eager, inputs: Inputs, entry: OpenGroup, chosen: Chos
     except Mismatch as mismatch:
         refusal = explain_mismatch(mismatch, eager, chosen.program)
         chosen.notes.append(f"{label} is left out: {refusal.what}{f' at {refusal.place}' if refusal.place else ''}")
+
+
+def _check_shapes(inputs: Inputs, chosen: Chosen) -> None:
+    """For a meta model that only torch.export can run: does the program give the shapes that were recorded?"""
+    groups = [entry.group for entry in chosen.open]
+    cases = [("recorded input", inputs)]
+    if groups:
+        cases.append(("second shape", resized(inputs, groups, [_another_size(e, 2 + i) for i, e in enumerate(chosen.open)])))
+    for entry in chosen.open:
+        sizes = [1 if other is entry else other.derived for other in chosen.open]
+        cases.append((f"{entry.group.label} of size 1", resized(inputs, groups, sizes)))
+    for what, example in cases:
+        try:
+            chosen.checks.append(compare_shapes(what, chosen.program, example))
+        except Mismatch as mismatch:
+            if what == "recorded input":
+                raise RecordingError(f"the program does not give the recorded shapes ({mismatch})") from mismatch
+            chosen.notes.append(f"not checked: {mismatch}")
+    for entry in chosen.open:
+        if any(check.what == f"{entry.group.label} of size 1" for check in chosen.checks) and entry.minimum <= 2:
+            entry.minimum = 1
 
 
 def explain_mismatch(mismatch: Mismatch, eager: Eager, program: Program) -> RecordingError:

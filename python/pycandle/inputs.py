@@ -131,6 +131,10 @@ def flatten_outputs(result: object) -> tuple[list, list[str], pytree.TreeSpec]:
     return [leaf for _, leaf in with_paths], names, spec
 
 
+def names_of_outputs(spec: pytree.TreeSpec) -> list[str]:
+    return flatten_outputs(pytree.tree_unflatten(list(range(spec.num_leaves)), spec))[1]
+
+
 def describe_tree(spec: pytree.TreeSpec, leaves: list[dict], prefix: str) -> dict:
     """The nesting for language bindings; `leaves` are the descriptions of the leaves in order."""
     remaining = iter(leaves)

@@ -18,9 +18,10 @@ from .dynamic import find_groups
 from .eager import Eager
 from .errors import RecordingError, UsageError
 from .goldens import write_goldens
-from .inputs import Inputs, flatten_outputs, gather_inputs
+from .inputs import Inputs, flatten_outputs, gather_inputs, names_of_outputs
 from .interpreter import run_program
 from .manifest import Manifest, build_manifest, write_manifest
+from .meta_buffers import recompute_buffers
 from .module_calls import class_name
 from .places import place_of_exception
 from .preparation import prepared
@@ -137,12 +138,14 @@ class GoldenRecorder:
         refuse_train_mode(model, inputs, self.seed)
         eager = Eager(model, self.seed)
         with self.progress.step("running the model"):
-            result = _first_run(eager, inputs)
-            expected, output_names, _ = flatten_outputs(result)
+            expected = _meta_run(eager, inputs) if meta else flatten_outputs(_first_run(eager, inputs))[0]
             if not meta:
                 check_repeatable(eager, inputs, expected, notes)
         chosen = choose_program(eager, inputs, groups, expected, self.decompositions, self.progress)
+        output_names = names_of_outputs(chosen.program.out_spec)
         refuse_active_dropout(chosen.program)
+        if meta:
+            notes += recompute_buffers(model, chosen.program)
         notes += chosen.notes + chosen.program.notes + random_notes(chosen.program) + _literal_notes(inputs)
         return self.finish_recording(eager, chosen, inputs, output_names, signature, notes, meta)
 
@@ -248,6 +251,14 @@ def _first_run(eager: Eager, inputs: Inputs) -> object:
         raise UsageError(
             f"the model itself fails on these inputs ({type(error).__name__}: {lines[0][:300]}){where}"
         ) from error
+
+
+def _meta_run(eager: Eager, inputs: Inputs) -> list | None:
+    """A model without values may run in eager mode, or look at a value and fail: then only export can say."""
+    try:
+        return eager.run(inputs)
+    except Exception:
+        return None
 
 
 def _literal_notes(inputs: Inputs) -> list[str]:

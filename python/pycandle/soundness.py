@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
+from .dims import evaluate
 from .eager import Eager
 from .inputs import Inputs
 from .interpreter import ROUNDOFF, ProgramFailed, run_program
 from .program import Program
+from .taps import symbol_sizes
 
 RMS_FACTOR = 4.0
 MAX_FACTOR = 16.0
@@ -43,6 +45,21 @@ def compare(what: str, eager: Eager, program: Program, inputs: Inputs, expected:
         raise Mismatch(what, inputs, f"the exported program fails where the model runs: {failure}") from failure
     result = compare_outputs(what, eager, program, inputs, expected, found)
     return Check(what, inputs.shapes(), result)
+
+
+def compare_shapes(what: str, program: Program, inputs: Inputs) -> Check:
+    """Runs the program on meta tensors and compares with the shapes that were recorded for its outputs."""
+    try:
+        found = run_program(program, inputs.copied().leaves, 0)
+    except ProgramFailed as failure:
+        raise Mismatch(what, inputs, f"the exported program fails: {failure}") from failure
+    sizes = symbol_sizes(program, inputs)
+    for i, (node, tensor) in enumerate(zip(program.outputs, found, strict=True)):
+        if isinstance(tensor, torch.Tensor):
+            recorded = [evaluate(size, sizes) for size in node.meta["val"].shape]
+            if recorded != list(tensor.shape):
+                raise Mismatch(what, inputs, f"output {i} is {list(tensor.shape)} instead of {recorded}")
+    return Check(what, inputs.shapes(), "same shapes")
 
 
 def compare_outputs(what, eager, program, inputs, expected: list, found: list) -> str:

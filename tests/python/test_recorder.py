@@ -580,6 +580,19 @@ def test_a_meta_model_records_shapes_only(record):
     assert manifest["symbols"][0]["min"] == 1
 
 
+def test_a_meta_model_keeps_what_no_checkpoint_holds(record):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4, vocab_size=50
+    )
+    with torch.device("meta"):
+        model = transformers.LlamaForCausalLM(config)
+    manifest, _ = record(model, input_ids=torch.zeros(1, 8, dtype=torch.long, device="meta"))
+    with_values = [p["name"] for p in manifest["parameters"] if p["file"]]
+    assert with_values == ["model.rotary_emb.inv_freq"]
+    assert [s["min"] for s in manifest["symbols"]] == [1, 1]
+
+
 def test_a_custom_operator_is_recorded_by_name_or_decomposed(record):
     @torch.library.custom_op("pycandle_tests::twice", mutates_args=())
     def twice(x: torch.Tensor) -> torch.Tensor:
