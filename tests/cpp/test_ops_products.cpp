@@ -99,6 +99,18 @@ TEST(DotGeneral, ConstraintsAreCitedByName) {
   EXPECT_NE(error_of([&] { run("dot_general", {a, b}, axes({1}, {1}, {1}, {1})); }).find("dot_general_c2"), std::string::npos);
 }
 
+TEST(DotGeneral, DoesNotDependOnTheNumberOfThreads) {
+  // Numbers whose sums round: another order of summation would show.
+  std::vector<double> values(500 * 700);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(i));
+  const Array a = f64({500, 700}, values), b = f64({700, 500}, values);
+  const Array together = run("dot_general", {a, b}, axes({}, {}, {1}, {0})), sum = run("reduce_sum", {a}, {{"axes", I{0}}});
+  parallel_for(2, 1, [&](int64_t, int64_t) {  // within a body everything runs on one thread
+    EXPECT_TRUE(run("dot_general", {a, b}, axes({}, {}, {1}, {0})).same_bytes(together));
+    EXPECT_TRUE(run("reduce_sum", {a}, {{"axes", I{0}}}).same_bytes(sum));
+  });
+}
+
 // ---- convolution
 
 struct Convolution {
