@@ -135,7 +135,7 @@ template <class Element, class Wide> struct Widening {
   using difference_type = std::ptrdiff_t;
   using pointer = const Wide*;
   using reference = Wide;
-  const typename Element::Stored* at;
+  const Element::Stored* at;
   Wide operator*() const { return widened<Wide>(Element::load(*at)); }
   Widening& operator++() {
     ++at;
@@ -161,7 +161,7 @@ template <class Wide> std::vector<Wide> load(const Array& a) {
 template <class Wide> void store_into(DType d, void* out, const Wide* from, int64_t count) {
   with_element(d, [&](auto element) {
     using Element = decltype(element);
-    auto* to = static_cast<typename Element::Stored*>(out);
+    auto* to = static_cast<Element::Stored*>(out);
     for (int64_t i = 0; i < count; ++i) to[i] = stored<Element>(from[i]);
   });
 }
@@ -249,7 +249,7 @@ Array cast(const Array& a, DType to) {
   // In blocks through the type that holds every value of the source: one loop a dtype, not one a pair of dtypes.
   with_element(a.dtype(), [&](auto element) {
     using Element = decltype(element);
-    using Wide = typename Element::Wide;
+    using Wide = Element::Wide;
     constexpr int64_t kBlock = 1024;
     Wide block[kBlock];
     auto* target = static_cast<std::byte*>(out.mutable_data());

@@ -114,7 +114,7 @@ Dim function(AtomKind kind, std::vector<Dim> args) {
     text += (i == 0 ? "" : ", ") + args[i].text();
     depth = std::max(depth, DimNode::of(args[i]).depth);
   }
-  text += ")";
+  text += ')';
   if (text.size() > kMaxText || depth + 1 > kMaxDepth) too_large();
   return make_dim(Table::instance().atom({kind, std::move(text), std::move(args), depth + 1}));
 }
@@ -440,9 +440,8 @@ int64_t Dim::evaluate(const Bindings& bindings) const {
 void Dim::collect_symbols(std::vector<std::string>& into) const {
   for (const Term& term : node_->terms) {
     for (const Atom* atom : term.atoms) {
-      if (atom->kind == AtomKind::symbol) {
-        if (std::find(into.begin(), into.end(), atom->text) == into.end()) into.push_back(atom->text);
-      }
+      const bool is_new = atom->kind == AtomKind::symbol && std::find(into.begin(), into.end(), atom->text) == into.end();
+      if (is_new) into.push_back(atom->text);
       for (const Dim arg : atom->args) arg.collect_symbols(into);
     }
   }

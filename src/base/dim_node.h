@@ -61,6 +61,7 @@ template <class Replace> Dim rebuild(Dim d, const Replace& replace) {
       std::optional<Dim> value = replace(*atom);
       if (!value) {
         std::vector<Dim> args;
+        args.reserve(atom->args.size());
         for (const Dim arg : atom->args) args.push_back(rebuild(arg, replace));
         switch (atom->kind) {
           case AtomKind::symbol: value = make_dim(atom); break;

@@ -55,7 +55,7 @@ std::string Error::text() const {
   std::string out = message_;
   for (const auto& [label, fact] : facts) {
     if (fact.empty()) continue;
-    out += "\n  " + label + std::string(width - label.size() + 1, ' ') + fact;
+    out.append("\n  ").append(label).append(width - label.size() + 1, ' ').append(fact);
   }
   return out;
 }

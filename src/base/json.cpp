@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -156,8 +157,8 @@ class Handler {
 Json parse_json(std::string_view text, std::string_view what, int max_depth) {
   Handler handler(text, what, max_depth);
   handler.refuse_nul();
-  const Cursor begin{text.data(), handler.position()};
-  const Cursor end{text.data() + text.size(), handler.position()};
+  const Cursor begin{std::to_address(text.begin()), handler.position()};
+  const Cursor end{std::to_address(text.end()), handler.position()};
   Json::sax_parse(begin, end, &handler);
   return handler.take();
 }

@@ -96,6 +96,7 @@ Safetensors::Entry read_entry(const Json& j, const std::string& file, const std:
 // Every byte of the data belongs to exactly one tensor, as the format asks.
 void check_layout(const std::map<std::string, Safetensors::Entry>& entries, const std::string& file, size_t data_size) {
   std::vector<std::pair<const std::string*, const Safetensors::Entry*>> sorted;
+  sorted.reserve(entries.size());
   for (const auto& [name, entry] : entries) sorted.emplace_back(&name, &entry);
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
     return std::make_pair(a.second->begin, a.second->end) < std::make_pair(b.second->begin, b.second->end);
@@ -182,6 +183,7 @@ void write_safetensors(const std::filesystem::path& path, const std::map<std::st
                        const std::map<std::string, std::string>& metadata) {
   // Data with the widest elements first, so that everything is aligned and nothing is copied when it is mapped.
   std::vector<const std::pair<const std::string, Array>*> order;
+  order.reserve(tensors.size());
   for (const auto& tensor : tensors) order.push_back(&tensor);
   std::stable_sort(order.begin(), order.end(),
                    [](const auto* a, const auto* b) { return size_of(a->second.dtype()) > size_of(b->second.dtype()); });
