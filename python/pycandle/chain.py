@@ -1,6 +1,6 @@
 """From the user's example to a program that is sound: open as many axes as hold, fix the rest and say why.
 
-    all axes open → batch only → the user's example as it is
+all axes open → batch only → the user's example as it is
 """
 
 from __future__ import annotations
@@ -67,7 +67,12 @@ class TooOpen(Exception):
 
 
 def choose_program(
-    eager: Eager, inputs: Inputs, groups: list[Group], expected: list | None, decompositions: dict, progress: Progress
+    eager: Eager,
+    inputs: Inputs,
+    groups: list[Group],
+    expected: list | None,
+    decompositions: dict,
+    progress: Progress,
 ) -> Chosen:
     """Tries with every group open and gives up groups until the program is sound.
 
@@ -214,7 +219,9 @@ def _check_recorded(eager: Eager, inputs: Inputs, expected: list, chosen: Chosen
         try:
             known = eager.run(other)
         except Exception as error:
-            chosen.notes.append(f"not compared on permuted values: the model fails on them ({_first_line(error)})")
+            chosen.notes.append(
+                f"not compared on permuted values: the model fails on them ({_first_line(error)})"
+            )
         else:
             chosen.checks.append(compare("permuted values", eager, program, other, known))
     except Mismatch as mismatch:
@@ -271,7 +278,9 @@ def _check_size_one(eager: Eager, inputs: Inputs, entry: OpenGroup, chosen: Chos
         entry.minimum = 1
     except Mismatch as mismatch:
         refusal = explain_mismatch(mismatch, eager, chosen.program)
-        chosen.notes.append(f"{label} is left out: {refusal.what}{f' at {refusal.place}' if refusal.place else ''}")
+        chosen.notes.append(
+            f"{label} is left out: {refusal.what}{f' at {refusal.place}' if refusal.place else ''}"
+        )
 
 
 def _check_shapes(inputs: Inputs, chosen: Chosen) -> None:
@@ -279,7 +288,12 @@ def _check_shapes(inputs: Inputs, chosen: Chosen) -> None:
     groups = [entry.group for entry in chosen.open]
     cases = [("recorded input", inputs)]
     if groups:
-        cases.append(("second shape", resized(inputs, groups, [_another_size(e, 2 + i) for i, e in enumerate(chosen.open)])))
+        cases.append(
+            (
+                "second shape",
+                resized(inputs, groups, [_another_size(e, 2 + i) for i, e in enumerate(chosen.open)]),
+            )
+        )
     for entry in chosen.open:
         sizes = [1 if other is entry else other.derived for other in chosen.open]
         cases.append((f"{entry.group.label} of size 1", resized(inputs, groups, sizes)))
@@ -288,10 +302,15 @@ def _check_shapes(inputs: Inputs, chosen: Chosen) -> None:
             chosen.checks.append(compare_shapes(what, chosen.program, example))
         except Mismatch as mismatch:
             if what == "recorded input":
-                raise RecordingError(f"the program does not give the recorded shapes ({mismatch})") from mismatch
+                raise RecordingError(
+                    f"the program does not give the recorded shapes ({mismatch})"
+                ) from mismatch
             chosen.notes.append(f"not checked: {mismatch}")
     for entry in chosen.open:
-        if any(check.what == f"{entry.group.label} of size 1" for check in chosen.checks) and entry.minimum <= 2:
+        if (
+            any(check.what == f"{entry.group.label} of size 1" for check in chosen.checks)
+            and entry.minimum <= 2
+        ):
             entry.minimum = 1
 
 

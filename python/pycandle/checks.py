@@ -152,5 +152,7 @@ def random_notes(program: Program) -> list[str]:
         if node.op == "call_function" and is_random(node):
             place = place_of_text(node.meta.get("stack_trace"))
             where = f" at {place}" if place else ""
-            notes.append(f"random: {op_name(node.target)}{where}; verification takes its values from the goldens")
+            notes.append(
+                f"random: {op_name(node.target)}{where}; verification takes its values from the goldens"
+            )
     return notes

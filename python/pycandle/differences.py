@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from dataclasses import dataclass
 
@@ -68,11 +69,8 @@ class _Steps(TorchDispatchMode):
 
 def _eager_steps(eager: Eager, inputs: Inputs) -> list[Step]:
     log = _Steps()
-    try:
-        with log:
-            eager.run(inputs)
-    except Exception:  # the steps before the failure are what matters
-        pass
+    with contextlib.suppress(Exception), log:  # the steps before a failure are what matters
+        eager.run(inputs)
     return log.steps
 
 
@@ -85,15 +83,15 @@ def _program_steps(program: Program, inputs: Inputs, seed: int) -> list[Step]:
             call = program.call_of_node.get(node)
             _append(steps, place, value, program.calls[call].path if call is not None else None)
 
-    try:
+    with contextlib.suppress(ProgramFailed):
         run_program(program, inputs.copied().leaves, seed, see)
-    except ProgramFailed:
-        pass
     return steps
 
 
 def _append(steps: list[Step], place: Place, result: object, module: str | None = None) -> None:
-    tensors = [t for t in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(t, torch.Tensor)]
+    tensors = [
+        t for t in (result if isinstance(result, (list, tuple)) else [result]) if isinstance(t, torch.Tensor)
+    ]
     sample = _sample(tensors[0]) if tensors else None
     if steps and steps[-1].key == (place.file, place.line):
         steps[-1] = Step(place, sample or steps[-1].sample, module)

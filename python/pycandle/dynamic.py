@@ -35,7 +35,9 @@ def find_groups(inputs: Inputs, dynamic: object) -> list[Group]:
         return _collect(inputs, _batch_axes(inputs))
     if isinstance(dynamic, dict):
         return _collect(inputs, _given_axes(inputs, dynamic))
-    raise UsageError(f"dynamic={dynamic!r} is none of True, False, 'batch', 'none' or a dict of axes per input")
+    raise UsageError(
+        f"dynamic={dynamic!r} is none of True, False, 'batch', 'none' or a dict of axes per input"
+    )
 
 
 def _batch_axes(inputs: Inputs) -> list[tuple[str, int, int]]:

@@ -8,7 +8,9 @@ from .places import Place
 class RecordingError(Exception):
     """The model cannot be recorded faithfully. Says what, where in the user's Python, and what to do."""
 
-    def __init__(self, what: str, place: Place | None = None, hint: str | None = None, module: str | None = None):
+    def __init__(
+        self, what: str, place: Place | None = None, hint: str | None = None, module: str | None = None
+    ):
         self.what = what
         self.place = place
         self.hint = hint

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch.export import Dim, ExportedProgram
+from torch.export import _trace as export_trace
 from torch.fx.experimental import proxy_tensor
 from torch.fx.proxy import TracerBase
 
@@ -40,10 +41,22 @@ def export_model(
     watcher = CallWatcher(model)
     fresh = inputs.copied()
     try:
-        with _quiet(), torch.no_grad(), recurrent_layers_stay_whole(), _full_provenance(), _grad_mode_ignored():
-            with watcher.watching(), specialisations_into(specialised), _named_signature(model, fresh) as signature:
+        with (
+            _quiet(),
+            torch.no_grad(),
+            recurrent_layers_stay_whole(),
+            _full_provenance(),
+            _grad_mode_ignored(),
+        ):
+            with (
+                watcher.watching(),
+                specialisations_into(specialised),
+                _named_signature(model, fresh) as signature,
+            ):
                 shapes = _dynamic_shapes(fresh, dynamic, signature)
-                program = torch.export.export(model, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=shapes)
+                program = torch.export.export(
+                    model, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=shapes
+                )
             _keep_traces_of_inner_graphs(program)
             program = program.run_decompositions(dict(decompositions))
     except RecordingError:
@@ -110,16 +123,18 @@ class _Axes:
 
 @contextlib.contextmanager
 def _quiet():
-    """torch logs and warns about things that the recorder handles or reports itself."""
+    """torch logs, warns and prints about things that the recorder handles or reports itself."""
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
+    export_trace.print = lambda *_, **__: None  # it prints the partial graph of a failed export
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
+        del export_trace.print
 
 
 @contextlib.contextmanager
@@ -175,7 +190,9 @@ def _frames_of_generated_code(frames: list) -> traceback.StackSummary | None:
 
 
 def _parse(trace: str) -> list:
-    return [(file, line, "forward", linecache.getline(file, line).strip()) for file, line in frames_of_text(trace)]
+    return [
+        (file, line, "forward", linecache.getline(file, line).strip()) for file, line in frames_of_text(trace)
+    ]
 
 
 def _keep_traces_of_inner_graphs(program: ExportedProgram) -> None:
@@ -225,6 +242,8 @@ def export_failure(error: Exception) -> RecordingError:
         if any(word in text for word in words):
             what, hint = explanation, advice
             break
-    first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    first_line = next(
+        (line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__
+    )
     place = place_of_exception(error) or place_of_text(str(error))
     return RecordingError(f"{what} ({type(error).__name__}: {first_line[:300]})", place, hint)

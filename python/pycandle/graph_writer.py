@@ -13,7 +13,7 @@ from torch.fx import Node
 from .dims import DimNames, InexpressibleDim, symbol_of
 from .errors import RecordingError
 from .inputs import DTYPE_NAMES
-from .module_calls import Slot, SizeSlot
+from .module_calls import SizeSlot, Slot
 from .names import assigned_to
 from .places import Place, place_of_text
 from .program import Program, is_size, producer
@@ -42,7 +42,10 @@ class Sources:
     def table(self) -> list[dict]:
         if not self.keep_lines:
             return [{"path": path} for path in self.files]
-        return [{"path": path, "lines": {str(n): lines[n] for n in sorted(lines)}} for path, lines in self.files.items()]
+        return [
+            {"path": path, "lines": {str(n): lines[n] for n in sorted(lines)}}
+            for path, lines in self.files.items()
+        ]
 
 
 class GraphWriter:
@@ -72,7 +75,10 @@ class GraphWriter:
     def type_of(self, tensor: torch.Tensor, place: Place | None = None) -> dict:
         if tensor.dtype not in DTYPE_NAMES:
             raise RecordingError(f"the dtype {tensor.dtype} cannot be recorded", place)
-        return {"dtype": DTYPE_NAMES[tensor.dtype], "shape": [self._dim(size, place) for size in tensor.shape]}
+        return {
+            "dtype": DTYPE_NAMES[tensor.dtype],
+            "shape": [self._dim(size, place) for size in tensor.shape],
+        }
 
     def _dim(self, size: object, place: Place | None):
         try:
@@ -194,7 +200,9 @@ class GraphWriter:
         return dim if isinstance(dim, int) else {"dim": dim}
 
     def _encode_symbolic_number(self, value: object, place: Place | None) -> object:
-        constant = value.node.maybe_as_float() if isinstance(value, torch.SymFloat) else value.node.maybe_as_bool()
+        constant = (
+            value.node.maybe_as_float() if isinstance(value, torch.SymFloat) else value.node.maybe_as_bool()
+        )
         if constant is None:
             raise RecordingError(
                 f"a number computed from sizes or data ({value.node.expr}) is an argument",

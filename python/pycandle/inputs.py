@@ -72,7 +72,9 @@ def gather_inputs(signature: inspect.Signature, args: tuple, kwargs: dict) -> In
         first = top[path[1].idx] if path[0].idx == 0 else str(path[1].key)
         names.append(".".join([first, *(_step(key) for key in path[2:])]))
     if len(set(names)) != len(names):
-        raise UsageError(f"two inputs have the same name: {sorted(n for n in names if names.count(n) > 1)[0]}")
+        raise UsageError(
+            f"two inputs have the same name: {sorted(n for n in names if names.count(n) > 1)[0]}"
+        )
     leaves = tuple(leaf for _, leaf in with_paths)
     return Inputs(args, kwargs, leaves, tuple(names), spec, (*top, *kwargs), signature)
 
@@ -152,7 +154,9 @@ def _describe(spec: pytree.TreeSpec, remaining, name: str) -> dict:
         described["keys"] = [str(key) for key in keys]
     steps = keys if keys is not None else range(len(children))
     join = (lambda step: f"{name}.{step}") if name else str
-    described["items"] = [_describe(child, remaining, join(step)) for step, child in zip(steps, children, strict=True)]
+    described["items"] = [
+        _describe(child, remaining, join(step)) for step, child in zip(steps, children, strict=True)
+    ]
     return described
 
 
@@ -265,9 +269,9 @@ def arguments_by_name(signature: inspect.Signature, named: dict[str, torch.Tenso
         value = nested.pop(parameter.name)
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += value
-        elif parameter.kind is parameter.POSITIONAL_ONLY:
-            args.append(value)
-        elif any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()) and not kwargs:
+        elif parameter.kind is parameter.POSITIONAL_ONLY or (
+            any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()) and not kwargs
+        ):
             args.append(value)
         else:
             kwargs[parameter.name] = value

@@ -11,7 +11,12 @@ from .eager import quiet_inference
 from .program import Program
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
-ROUNDOFF = {torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+ROUNDOFF = {
+    torch.float16: 2.0**-11,
+    torch.bfloat16: 2.0**-8,
+    torch.float32: 2.0**-24,
+    torch.float64: 2.0**-53,
+}
 
 
 class ProgramFailed(Exception):
@@ -119,10 +124,9 @@ def _jittered(value: torch.Tensor, roundoff: float, generator: torch.Generator) 
 
 
 def _jittered_result(node: Node, value: object, generator: torch.Generator) -> object:
-    recorded = node.meta.get("val")
-    if isinstance(value, torch.Tensor) and isinstance(recorded, torch.Tensor):
-        if value.dtype is torch.float64 and recorded.dtype in _NARROW:
-            return _jittered(value, ROUNDOFF[recorded.dtype], generator)
+    dtype = getattr(node.meta.get("val"), "dtype", None)
+    if dtype in _NARROW and isinstance(value, torch.Tensor) and value.dtype is torch.float64:
+        return _jittered(value, ROUNDOFF[dtype], generator)
     return value
 
 

@@ -187,7 +187,11 @@ def _fixed_dims(chosen: Chosen, inputs: Inputs, sources: Sources) -> list[dict]:
 
 def _parameter(writer: GraphWriter, parameter: Parameter) -> dict:
     value = None
-    if parameter.updated is not None or any(node.users for node in parameter.nodes) or _is_output(writer, parameter):
+    if (
+        parameter.updated is not None
+        or any(node.users for node in parameter.nodes)
+        or _is_output(writer, parameter)
+    ):
         for node in parameter.nodes:
             value = writer.define(node, value=value)
     return {
@@ -233,7 +237,9 @@ def _module_call(writer: GraphWriter, call: ModuleCall) -> dict:
     }
 
 
-def _where_defined(sources: Sources, module: torch.nn.Module | None) -> tuple[int | None, int | None, int | None]:
+def _where_defined(
+    sources: Sources, module: torch.nn.Module | None
+) -> tuple[int | None, int | None, int | None]:
     if module is None:
         return None, None, None
     try:
@@ -260,7 +266,11 @@ def _scalars(attributes: dict) -> dict:
             continue
         if _is_plain(value):
             found[name] = value
-        elif isinstance(value, (list, tuple)) and len(value) <= _LARGEST_LIST and all(_is_plain(v) for v in value):
+        elif (
+            isinstance(value, (list, tuple))
+            and len(value) <= _LARGEST_LIST
+            and all(_is_plain(v) for v in value)
+        ):
             found[name] = list(value)
     return dict(sorted(found.items()))
 

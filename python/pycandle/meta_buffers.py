@@ -17,13 +17,19 @@ def recompute_buffers(model: torch.nn.Module, program: Program) -> list[str]:
             continue
         path, _, name = parameter.name.rpartition(".")
         value = _rebuilt(model, path).get(name)
-        if value is not None and value.shape == parameter.tensor.shape and value.dtype == parameter.tensor.dtype:
+        if (
+            value is not None
+            and value.shape == parameter.tensor.shape
+            and value.dtype == parameter.tensor.dtype
+        ):
             parameter.tensor = value
         else:
             missing.append(parameter.name)
     if not missing:
         return []
-    return [f"no values for {', '.join(missing)}: no checkpoint holds them, so they must be given when weights are added"]
+    return [
+        f"no values for {', '.join(missing)}: no checkpoint holds them, so they must be given when weights are added"
+    ]
 
 
 def _rebuilt(model: torch.nn.Module, path: str) -> dict[str, torch.Tensor]:

@@ -120,4 +120,8 @@ def _assigns_attribute(statement: ast.AST, name: str) -> bool:
         targets = [statement.value.func]  # self.history.append(x)
     else:
         return False
-    return any(isinstance(part, ast.Attribute) and part.attr == name for target in targets for part in ast.walk(target))
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == name
+        for target in targets
+        for part in ast.walk(target)
+    )

@@ -14,7 +14,9 @@ _CACHE_NOTE = "use_cache was set to False: a cache object cannot be recorded"
 
 
 @contextlib.contextmanager
-def prepared(model: torch.nn.Module, args: tuple, kwargs: dict, seed: int, notes: list[str]) -> Iterator[tuple]:
+def prepared(
+    model: torch.nn.Module, args: tuple, kwargs: dict, seed: int, notes: list[str]
+) -> Iterator[tuple]:
     """Yields the call's arguments; the model's settings come back afterwards."""
     _materialise_lazy_modules(model, args, kwargs, seed)
     configs = _caching_configs(model)

@@ -110,7 +110,9 @@ def build_program(exported: Exported, names: dict[str, list[str]]) -> Program:
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             _add_parameter(by_name, node, spec, ep, canonical, names)
         else:
-            raise RecordingError(f"the model holds an object that cannot be recorded: {spec.target} ({spec.kind.name})")
+            raise RecordingError(
+                f"the model holds an object that cannot be recorded: {spec.target} ({spec.kind.name})"
+            )
     outputs = _read_outputs(ep, output_node, by_name, canonical, notes)
     call_of_node = {node: call for node, call in call_of_node.items() if node.graph is graph}
     return Program(
@@ -159,7 +161,9 @@ def _read_outputs(ep, output_node, by_name, canonical, notes) -> list[object]:
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             by_name[canonical.get(spec.target, spec.target)].updated = value
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
-            notes.append(f"the model writes into its input {spec.target}; the program leaves inputs as they are")
+            notes.append(
+                f"the model writes into its input {spec.target}; the program leaves inputs as they are"
+            )
         else:
             place = place_of_text(value.meta.get("stack_trace")) if isinstance(value, torch.fx.Node) else None
             raise RecordingError(f"the model writes into its parameter {spec.target}", place)

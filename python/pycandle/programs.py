@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 
-
 from .chain import Chosen, OpenGroup
 from .checks import random_notes, refuse_active_dropout
 from .dims import DimNames, symbol_of
@@ -92,8 +91,8 @@ def _open_groups(program, inputs, form) -> list[OpenGroup]:
 def _check(eager: Eager, chosen: Chosen, inputs, expected: list) -> None:
     try:
         chosen.checks.append(compare("recorded input", eager, chosen.program, inputs, expected))
-        chosen.checks.append(compare("permuted values", eager, chosen.program, permuted(inputs, eager.seed + 1)))
+        chosen.checks.append(
+            compare("permuted values", eager, chosen.program, permuted(inputs, eager.seed + 1))
+        )
     except Mismatch as mismatch:
         raise RecordingError(f"the functional form is not the exported program ({mismatch})") from mismatch
-
-

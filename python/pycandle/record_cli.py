@@ -27,7 +27,9 @@ def parser() -> argparse.ArgumentParser:
         prog="pycandle record", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     what = made.add_argument_group("what to record")
-    what.add_argument("--script", type=Path, help=f"a Python script that uses GoldenRecorder ({DEFAULT_SCRIPT})")
+    what.add_argument(
+        "--script", type=Path, help=f"a Python script that uses GoldenRecorder ({DEFAULT_SCRIPT})"
+    )
     what.add_argument("--model", help="package.module:factory, a class or a function that returns the model")
     what.add_argument("--kwargs", default="{}", help="the factory's keyword arguments, as JSON")
     what.add_argument(
@@ -40,7 +42,9 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--inputs", type=Path, metavar="FILE", help="inputs by name from a safetensors file")
     what.add_argument("--seed", type=int, help="for weights, random inputs and random operators (0)")
     what.add_argument("--perturb", action="store_true", help="move every parameter off its initial value")
-    what.add_argument("--meta", action="store_true", help="build model and inputs without values, on the meta device")
+    what.add_argument(
+        "--meta", action="store_true", help="build model and inputs without values, on the meta device"
+    )
     how = made.add_argument_group("how")
     how.add_argument(
         "--dynamic",
@@ -52,8 +56,12 @@ def parser() -> argparse.ArgumentParser:
     )
     how.add_argument("--taps", choices=("modules", "all", "none"), help="which values get goldens (modules)")
     how.add_argument("--golden-budget", metavar="BYTES", help="most bytes of goldens, such as 500M")
-    how.add_argument("--weights", choices=("save", "ref", "none"), help="save, refer to files, or leave out (save)")
-    how.add_argument("--weights-file", type=Path, action="append", help="a safetensors file for --weights ref")
+    how.add_argument(
+        "--weights", choices=("save", "ref", "none"), help="save, refer to files, or leave out (save)"
+    )
+    how.add_argument(
+        "--weights-file", type=Path, action="append", help="a safetensors file for --weights ref"
+    )
     how.add_argument("--no-source", action="store_true", help="leave source lines out of the manifest")
     where = made.add_argument_group("where to")
     where.add_argument("--name", help="the recording's name; wins over the script's save(…)")
@@ -79,7 +87,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     except Exception as error:
         text = "".join(traceback.format_exception(error))
-        return _fail(options, 3, "internal", {"error": str(error), "traceback": text}, f"{text}internal error: {error}")
+        return _fail(
+            options, 3, "internal", {"error": str(error), "traceback": text}, f"{text}internal error: {error}"
+        )
     _report(options, overrides, time.monotonic() - started)
     return 0
 
@@ -204,7 +214,9 @@ def _run_script(options, overrides) -> None:
         sys.argv = before
         sys.path.remove(str(script.parent))
     if not overrides.saved:
-        raise UsageError(f"{script.name} ran, but never called save(name) on a GoldenRecorder: nothing was recorded")
+        raise UsageError(
+            f"{script.name} ran, but never called save(name) on a GoldenRecorder: nothing was recorded"
+        )
 
 
 def _blame_script(script: Path, error: Exception) -> None:
@@ -365,7 +377,9 @@ def _summary(name: str, files, recorder, seconds: float) -> str:
         lines.append(f"  {symbol['name']:<6} {where}: {symbol['min']} to {most}")
     for fixed in manifest["fixed_dims"]:
         place = _place_text(manifest, fixed)
-        lines.append(f"  fixed  axis {fixed['axis']} of {fixed['input']} at {fixed['size']}: {fixed['reason']}{place}")
+        lines.append(
+            f"  fixed  axis {fixed['axis']} of {fixed['input']} at {fixed['size']}: {fixed['reason']}{place}"
+        )
     lines += [f"  note   {note}" for note in files.notes]
     for path in files:
         lines.append(f"  wrote  {path}  {_size_text(files.sizes[path.name])}")

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from .chain import Chosen, check_at, choose_program, is_meta
-from .checks import check_repeatable, refuse_active_dropout, refuse_train_mode, random_notes
+from .checks import check_repeatable, random_notes, refuse_active_dropout, refuse_train_mode
 from .dynamic import find_groups
 from .eager import Eager
 from .errors import RecordingError, UsageError
@@ -124,13 +124,17 @@ class GoldenRecorder:
             self._recording = record_exported_program(self, model, args, kwargs)
             return self._recording.chosen
         if not isinstance(model, torch.nn.Module):
-            raise UsageError(f"record takes an nn.Module, an ExportedProgram or a .pt2 file, not {type(model).__name__}")
+            raise UsageError(
+                f"record takes an nn.Module, an ExportedProgram or a .pt2 file, not {type(model).__name__}"
+            )
         notes: list[str] = []
         with prepared(model, args, kwargs, self.seed, notes) as (call_args, call_kwargs):
             self._recording = self._record_module(model, call_args, call_kwargs, notes)
         return self._recording.chosen
 
-    def _record_module(self, model: torch.nn.Module, args: tuple, kwargs: dict, notes: list[str]) -> Recording:
+    def _record_module(
+        self, model: torch.nn.Module, args: tuple, kwargs: dict, notes: list[str]
+    ) -> Recording:
         signature = inspect.signature(model.forward)
         inputs = gather_inputs(signature, args, kwargs)
         groups = find_groups(inputs, self.dynamic)
@@ -191,7 +195,9 @@ class GoldenRecorder:
         sizes: dict[str, int] = {}
         trace = self.output_dir / f"{name}_trace.safetensors"
         with self.progress.step("writing goldens"):
-            taps, outputs, sizes[trace.name] = self._write_trace(recording, recording.inputs, trace, fields["notes"])
+            taps, outputs, sizes[trace.name] = self._write_trace(
+                recording, recording.inputs, trace, fields["notes"]
+            )
         written.append(trace)
         if recording.output_digest not in (None, _digest(outputs)):
             raise RecordingError("the model was changed between record and save", None, "record it again")
@@ -210,7 +216,14 @@ class GoldenRecorder:
 
     def _write_trace(self, recording: Recording, inputs: Inputs, path: Path, notes: list[str]):
         return write_goldens(
-            path, recording.chosen, recording.manifest, inputs, self.seed, self.golden_budget, notes, recording.meta
+            path,
+            recording.chosen,
+            recording.manifest,
+            inputs,
+            self.seed,
+            self.golden_budget,
+            notes,
+            recording.meta,
         )
 
     def add_goldens(self, name: str, *args, **kwargs) -> Path:
@@ -296,7 +309,9 @@ def _check_fits(recording: Recording, inputs: Inputs) -> None:
     for leaf, name, tensor in recording.inputs.tensors():
         other = inputs.leaves[leaf]
         if other.dtype != tensor.dtype or other.dim() != tensor.dim():
-            raise UsageError(f"{name} is {other.dtype} with {other.dim()} axes instead of {tensor.dtype} with {tensor.dim()}")
+            raise UsageError(
+                f"{name} is {other.dtype} with {other.dim()} axes instead of {tensor.dtype} with {tensor.dim()}"
+            )
         for axis, (size, recorded) in enumerate(zip(other.shape, tensor.shape, strict=True)):
             if size != recorded and (leaf, axis) not in open_axes:
                 raise UsageError(f"axis {axis} of {name} is fixed at {recorded}; found {size}")

@@ -14,9 +14,7 @@ from torch.nn.modules import rnn
 from .errors import RecordingError
 from .places import place_here
 
-_SETTINGS = (
-    "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
-)
+_SETTINGS = "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
 _library = torch.library.Library("pycandle", "FRAGMENT")
 _ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
 

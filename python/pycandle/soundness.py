@@ -42,7 +42,9 @@ def compare(what: str, eager: Eager, program: Program, inputs: Inputs, expected:
     try:
         found = run_program(program, inputs.copied().leaves, eager.seed)
     except ProgramFailed as failure:
-        raise Mismatch(what, inputs, f"the exported program fails where the model runs: {failure}") from failure
+        raise Mismatch(
+            what, inputs, f"the exported program fails where the model runs: {failure}"
+        ) from failure
     result = compare_outputs(what, eager, program, inputs, expected, found)
     return Check(what, inputs.shapes(), result)
 
@@ -65,7 +67,9 @@ def compare_shapes(what: str, program: Program, inputs: Inputs) -> Check:
 def compare_outputs(what, eager, program, inputs, expected: list, found: list) -> str:
     if len(expected) != len(found):
         raise Mismatch(what, inputs, f"{len(found)} outputs instead of {len(expected)}")
-    different = [i for i, (e, f) in enumerate(zip(expected, found, strict=True)) if not _same(what, inputs, i, e, f)]
+    different = [
+        i for i, (e, f) in enumerate(zip(expected, found, strict=True)) if not _same(what, inputs, i, e, f)
+    ]
     if not different:
         only_shapes = any(isinstance(e, torch.Tensor) and e.is_meta for e in expected)
         return "same shapes" if only_shapes else "bit-equal"
@@ -85,7 +89,9 @@ def _same(what: str, inputs: Inputs, index: int, expected: object, found: object
         return True
     if expected.dtype != found.dtype or expected.shape != found.shape:
         wanted = f"{expected.dtype} {list(expected.shape)}"
-        raise Mismatch(what, inputs, f"output {index} is {found.dtype} {list(found.shape)} instead of {wanted}")
+        raise Mismatch(
+            what, inputs, f"output {index} is {found.dtype} {list(found.shape)} instead of {wanted}"
+        )
     return expected.is_meta or bit_equal(expected, found)
 
 
@@ -98,7 +104,9 @@ def bit_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     return False
 
 
-def _double_run(program: Program, inputs: Inputs, seed: int, jitter: torch.Generator | None = None) -> list | None:
+def _double_run(
+    program: Program, inputs: Inputs, seed: int, jitter: torch.Generator | None = None
+) -> list | None:
     try:
         return run_program(program, inputs.copied().leaves, seed, wide=True, jitter=jitter)
     except (ProgramFailed, RuntimeError):
@@ -111,7 +119,11 @@ def within_rounding(found: torch.Tensor, expected: torch.Tensor, exact: object, 
     `exact` is the program in double precision and `moved` the same with every value jittered by one rounding.
     The model's result has no part in the floor: a wrong program would otherwise raise its own tolerance.
     """
-    if not expected.dtype.is_floating_point or not isinstance(exact, torch.Tensor) or exact.shape != expected.shape:
+    if (
+        not expected.dtype.is_floating_point
+        or not isinstance(exact, torch.Tensor)
+        or exact.shape != expected.shape
+    ):
         return False
     nan = torch.isnan(expected)
     if not torch.equal(nan, torch.isnan(found)):

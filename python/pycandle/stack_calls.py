@@ -60,9 +60,9 @@ def _values_across(call: ModuleCall, nodes: list[torch.fx.Node]) -> None:
             made_here = used in inside or used.op == "get_attr" or is_size(used)
             if not made_here and not _is_parameter(used) and used not in call.inputs:
                 call.inputs.append(used)
-        if any(user not in inside and not is_size(user) for user in node.users):
-            if isinstance(node.meta.get("val"), torch.Tensor):
-                call.outputs.append(node)
+        leaves = any(user not in inside and not is_size(user) for user in node.users)
+        if leaves and isinstance(node.meta.get("val"), torch.Tensor):
+            call.outputs.append(node)
     call.arguments = [(str(i), Slot(i)) for i in range(len(call.inputs))]
     slots = [Slot(i) for i in range(len(call.outputs))]
     call.output = slots[0] if len(slots) == 1 else slots

@@ -33,7 +33,9 @@ def choose_taps(writer: GraphWriter, inputs: list[dict], outputs: list[dict], le
     """
     program = writer.program
     keys = {entry["value"]: f"input:{entry['name']}" for entry in inputs}
-    keys |= {entry["value"]: f"output:{entry['name']}" for entry in reversed(outputs) if entry["value"] not in keys}
+    keys |= {
+        entry["value"]: f"output:{entry['name']}" for entry in reversed(outputs) if entry["value"] not in keys
+    }
     held = {writer.value_of(node) for p in program.parameters for node in p.nodes}
     taps: list[Tap] = []
     tapped: set[int] = set()
@@ -81,7 +83,9 @@ def _node_values(writer: GraphWriter) -> Iterator[tuple[torch.fx.Node, int, int]
 _NOT_RANDOM_WITHOUT = {
     "dropout": lambda node: node.args[2] and node.args[1] > 0,
     "native_dropout": lambda node: bool(node.args[2]) and node.args[1] > 0,
-    "scaled_dot_product_attention": lambda node: (node.args[4:5] or (node.kwargs.get("dropout_p", 0.0),))[0] > 0,
+    "scaled_dot_product_attention": lambda node: (
+        (node.args[4:5] or (node.kwargs.get("dropout_p", 0.0),))[0] > 0
+    ),
     "rrelu": lambda node: (node.args[3:4] or (False,))[0],
 }
 

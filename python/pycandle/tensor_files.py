@@ -57,7 +57,7 @@ class TensorFile:
 
     def __init__(self, path: Path):
         self.path = path
-        self._spools = {size: tempfile.TemporaryFile(dir=path.parent) for size in _ALIGNMENTS}
+        self._spools = {size: tempfile.TemporaryFile(dir=path.parent) for size in _ALIGNMENTS}  # noqa: SIM115
         self._entries: dict[int, list[tuple[str, str, list[int], int]]] = {size: [] for size in _ALIGNMENTS}
         self.names: set[str] = set()
 

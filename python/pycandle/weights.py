@@ -40,7 +40,9 @@ def _find_in_files(recorder, recording, notes: list[str]) -> dict[str, tuple[Pat
     """Where each parameter lies, byte for byte; what is not found is saved as usual, with a note."""
     files = recorder.weights_files or _checkpoint_of(recording.eager.model)
     if not files:
-        raise UsageError('weights="ref" needs weights_files: the safetensors files that the model was loaded from')
+        raise UsageError(
+            'weights="ref" needs weights_files: the safetensors files that the model was loaded from'
+        )
     found: dict[str, tuple[Path, str]] = {}
     missing = []
     keys = _keys(files)
@@ -51,7 +53,9 @@ def _find_in_files(recorder, recording, notes: list[str]) -> dict[str, tuple[Pat
         elif parameter.kind == "parameter":
             missing.append(parameter.name)
     if missing:
-        notes.append(f"weights: {len(missing)} parameters are not in the given files and were saved ({missing[0]}, …)")
+        notes.append(
+            f"weights: {len(missing)} parameters are not in the given files and were saved ({missing[0]}, …)"
+        )
     return found
 
 
@@ -65,7 +69,7 @@ def _keys(files: list[Path]) -> dict[str, Path]:
     for file in files:
         try:
             with safe_open(file, "pt") as reader:
-                keys.update({key: file for key in reader.keys()})  # noqa: SIM118
+                keys.update(dict.fromkeys(reader.keys(), file))
         except Exception as error:
             raise UsageError(f"cannot read the weights file {file}: {error}") from error
     return keys

@@ -141,7 +141,9 @@ def test_an_input_returned_as_output_names_its_value(record):
 
 
 def test_python_numbers_are_baked_in_and_noted(record):
-    manifest, _ = record(Calls(lambda x, n, flag=False, name="a": x * n), torch.randn(2, 3), 3, flag=True, name="b")
+    manifest, _ = record(
+        Calls(lambda x, n, flag=False, name="a": x * n), torch.randn(2, 3), 3, flag=True, name="b"
+    )
     assert names(manifest["inputs"]) == ["x"]
     assert sum("baked in" in note for note in manifest["notes"]) == 3
 
@@ -457,7 +459,9 @@ def test_equal_sizes_of_different_inputs_are_one_symbol(record):
     ],
 )
 def test_dynamic_says_which_axes_stay_open(record, dynamic, shape):
-    manifest, _ = record(Calls(lambda ids: ids + 1), torch.randint(0, 9, (3, 5)), options={"dynamic": dynamic})
+    manifest, _ = record(
+        Calls(lambda ids: ids + 1), torch.randint(0, 9, (3, 5)), options={"dynamic": dynamic}
+    )
     assert manifest["inputs"][0]["shape"] == shape
 
 
@@ -503,7 +507,9 @@ def test_goldens_at_other_inputs_have_the_same_keys(record, tmp_path):
 
 
 def mlp():
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Sequential(nn.Linear(8, 8), nn.Tanh()), nn.Linear(8, 2))
+    return nn.Sequential(
+        nn.Linear(4, 8), nn.ReLU(), nn.Sequential(nn.Linear(8, 8), nn.Tanh()), nn.Linear(8, 2)
+    )
 
 
 def test_taps_none_keeps_inputs_and_outputs(record):
@@ -512,8 +518,14 @@ def test_taps_none_keeps_inputs_and_outputs(record):
 
 
 def test_taps_all_keeps_every_result(record):
-    manifest, _ = record(Calls(lambda x: ((x + 1).relu() * 2).sum(1)), torch.randn(2, 4), options={"taps": "all"})
-    assert [tap["id"] for tap in manifest["taps"] if tap["id"].startswith("node:")] == ["node:1", "node:2", "node:3"]
+    manifest, _ = record(
+        Calls(lambda x: ((x + 1).relu() * 2).sum(1)), torch.randn(2, 4), options={"taps": "all"}
+    )
+    assert [tap["id"] for tap in manifest["taps"] if tap["id"].startswith("node:")] == [
+        "node:1",
+        "node:2",
+        "node:3",
+    ]
 
 
 def test_a_golden_budget_keeps_outer_modules_and_says_what_is_missing(record):

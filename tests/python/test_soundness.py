@@ -171,7 +171,17 @@ class KeepsHistory(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "model", [Counter, GlobalState, PythonRandom, NumpyRandom, Clock, AlternatingBranch, RemembersFirstInput, KeepsHistory]
+    "model",
+    [
+        Counter,
+        GlobalState,
+        PythonRandom,
+        NumpyRandom,
+        Clock,
+        AlternatingBranch,
+        RemembersFirstInput,
+        KeepsHistory,
+    ],
 )
 def test_hidden_state_is_refused(recorder, model):
     refuse(recorder, model().eval(), torch.randn(2, 4))
