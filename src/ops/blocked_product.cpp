@@ -1,6 +1,5 @@
 #include "ops/blocked_product.h"
 
-
 namespace pycandle::blocked {
 
 namespace {
@@ -17,8 +16,10 @@ template <class V, int64_t kLanes, class T>
       const T row = left[k * kTileRows + i];
 #pragma GCC unroll 8
       for (int64_t j = 0; j < kVectors; ++j) {
-        if constexpr (kLanes == 1) sum[i][j] += product_of<T>(columns[j], row);
-        else sum[i][j] += columns[j] * row;
+        if constexpr (kLanes == 1)
+          sum[i][j] += product_of<T>(columns[j], row);
+        else
+          sum[i][j] += columns[j] * row;
       }
     }
   }
@@ -31,9 +32,11 @@ template <class V, int64_t kLanes, class T>
 }
 
 template <class V, int64_t kLanes, class T>
-[[gnu::always_inline]] inline void add_tiles(int64_t rows, int64_t columns, int64_t depth, const T* left, const T* right, T* block) {
+[[gnu::always_inline]] inline void add_tiles(int64_t rows, int64_t columns, int64_t depth, const T* left, const T* right,
+                                             T* block) {
   for (int64_t j = 0; j < columns; j += kTileColumns) {
-    for (int64_t i = 0; i < rows; i += kTileRows) add_tile<V, kLanes>(depth, left + i * depth, right + j * depth, block + i * columns + j, columns);
+    for (int64_t i = 0; i < rows; i += kTileRows)
+      add_tile<V, kLanes>(depth, left + i * depth, right + j * depth, block + i * columns + j, columns);
   }
 }
 
@@ -42,7 +45,8 @@ using Integers = uint64_t __attribute__((vector_size(32)));  // unsigned: they w
 
 #if defined(__x86_64__)
 // Wider vectors, the same operations in the same order: the result has the same bits.
-[[gnu::target("avx2")]] void add_tiles_avx2(int64_t rows, int64_t columns, int64_t depth, const double* left, const double* right, double* block) {
+[[gnu::target("avx2")]] void add_tiles_avx2(int64_t rows, int64_t columns, int64_t depth, const double* left, const double* right,
+                                            double* block) {
   add_tiles<Doubles, 4>(rows, columns, depth, left, right, block);
 }
 #endif
@@ -57,7 +61,8 @@ void add_block(int64_t rows, int64_t columns, int64_t depth, const double* left,
   add_tiles<Doubles, 4>(rows, columns, depth, left, right, block);
 }
 void add_block(int64_t rows, int64_t columns, int64_t depth, const int64_t* left, const int64_t* right, int64_t* block) {
-  add_tiles<Integers, 4>(rows, columns, depth, reinterpret_cast<const uint64_t*>(left), reinterpret_cast<const uint64_t*>(right), reinterpret_cast<uint64_t*>(block));
+  add_tiles<Integers, 4>(rows, columns, depth, reinterpret_cast<const uint64_t*>(left), reinterpret_cast<const uint64_t*>(right),
+                         reinterpret_cast<uint64_t*>(block));
 }
 void add_block(int64_t rows, int64_t columns, int64_t depth, const Complex* left, const Complex* right, Complex* block) {
   add_tiles<Complex, 1>(rows, columns, depth, left, right, block);

@@ -27,9 +27,10 @@ void add_block(int64_t rows, int64_t columns, int64_t depth, const int64_t* left
 void add_block(int64_t rows, int64_t columns, int64_t depth, const Complex* left, const Complex* right, Complex* block);
 
 // Memory that whole vectors can be loaded from.
-template <class T>
-struct Panel {
-  struct alignas(64) Line { T items[64 / sizeof(T)]; };
+template <class T> struct Panel {
+  struct alignas(64) Line {
+    T items[64 / sizeof(T)];
+  };
   explicit Panel(int64_t count) : lines(static_cast<size_t>(count) * sizeof(T) / sizeof(Line) + 1) {}
   T* data() { return lines.data()->items; }
   std::vector<Line> lines;
@@ -44,13 +45,16 @@ inline int64_t rounded_up(int64_t n, int64_t to) { return (n + to - 1) / to * to
 template <class T, class FillLeft, class FillRight, class Store>
 void blocked_product(const ProductSizes& sizes, const FillLeft& fill_left, const FillRight& fill_right, const Store& store) {
   using namespace blocked;
-  const int64_t row_blocks = (sizes.rows + kBlockRows - 1) / kBlockRows, column_blocks = (sizes.columns + kBlockColumns - 1) / kBlockColumns;
+  const int64_t row_blocks = (sizes.rows + kBlockRows - 1) / kBlockRows,
+                column_blocks = (sizes.columns + kBlockColumns - 1) / kBlockColumns;
   parallel_for(sizes.batch * row_blocks * column_blocks, 1, [&](int64_t begin, int64_t end) {
-    const int64_t height = std::min(kBlockRows, rounded_up(sizes.rows, kTileRows)), width = std::min(kBlockColumns, rounded_up(sizes.columns, kTileColumns));
+    const int64_t height = std::min(kBlockRows, rounded_up(sizes.rows, kTileRows)),
+                  width = std::min(kBlockColumns, rounded_up(sizes.columns, kTileColumns));
     const int64_t layers = std::min(kBlockDepth, std::max<int64_t>(1, sizes.depth));
     Panel<T> loaded(std::max(height, width) * layers), left(height * layers), right(width * layers), block(height * width);
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t b = task / (row_blocks * column_blocks), m = task / column_blocks % row_blocks * kBlockRows, n = task % column_blocks * kBlockColumns;
+      const int64_t b = task / (row_blocks * column_blocks), m = task / column_blocks % row_blocks * kBlockRows,
+                    n = task % column_blocks * kBlockColumns;
       const int64_t rows = std::min(kBlockRows, sizes.rows - m), columns = std::min(kBlockColumns, sizes.columns - n);
       const int64_t tiled_rows = rounded_up(rows, kTileRows), tiled_columns = rounded_up(columns, kTileColumns);
       std::fill_n(block.data(), tiled_rows * tiled_columns, T{});

@@ -18,12 +18,16 @@ inline bool is_axis(int64_t axis, int64_t rank) { return 0 <= axis && axis < ran
 // Different axes of a tensor of that rank.
 inline bool are_axes(const Ints& axes, int64_t rank) {
   for (size_t i = 0; i < axes.size(); ++i) {
-    if (!is_axis(axes[i], rank) || std::find(axes.begin(), axes.begin() + static_cast<int64_t>(i), axes[i]) != axes.begin() + static_cast<int64_t>(i)) return false;
+    if (!is_axis(axes[i], rank) ||
+        std::find(axes.begin(), axes.begin() + static_cast<int64_t>(i), axes[i]) != axes.begin() + static_cast<int64_t>(i))
+      return false;
   }
   return true;
 }
 inline bool contains(const Ints& axes, int64_t axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
-inline bool all_at_least(const Ints& values, int64_t least) { return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least; }); }
+inline bool all_at_least(const Ints& values, int64_t least) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least; });
+}
 inline bool is_index(DType d) { return d == DType::i64 || d == DType::i32; }
 
 // x's dims without those axes.
@@ -36,14 +40,24 @@ inline Shape without_axes(const Shape& shape, const Ints& axes) {
 }
 
 // Kinds of dtypes that an op takes, as a set.
-enum Kinds : unsigned { floats = 1, integers = 2, booleans = 4, complexes = 8, numbers = floats | integers | complexes, reals = floats | integers, inexact = floats | complexes, anything = 15 };
+enum Kinds : unsigned {
+  floats = 1,
+  integers = 2,
+  booleans = 4,
+  complexes = 8,
+  numbers = floats | integers | complexes,
+  reals = floats | integers,
+  inexact = floats | complexes,
+  anything = 15
+};
 inline bool is_one_of(DType d, unsigned kinds) {
   unsigned kind = is_floating(d) ? floats : is_complex(d) ? complexes : is_integral(d) ? integers : booleans;
   return (kinds & kind) != 0;
 }
 inline std::string text_of_kinds(unsigned kinds) {
   std::string text;
-  for (auto [kind, word] : {std::pair{floats, "floating"}, {integers, "an integer"}, {booleans, "bool"}, {complexes, "complex"}}) {
+  for (auto [kind, word] :
+       {std::pair{floats, "floating"}, {integers, "an integer"}, {booleans, "bool"}, {complexes, "complex"}}) {
     if (kinds & kind) text += (text.empty() ? "" : " or ") + std::string(word);
   }
   return text;

@@ -8,7 +8,8 @@ namespace {
 
 bool may_be(const Type& a, const Type& b) { return a.dtype == b.dtype && may_equal(a.shape, b.shape); }
 bool may_be(const std::vector<Type>& a, const std::vector<Type>& b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const Type& p, const Type& q) { return may_be(p, q); });
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [](const Type& p, const Type& q) { return may_be(p, q); });
 }
 std::vector<Type> types_of(const Graph& graph, const Values& values) {
   std::vector<Type> types;
@@ -32,10 +33,13 @@ OpDef cond() {
       .operands("condition", variadic("operands"))
       .regions(2)
       .constraint("cond_c1", "condition is a 0-d bool", [](const Call& c) { return is_predicate(c.type("condition")); })
-      .constraint("cond_c2", "both regions take the operands", [](const Call& c) {
-        return may_be(operands_of(c, "operands"), inputs_of(c.regions()[0])) && may_be(operands_of(c, "operands"), inputs_of(c.regions()[1]));
-      })
-      .constraint("cond_c3", "both regions give the same types", [](const Call& c) { return may_be(outputs_of(c.regions()[0]), outputs_of(c.regions()[1])); })
+      .constraint("cond_c2", "both regions take the operands",
+                  [](const Call& c) {
+                    return may_be(operands_of(c, "operands"), inputs_of(c.regions()[0])) &&
+                           may_be(operands_of(c, "operands"), inputs_of(c.regions()[1]));
+                  })
+      .constraint("cond_c3", "both regions give the same types",
+                  [](const Call& c) { return may_be(outputs_of(c.regions()[0]), outputs_of(c.regions()[1])); })
       .infer_all([](const Call& c) { return outputs_of(c.regions()[0]); })
       .evaluator_all([](const Evaluation& ev) {
         const bool holds = load_int(ev.array("condition"))[0] != 0;
@@ -48,13 +52,17 @@ OpDef while_loop() {
       .doc("the carries after the body (second region) has run as long as the first region says true of them")
       .operands(variadic("carries"))
       .regions(2)
-      .constraint("while_loop_c1", "the condition takes the carries and gives a 0-d bool", [](const Call& c) {
-        const Graph& condition = c.regions()[0];
-        return may_be(operands_of(c, "carries"), inputs_of(condition)) && condition.outputs.size() == 1 && is_predicate(condition.type(condition.outputs[0]));
-      })
-      .constraint("while_loop_c2", "the body takes and gives the carries", [](const Call& c) {
-        return may_be(operands_of(c, "carries"), inputs_of(c.regions()[1])) && may_be(operands_of(c, "carries"), outputs_of(c.regions()[1]));
-      })
+      .constraint("while_loop_c1", "the condition takes the carries and gives a 0-d bool",
+                  [](const Call& c) {
+                    const Graph& condition = c.regions()[0];
+                    return may_be(operands_of(c, "carries"), inputs_of(condition)) && condition.outputs.size() == 1 &&
+                           is_predicate(condition.type(condition.outputs[0]));
+                  })
+      .constraint("while_loop_c2", "the body takes and gives the carries",
+                  [](const Call& c) {
+                    return may_be(operands_of(c, "carries"), inputs_of(c.regions()[1])) &&
+                           may_be(operands_of(c, "carries"), outputs_of(c.regions()[1]));
+                  })
       .infer_all([](const Call& c) { return operands_of(c, "carries"); })
       .evaluator_all([](const Evaluation& ev) {
         std::vector<Array> carries = shared(ev.arrays("carries"));
@@ -76,30 +84,39 @@ void put_step(Array& ys, int64_t t, const Array& y) {
 
 OpDef scan() {
   return primitive("scan")
-      .doc("runs the region length times: (carries, x_t) → (carries, y_t); xs are sliced and ys stacked on axis 0, backwards with reverse")
+      .doc(
+          "runs the region length times: (carries, x_t) → (carries, y_t); xs are sliced and ys stacked on axis 0, backwards with "
+          "reverse")
       .operands(variadic("values"))
       .attributes(attr<int64_t>("carries"), attr<Dim>("length"), attr<bool>("reverse", false))
       .regions(1)
-      .constraint("scan_c1", "the first `carries` values are the initial carries, the others sequences of `length` on axis 0", [](const Call& c) {
-        const std::vector<Type> values = operands_of(c, "values");
-        const int64_t carries = c.integer("carries");
-        if (carries < 0 || carries > static_cast<int64_t>(values.size())) return false;
-        return std::all_of(values.begin() + carries, values.end(), [&](const Type& xs) { return xs.rank() >= 1 && may_equal(xs.shape[0], c.dim("length")); });
-      })
-      .constraint("scan_c2", "the region takes the carries and one step of each sequence", [](const Call& c) {
-        std::vector<Type> values = operands_of(c, "values");
-        for (size_t i = static_cast<size_t>(c.integer("carries")); i < values.size(); ++i) values[i].shape.erase(values[i].shape.begin());
-        return may_be(values, inputs_of(c.regions()[0]));
-      })
-      .constraint("scan_c3", "the region gives the carries first", [](const Call& c) {
-        const std::vector<Type> outputs = outputs_of(c.regions()[0]), values = operands_of(c, "values");
-        const int64_t carries = c.integer("carries");
-        if (static_cast<int64_t>(outputs.size()) < carries) return false;
-        return may_be(std::vector<Type>(outputs.begin(), outputs.begin() + carries), std::vector<Type>(values.begin(), values.begin() + carries));
-      })
+      .constraint("scan_c1", "the first `carries` values are the initial carries, the others sequences of `length` on axis 0",
+                  [](const Call& c) {
+                    const std::vector<Type> values = operands_of(c, "values");
+                    const int64_t carries = c.integer("carries");
+                    if (carries < 0 || carries > static_cast<int64_t>(values.size())) return false;
+                    return std::all_of(values.begin() + carries, values.end(),
+                                       [&](const Type& xs) { return xs.rank() >= 1 && may_equal(xs.shape[0], c.dim("length")); });
+                  })
+      .constraint("scan_c2", "the region takes the carries and one step of each sequence",
+                  [](const Call& c) {
+                    std::vector<Type> values = operands_of(c, "values");
+                    for (size_t i = static_cast<size_t>(c.integer("carries")); i < values.size(); ++i)
+                      values[i].shape.erase(values[i].shape.begin());
+                    return may_be(values, inputs_of(c.regions()[0]));
+                  })
+      .constraint("scan_c3", "the region gives the carries first",
+                  [](const Call& c) {
+                    const std::vector<Type> outputs = outputs_of(c.regions()[0]), values = operands_of(c, "values");
+                    const int64_t carries = c.integer("carries");
+                    if (static_cast<int64_t>(outputs.size()) < carries) return false;
+                    return may_be(std::vector<Type>(outputs.begin(), outputs.begin() + carries),
+                                  std::vector<Type>(values.begin(), values.begin() + carries));
+                  })
       .infer_all([](const Call& c) {
         std::vector<Type> types = outputs_of(c.regions()[0]);
-        for (size_t i = static_cast<size_t>(c.integer("carries")); i < types.size(); ++i) types[i].shape.insert(types[i].shape.begin(), c.dim("length"));
+        for (size_t i = static_cast<size_t>(c.integer("carries")); i < types.size(); ++i)
+          types[i].shape.insert(types[i].shape.begin(), c.dim("length"));
         return types;
       })
       .evaluator_all([](const Evaluation& ev) {
@@ -108,7 +125,10 @@ OpDef scan() {
         const size_t carries = static_cast<size_t>(ev.integer("carries"));
         for (size_t i = carries; i < values.size(); ++i) {
           if (values[i]->shape()[0] != length) {
-            throw Error(ErrorCode::bad_input, "a sequence of scan has the wrong length").op("scan").expected(std::to_string(length)).found(std::to_string(values[i]->shape()[0]));
+            throw Error(ErrorCode::bad_input, "a sequence of scan has the wrong length")
+                .op("scan")
+                .expected(std::to_string(length))
+                .found(std::to_string(values[i]->shape()[0]));
           }
         }
         std::vector<Array> results;

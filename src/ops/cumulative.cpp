@@ -15,14 +15,14 @@ OpDef cumulative(const char* name, unsigned kinds, const char* doc) {
       .doc(doc)
       .operands("x")
       .attributes(attr<int64_t>("axis"))
-      .constraint(id + "_c1", "x is " + text_of_kinds(kinds), [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
+      .constraint(id + "_c1", "x is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
       .constraint(id + "_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .infer([](const Call& c) { return c.type("x"); });
 }
 
 // run(row, count) turns each lane of the axis, as a row of C, into its running results.
-template <class C, class Run>
-Array along_axis(const Evaluation& ev, const Array& x, Run run) {
+template <class C, class Run> Array along_axis(const Evaluation& ev, const Array& x, Run run) {
   const int64_t axis = ev.integer("axis"), length = x.shape()[static_cast<size_t>(axis)];
   const Array rows = axis_to_end(x, axis);
   Array out(ev.out_dtype(), rows.shape());
@@ -38,8 +38,7 @@ Array along_axis(const Evaluation& ev, const Array& x, Run run) {
   return axis_from_end(out, axis);
 }
 
-template <class Combine>
-Array running(const Evaluation& ev, Combine combine) {
+template <class Combine> Array running(const Evaluation& ev, Combine combine) {
   const Array& x = ev.array("x");
   return in_domain(x.dtype(), [&](auto zero) {
     using C = decltype(zero);
@@ -91,19 +90,21 @@ OpDef running_extreme(const char* name, const char* doc, bool largest) {
 
 std::vector<OpDef> cumulative_ops() {
   return {
-      cumulative("cumsum", numbers, "running sums along the axis; integers wrap").rounds(Rounding::linear).evaluator([](const Evaluation& ev) {
-        return running(ev, [](auto a, auto b) { return sum_of(a, b); });
-      }),
-      cumulative("cumprod", numbers, "running products along the axis; integers wrap").rounds(Rounding::relative).evaluator([](const Evaluation& ev) {
-        return running(ev, [](auto a, auto b) { return product_of(a, b); });
-      }),
+      cumulative("cumsum", numbers, "running sums along the axis; integers wrap")
+          .rounds(Rounding::linear)
+          .evaluator([](const Evaluation& ev) { return running(ev, [](auto a, auto b) { return sum_of(a, b); }); }),
+      cumulative("cumprod", numbers, "running products along the axis; integers wrap")
+          .rounds(Rounding::relative)
+          .evaluator([](const Evaluation& ev) { return running(ev, [](auto a, auto b) { return product_of(a, b); }); }),
       running_extreme("cummax", "running maxima along the axis and where they stand", true),
       running_extreme("cummin", "running minima along the axis and where they stand", false),
-      cumulative("logcumsumexp", floats, "logarithms of the running sums of exp(x)").rounds(Rounding::relative).evaluator([](const Evaluation& ev) {
-        return along_axis<double>(ev, ev.array("x"), [](std::vector<double>& row) {
-          for (size_t i = 1; i < row.size(); ++i) row[i] = log_of_sum_of_exps(row[i - 1], row[i]);
-        });
-      }),
+      cumulative("logcumsumexp", floats, "logarithms of the running sums of exp(x)")
+          .rounds(Rounding::relative)
+          .evaluator([](const Evaluation& ev) {
+            return along_axis<double>(ev, ev.array("x"), [](std::vector<double>& row) {
+              for (size_t i = 1; i < row.size(); ++i) row[i] = log_of_sum_of_exps(row[i - 1], row[i]);
+            });
+          }),
   };
 }
 

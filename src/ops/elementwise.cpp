@@ -38,13 +38,14 @@ int64_t same_integer(int64_t v) { return v; }
 
 const Unary kUnary[] = {
     {"neg", REAL(-v), COMPLEX(-v), INTEGER(difference_of<int64_t>(0, v)), numbers, Kind::exact, "-x; integers wrap"},
-    {"sign", REAL((v > 0) - (v < 0)), COMPLEX(v == Complex{} ? v : v / std::abs(v)), INTEGER((v > 0) - (v < 0)), anything, Kind::exact,
-     "-1, 0 or 1 (0 for NaN, as torch); x/|x| for complex numbers"},
+    {"sign", REAL((v > 0) - (v < 0)), COMPLEX(v == Complex{} ? v : v / std::abs(v)), INTEGER((v > 0) - (v < 0)), anything,
+     Kind::exact, "-1, 0 or 1 (0 for NaN, as torch); x/|x| for complex numbers"},
     {"exp", BOTH(exp), nullptr, inexact, Kind::relative, "e to the x"},
     {"exp2", REAL(std::exp2(v)), COMPLEX(std::exp(v * std::numbers::ln2)), nullptr, inexact, Kind::relative, "2 to the x"},
     {"expm1", REAL(std::expm1(v)), COMPLEX(std::exp(v) - 1.0), nullptr, inexact, Kind::relative, "exp(x) - 1"},
     {"log", BOTH(log), nullptr, inexact, Kind::relative, "natural logarithm"},
-    {"log2", REAL(std::log2(v)), COMPLEX(std::log(v) / std::numbers::ln2), nullptr, inexact, Kind::relative, "logarithm to base 2"},
+    {"log2", REAL(std::log2(v)), COMPLEX(std::log(v) / std::numbers::ln2), nullptr, inexact, Kind::relative,
+     "logarithm to base 2"},
     {"log10", BOTH(log10), nullptr, inexact, Kind::relative, "logarithm to base 10"},
     {"log1p", REAL(std::log1p(v)), COMPLEX(std::log(1.0 + v)), nullptr, inexact, Kind::relative, "log(1 + x)"},
     {"sqrt", BOTH(sqrt), nullptr, inexact, Kind::relative, "square root"},
@@ -88,9 +89,8 @@ Array evaluate_unary(const Unary& row, const Evaluation& ev) {
 }
 
 OpDef unary(const char* name, unsigned kinds) {
-  return primitive(name).operands("x").constraint(std::string(name) + "_c1", "x is " + text_of_kinds(kinds), [kinds](const Call& c) {
-    return is_one_of(c.type("x").dtype, kinds);
-  });
+  return primitive(name).operands("x").constraint(std::string(name) + "_c1", "x is " + text_of_kinds(kinds),
+                                                  [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); });
 }
 
 // Ops whose result has another dtype than x: abs and the parts of complex numbers are real, tests are bool.
@@ -101,8 +101,10 @@ std::vector<OpDef> unary_with_own_type() {
   return {
       unary("abs", numbers).doc("|x|; real for complex x").infer(real_type).evaluator([](const Evaluation& ev) {
         const auto magnitude = [](auto v) {
-          if constexpr (std::is_same_v<decltype(v), int64_t>) return v < 0 ? difference_of<int64_t>(0, v) : v;
-          else return std::abs(v);
+          if constexpr (std::is_same_v<decltype(v), int64_t>)
+            return v < 0 ? difference_of<int64_t>(0, v) : v;
+          else
+            return std::abs(v);
         };
         return map(ev, magnitude, ev.array("x"));
       }),
@@ -112,12 +114,16 @@ std::vector<OpDef> unary_with_own_type() {
       unary("imag", complexes).doc("imaginary part").infer(real_type).evaluator([](const Evaluation& ev) {
         return map_as<Complex>(ev, [](Complex v) { return v.imag(); }, ev.array("x"));
       }),
-      unary("angle", inexact).doc("argument of a complex number; 0 or pi for a real one, NaN for NaN").infer(real_type).rounds(Kind::relative).evaluator([](const Evaluation& ev) {
-        const auto of_real = [](double v) { return is_nan(v) ? v : v < 0 ? std::numbers::pi : 0.0; };
-        const auto of_complex = [](Complex v) { return std::arg(v); };
-        const Array& x = ev.array("x");
-        return is_complex(x.dtype()) ? map_as<Complex>(ev, of_complex, x) : map_as<double>(ev, of_real, x);
-      }),
+      unary("angle", inexact)
+          .doc("argument of a complex number; 0 or pi for a real one, NaN for NaN")
+          .infer(real_type)
+          .rounds(Kind::relative)
+          .evaluator([](const Evaluation& ev) {
+            const auto of_real = [](double v) { return is_nan(v) ? v : v < 0 ? std::numbers::pi : 0.0; };
+            const auto of_complex = [](Complex v) { return std::arg(v); };
+            const Array& x = ev.array("x");
+            return is_complex(x.dtype()) ? map_as<Complex>(ev, of_complex, x) : map_as<double>(ev, of_real, x);
+          }),
       unary("isnan", inexact).doc("is it NaN, in either part?").infer(bool_type).evaluator([](const Evaluation& ev) {
         return map(ev, [](auto v) { return is_nan(v); }, ev.array("x"));
       }),
@@ -125,10 +131,14 @@ std::vector<OpDef> unary_with_own_type() {
         const auto infinite = [](Complex v) { return std::abs(v.real()) == kInfinity || std::abs(v.imag()) == kInfinity; };
         return map_as<Complex>(ev, infinite, ev.array("x"));
       }),
-      unary("bitwise_not", integers | booleans).doc("every bit flipped; logical not for bool").infer([](const Call& c) { return c.type("x"); }).evaluator([](const Evaluation& ev) {
-        if (ev.array("x").dtype() == DType::boolean) return map_as<int64_t>(ev, [](int64_t v) { return v == 0; }, ev.array("x"));
-        return map_as<int64_t>(ev, [](int64_t v) { return ~v; }, ev.array("x"));
-      }),
+      unary("bitwise_not", integers | booleans)
+          .doc("every bit flipped; logical not for bool")
+          .infer([](const Call& c) { return c.type("x"); })
+          .evaluator([](const Evaluation& ev) {
+            if (ev.array("x").dtype() == DType::boolean)
+              return map_as<int64_t>(ev, [](int64_t v) { return v == 0; }, ev.array("x"));
+            return map_as<int64_t>(ev, [](int64_t v) { return ~v; }, ev.array("x"));
+          }),
   };
 }
 
@@ -139,15 +149,15 @@ OpDef binary(const char* name, unsigned kinds, const char* doc) {
   return primitive(name)
       .doc(doc)
       .operands("a", "b")
-      .constraint(id + "_c1", "a is " + text_of_kinds(kinds), [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
+      .constraint(id + "_c1", "a is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
       .constraint(id + "_c2", "a and b have the same dtype", [](const Call& c) { return c.type("a").dtype == c.type("b").dtype; })
       .constraint(id + "_c3", "a and b have the same shape", [](const Call& c) { return may_equal(c.shape("a"), c.shape("b")); })
       .infer([](const Call& c) { return c.type("a"); });
 }
 
 // An op with a function for each kind of number that it takes, from an overloaded function object.
-template <class F>
-OpDef binary(const char* name, unsigned kinds, Kind rounding, const char* doc, F f) {
+template <class F> OpDef binary(const char* name, unsigned kinds, Kind rounding, const char* doc, F f) {
   return binary(name, kinds, doc).rounds(rounding).evaluator([f](const Evaluation& ev) {
     const Array& a = ev.array("a");
     return in_domain(a.dtype(), [&](auto zero) {
@@ -161,7 +171,9 @@ OpDef binary(const char* name, unsigned kinds, Kind rounding, const char* doc, F
     });
   });
 }
-template <class... F> struct Overloaded : F... { using F::operator()...; };
+template <class... F> struct Overloaded : F... {
+  using F::operator()...;
+};
 template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 // torch raises for integers, and the least int64 divided by -1 wraps instead of trapping.
@@ -202,50 +214,65 @@ OpDef shift(const char* name, const char* doc, int64_t (*f)(int64_t value, int64
 }
 
 std::vector<OpDef> binary_ops() {
-  const auto largest = Overloaded{[](double a, double b) { return larger(a, b); }, [](int64_t a, int64_t b) { return larger(a, b); }};
-  const auto smallest = Overloaded{[](double a, double b) { return smaller(a, b); }, [](int64_t a, int64_t b) { return smaller(a, b); }};
+  const auto largest = Overloaded{[](double a, double b) { return larger(a, b); },
+                                  [](int64_t a, int64_t b) { return larger(a, b); }};
+  const auto smallest = Overloaded{[](double a, double b) { return smaller(a, b); },
+                                   [](int64_t a, int64_t b) { return smaller(a, b); }};
   return {
       binary("add", numbers, Kind::linear, "a + b", [](auto a, auto b) { return sum_of(a, b); }),
       binary("sub", numbers, Kind::linear, "a - b", [](auto a, auto b) { return difference_of(a, b); }),
       binary("mul", numbers, Kind::relative, "a * b", [](auto a, auto b) { return product_of(a, b); }),
-      binary("div", inexact, Kind::relative, "a / b, true division", Overloaded{[](double a, double b) { return a / b; }, [](Complex a, Complex b) { return a / b; }}),
+      binary("div", inexact, Kind::relative, "a / b, true division",
+             Overloaded{[](double a, double b) { return a / b; }, [](Complex a, Complex b) { return a / b; }}),
       binary("pow", numbers, Kind::relative, "a to the b; integers wrap, and a negative exponent gives 0 unless a is 1 or -1",
-             Overloaded{[](double a, double b) { return std::pow(a, b); }, [](Complex a, Complex b) { return std::pow(a, b); }, [](int64_t a, int64_t b) { return integer_power(a, b); }}),
+             Overloaded{[](double a, double b) { return std::pow(a, b); }, [](Complex a, Complex b) { return std::pow(a, b); },
+                        [](int64_t a, int64_t b) { return integer_power(a, b); }}),
       binary("maximum", reals | booleans, Kind::exact, "the larger; NaN wins", largest),
       binary("minimum", reals | booleans, Kind::exact, "the smaller; NaN wins", smallest),
-      binary("fmax", reals, Kind::exact, "the larger; NaN loses", Overloaded{[](double a, double b) { return std::fmax(a, b); }, [](int64_t a, int64_t b) { return larger(a, b); }}),
-      binary("fmin", reals, Kind::exact, "the smaller; NaN loses", Overloaded{[](double a, double b) { return std::fmin(a, b); }, [](int64_t a, int64_t b) { return smaller(a, b); }}),
+      binary("fmax", reals, Kind::exact, "the larger; NaN loses",
+             Overloaded{[](double a, double b) { return std::fmax(a, b); }, [](int64_t a, int64_t b) { return larger(a, b); }}),
+      binary("fmin", reals, Kind::exact, "the smaller; NaN loses",
+             Overloaded{[](double a, double b) { return std::fmin(a, b); }, [](int64_t a, int64_t b) { return smaller(a, b); }}),
       binary("remainder", reals, Kind::relative, "what floor_divide leaves: the sign of b, as Python's %",
-             Overloaded{
-                 [](double a, double b) {
-                   const double rest = std::fmod(a, b);
-                   return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
-                 },
-                 [](int64_t a, int64_t b) {
-                   const int64_t rest = truncated_rest(a, nonzero_divisor("remainder", b));
-                   return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
-                 }}),
+             Overloaded{[](double a, double b) {
+                          const double rest = std::fmod(a, b);
+                          return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+                        },
+                        [](int64_t a, int64_t b) {
+                          const int64_t rest = truncated_rest(a, nonzero_divisor("remainder", b));
+                          return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+                        }}),
       binary("fmod", reals, Kind::relative, "what trunc_divide leaves: the sign of a",
-             Overloaded{[](double a, double b) { return std::fmod(a, b); }, [](int64_t a, int64_t b) { return truncated_rest(a, nonzero_divisor("fmod", b)); }}),
+             Overloaded{[](double a, double b) { return std::fmod(a, b); },
+                        [](int64_t a, int64_t b) { return truncated_rest(a, nonzero_divisor("fmod", b)); }}),
       binary("floor_divide", reals, Kind::relative, "the quotient toward minus infinity",
              Overloaded{[](double a, double b) { return floor_quotient(a, b); },
-                       [](int64_t a, int64_t b) {
-                         const int64_t quotient = truncated_quotient(a, nonzero_divisor("floor_divide", b));
-                         return truncated_rest(a, b) != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-                       }}),
+                        [](int64_t a, int64_t b) {
+                          const int64_t quotient = truncated_quotient(a, nonzero_divisor("floor_divide", b));
+                          return truncated_rest(a, b) != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+                        }}),
       binary("trunc_divide", reals, Kind::relative, "the quotient toward zero",
-             Overloaded{[](double a, double b) { return std::trunc(a / b); }, [](int64_t a, int64_t b) { return truncated_quotient(a, nonzero_divisor("trunc_divide", b)); }}),
-      binary("atan2", floats, Kind::relative, "the angle of the point (b, a)", [](double a, double b) { return std::atan2(a, b); }),
-      binary("bitwise_and", integers | booleans, Kind::exact, "bits of both; logical and for bool", [](int64_t a, int64_t b) { return a & b; }),
-      binary("bitwise_or", integers | booleans, Kind::exact, "bits of either; logical or for bool", [](int64_t a, int64_t b) { return a | b; }),
-      binary("bitwise_xor", integers | booleans, Kind::exact, "bits of one; logical xor for bool", [](int64_t a, int64_t b) { return a ^ b; }),
-      shift("shift_left", "a << b; 0 when b is not within the width", [](int64_t a, int64_t b, int64_t bits) { return b < 0 || b >= bits ? 0 : wrapping(static_cast<uint64_t>(a) << b); }),
+             Overloaded{[](double a, double b) { return std::trunc(a / b); },
+                        [](int64_t a, int64_t b) { return truncated_quotient(a, nonzero_divisor("trunc_divide", b)); }}),
+      binary("atan2", floats, Kind::relative, "the angle of the point (b, a)",
+             [](double a, double b) { return std::atan2(a, b); }),
+      binary("bitwise_and", integers | booleans, Kind::exact, "bits of both; logical and for bool",
+             [](int64_t a, int64_t b) { return a & b; }),
+      binary("bitwise_or", integers | booleans, Kind::exact, "bits of either; logical or for bool",
+             [](int64_t a, int64_t b) { return a | b; }),
+      binary("bitwise_xor", integers | booleans, Kind::exact, "bits of one; logical xor for bool",
+             [](int64_t a, int64_t b) { return a ^ b; }),
+      shift("shift_left", "a << b; 0 when b is not within the width",
+            [](int64_t a, int64_t b, int64_t bits) { return b < 0 || b >= bits ? 0 : wrapping(static_cast<uint64_t>(a) << b); }),
       shift("shift_right", "a >> b with the sign filled in, also when b is not within the width",
             [](int64_t a, int64_t b, int64_t bits) { return a >> (b < 0 || b >= bits ? 63 : b); }),
       binary("make_complex", floats, "a + b i; f32 gives c64, f64 gives c128")
-          .constraint("make_complex_c4", "a is f32 or f64", [](const Call& c) { return c.type("a").dtype == DType::f32 || c.type("a").dtype == DType::f64; })
+          .constraint("make_complex_c4", "a is f32 or f64",
+                      [](const Call& c) { return c.type("a").dtype == DType::f32 || c.type("a").dtype == DType::f64; })
           .infer([](const Call& c) { return Type{complex_of(c.type("a").dtype), c.shape("a")}; })
-          .evaluator([](const Evaluation& ev) { return map_as<double>(ev, [](double a, double b) { return Complex(a, b); }, ev.array("a"), ev.array("b")); }),
+          .evaluator([](const Evaluation& ev) {
+            return map_as<double>(ev, [](double a, double b) { return Complex(a, b); }, ev.array("a"), ev.array("b"));
+          }),
   };
 }
 

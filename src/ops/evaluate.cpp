@@ -11,9 +11,15 @@ namespace pycandle {
 namespace {
 
 // How the elements of a dtype are stored, what they are computed in, and the way between.
-struct F16 { uint16_t bits; };
-struct BF16 { uint16_t bits; };
-struct Bool { uint8_t bits; };
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+struct Bool {
+  uint8_t bits;
+};
 
 inline double decode(double v) { return v; }
 inline double decode(float v) { return v; }
@@ -28,19 +34,35 @@ inline int64_t truncated(double v) {
   return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : std::numeric_limits<int64_t>::min();
 }
 template <class C, class From> inline C as_number(From v) {
-  if constexpr (std::is_same_v<C, From>) return v;
-  else if constexpr (std::is_same_v<From, Complex>) return as_number<C>(v.real());
-  else if constexpr (std::is_same_v<C, int64_t>) return truncated(v);
-  else return C(static_cast<double>(v));
+  if constexpr (std::is_same_v<C, From>)
+    return v;
+  else if constexpr (std::is_same_v<From, Complex>)
+    return as_number<C>(v.real());
+  else if constexpr (std::is_same_v<C, int64_t>)
+    return truncated(v);
+  else
+    return C(static_cast<double>(v));
 }
 
 template <class T> struct Encode {
-  static T from(double v) requires std::floating_point<T> { return static_cast<T>(v); }
+  static T from(double v)
+    requires std::floating_point<T>
+  {
+    return static_cast<T>(v);
+  }
   static T from(int64_t v) { return static_cast<T>(v); }
-  static T from(double v) requires std::integral<T> { return static_cast<T>(truncated(v)); }
+  static T from(double v)
+    requires std::integral<T>
+  {
+    return static_cast<T>(truncated(v));
+  }
 };
-template <> struct Encode<F16> { static F16 from(double v) { return {detail::double_to_f16(v)}; } };
-template <> struct Encode<BF16> { static BF16 from(double v) { return {detail::double_to_bf16(v)}; } };
+template <> struct Encode<F16> {
+  static F16 from(double v) { return {detail::double_to_f16(v)}; }
+};
+template <> struct Encode<BF16> {
+  static BF16 from(double v) { return {detail::double_to_bf16(v)}; }
+};
 template <> struct Encode<Bool> {
   static Bool from(double v) { return {v != 0}; }
   static Bool from(int64_t v) { return {v != 0}; }
@@ -52,8 +74,10 @@ template <class T> struct Encode<std::complex<T>> {
 };
 template <class T, class C> inline T encode(C v) {
   if constexpr (std::is_same_v<C, Complex> && !requires { Encode<T>::from(v).real(); }) {
-    if constexpr (std::is_same_v<T, Bool>) return Encode<T>::from(v != Complex{} ? 1.0 : 0.0);
-    else return Encode<T>::from(v.real());
+    if constexpr (std::is_same_v<T, Bool>)
+      return Encode<T>::from(v != Complex{} ? 1.0 : 0.0);
+    else
+      return Encode<T>::from(v.real());
   } else if constexpr (std::is_same_v<T, F16> || std::is_same_v<T, BF16>) {
     return Encode<T>::from(static_cast<double>(v));
   } else {
@@ -82,8 +106,7 @@ template <class F> void with_storage(DType d, F&& f) {
 
 Domain domain_of(DType d) { return is_floating(d) ? Domain::real : is_complex(d) ? Domain::complex : Domain::integer; }
 
-template <class C>
-void load_chunk(const Array& x, int64_t first, int64_t count, C* out, int64_t stride) {
+template <class C> void load_chunk(const Array& x, int64_t first, int64_t count, C* out, int64_t stride) {
   with_storage(x.dtype(), [&](auto element) {
     const auto* in = x.as<decltype(element)>() + first;
     if (stride == 1) {
@@ -94,8 +117,7 @@ void load_chunk(const Array& x, int64_t first, int64_t count, C* out, int64_t st
   });
 }
 
-template <class C>
-void store_chunk(Array& x, int64_t first, int64_t count, const C* in, int64_t stride) {
+template <class C> void store_chunk(Array& x, int64_t first, int64_t count, const C* in, int64_t stride) {
   with_storage(x.dtype(), [&](auto element) {
     using T = decltype(element);
     T* out = x.mutable_as<T>() + first;
@@ -144,8 +166,7 @@ Walk merged(const Sizes& shape, const Sizes& from, const Sizes& to) {
   return walk;
 }
 
-template <class T>
-void copy_rows(const T* from, T* to, const Walk& walk) {
+template <class T> void copy_rows(const T* from, T* to, const Walk& walk) {
   const size_t outer_rank = walk.shape.size() - 1;
   const Sizes outer(walk.shape.begin(), walk.shape.end() - 1);
   const int64_t inner = walk.shape.back(), from_step = walk.from.back(), to_step = walk.to.back();
@@ -186,17 +207,10 @@ void copy_strided(const Array& from, int64_t from_offset, const Sizes& from_stri
   if (element_count(shape) == 0) return;
   Walk walk = merged(shape, from_strides, to_strides);
   if (walk.shape.empty()) walk = {{1}, {1}, {1}};
-  const auto copy = [&](auto element) {
+  with_element(from.dtype(), [&](auto element) {
     using T = decltype(element);
     copy_rows(from.as<T>() + from_offset, to.mutable_as<T>() + to_offset, walk);
-  };
-  switch (size_of(from.dtype())) {
-    case 1: return copy(uint8_t{});
-    case 2: return copy(uint16_t{});
-    case 4: return copy(uint32_t{});
-    case 8: return copy(uint64_t{});
-    default: return copy(std::array<uint64_t, 2>{});
-  }
+  });
 }
 
 Array strided_copy(const Array& x, Sizes shape, const Sizes& strides, int64_t offset) {

@@ -25,8 +25,7 @@ enum class Domain { real, integer, complex };  // integer: bool too
 Domain domain_of(DType);
 
 // Calls f with a value of the domain's type: double, int64_t or Complex.
-template <class F>
-decltype(auto) in_domain(DType dtype, F&& f) {
+template <class F> decltype(auto) in_domain(DType dtype, F&& f) {
   switch (domain_of(dtype)) {
     case Domain::real: return f(double{});
     case Domain::integer: return f(int64_t{});
@@ -35,13 +34,10 @@ decltype(auto) in_domain(DType dtype, F&& f) {
 }
 
 // C is double, int64_t or Complex. Elements first, first + stride, …
-template <class C>
-void load_chunk(const Array&, int64_t first, int64_t count, C* out, int64_t stride = 1);
-template <class C>
-void store_chunk(Array&, int64_t first, int64_t count, const C* in, int64_t stride = 1);
+template <class C> void load_chunk(const Array&, int64_t first, int64_t count, C* out, int64_t stride = 1);
+template <class C> void store_chunk(Array&, int64_t first, int64_t count, const C* in, int64_t stride = 1);
 
-template <class C>
-std::vector<C> load_all(const Array& x) {
+template <class C> std::vector<C> load_all(const Array& x) {
   std::vector<C> out(static_cast<size_t>(x.size()));
   constexpr int64_t kPart = 1 << 16;
   parallel_for((x.size() + kPart - 1) / kPart, 1, [&](int64_t begin, int64_t end) {
@@ -51,8 +47,7 @@ std::vector<C> load_all(const Array& x) {
   });
   return out;
 }
-template <class C>
-Array store_all(DType dtype, Sizes shape, const std::vector<C>& values) {
+template <class C> Array store_all(DType dtype, Sizes shape, const std::vector<C>& values) {
   Array out(dtype, std::move(shape));
   store_chunk(out, 0, out.size(), values.data());
   return out;
@@ -60,8 +55,7 @@ Array store_all(DType dtype, Sizes shape, const std::vector<C>& values) {
 
 inline constexpr int64_t kChunk = 1024;
 // f(first, count) for consecutive chunks of at most kChunk of `total` elements, on several threads when that pays.
-template <class F>
-void for_chunks(int64_t total, F&& f) {
+template <class F> void for_chunks(int64_t total, F&& f) {
   parallel_for((total + kChunk - 1) / kChunk, 16, [&](int64_t begin, int64_t end) {
     for (int64_t chunk = begin; chunk < end; ++chunk) f(chunk * kChunk, std::min(kChunk, total - chunk * kChunk));
   });
@@ -93,35 +87,53 @@ Array map_as(const Evaluation& ev, F&& f, const Array& x, const Arrays&... more)
 }
 
 // The same, in the domain of x: f takes double, int64_t and Complex.
-template <class F, std::same_as<Array>... Arrays>
-Array map(const Evaluation& ev, F&& f, const Array& x, const Arrays&... more) {
+template <class F, std::same_as<Array>... Arrays> Array map(const Evaluation& ev, F&& f, const Array& x, const Arrays&... more) {
   return in_domain(x.dtype(), [&](auto zero) { return map_as<decltype(zero)>(ev, f, x, more...); });
 }
 
 // Wrapping int64 arithmetic, without undefined behaviour.
 inline int64_t wrapping(uint64_t bits) { return static_cast<int64_t>(bits); }
 template <class T> T sum_of(T a, T b) {
-  if constexpr (std::is_same_v<T, int64_t>) return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  else return a + b;
+  if constexpr (std::is_same_v<T, int64_t>)
+    return wrapping(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else
+    return a + b;
 }
 template <class T> T difference_of(T a, T b) {
-  if constexpr (std::is_same_v<T, int64_t>) return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
-  else return a - b;
+  if constexpr (std::is_same_v<T, int64_t>)
+    return wrapping(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+  else
+    return a - b;
 }
 template <class T> T product_of(T a, T b) {
   if constexpr (std::is_same_v<T, int64_t>) return wrapping(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   // The plain formula, as torch: std::complex would look for infinities behind every NaN.
-  else if constexpr (std::is_same_v<T, Complex>) return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
-  else return a * b;
+  else if constexpr (std::is_same_v<T, Complex>)
+    return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+  else
+    return a * b;
 }
 template <class T> bool is_nan(T x) {
-  if constexpr (std::is_same_v<T, double>) return x != x;
-  else if constexpr (std::is_same_v<T, Complex>) return x.real() != x.real() || x.imag() != x.imag();
-  else return false;
+  if constexpr (std::is_same_v<T, double>)
+    return x != x;
+  else if constexpr (std::is_same_v<T, Complex>)
+    return x.real() != x.real() || x.imag() != x.imag();
+  else
+    return false;
 }
 
 // ---- data movement: bytes, exact for every dtype
 
+// Calls f with a value of an unsigned type of the element's size, to copy elements as bytes.
+template <class F> void with_element(DType dtype, F&& f) {
+  switch (size_of(dtype)) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    case 8: return f(uint64_t{});
+    default: return f(std::array<uint64_t, 2>{});
+  }
+}
 // Copies a block of `shape` elements between two arrays that are walked with their own strides (in elements).
 void copy_strided(const Array& from, int64_t from_offset, const Sizes& from_strides, Array& to, int64_t to_offset,
                   const Sizes& to_strides, const Sizes& shape);
@@ -132,7 +144,11 @@ Array transposed(const Array& x, const Ints& permutation);
 // ---- ops along one axis: its lanes laid out as rows
 Array axis_to_end(const Array& x, int64_t axis);
 Array axis_from_end(const Array& rows, int64_t axis);  // the reverse
-inline int64_t count_before(const Sizes& shape, int64_t axis) { return element_count(Sizes(shape.begin(), shape.begin() + axis)); }
-inline int64_t count_after(const Sizes& shape, int64_t axis) { return element_count(Sizes(shape.begin() + axis + 1, shape.end())); }
+inline int64_t count_before(const Sizes& shape, int64_t axis) {
+  return element_count(Sizes(shape.begin(), shape.begin() + axis));
+}
+inline int64_t count_after(const Sizes& shape, int64_t axis) {
+  return element_count(Sizes(shape.begin() + axis + 1, shape.end()));
+}
 
 }  // namespace pycandle

@@ -69,7 +69,8 @@ class Fft {
     chirp_fft_ = std::make_unique<Fft>(length, -1);
     std::vector<Complex> filter(static_cast<size_t>(length));
     for (int64_t k = 0; k < n_; ++k) {
-      filter[static_cast<size_t>(k)] = filter[static_cast<size_t>((length - k) % length)] = std::conj(chirp_[static_cast<size_t>(k)]);
+      filter[static_cast<size_t>(k)] = filter[static_cast<size_t>((length - k) % length)] = std::conj(
+          chirp_[static_cast<size_t>(k)]);
     }
     filter_.resize(filter.size());
     chirp_fft_->run(filter.data(), filter_.data());
@@ -79,7 +80,8 @@ class Fft {
     std::vector<Complex> a(length), b(length);
     for (size_t k = 0; k < chirp_.size(); ++k) a[k] = product_of(in[k], chirp_[k]);
     chirp_fft_->run(a.data(), b.data());
-    for (size_t k = 0; k < length; ++k) b[k] = std::conj(product_of(b[k], filter_[k]));  // conjugated: the inverse by the forward one
+    for (size_t k = 0; k < length; ++k)
+      b[k] = std::conj(product_of(b[k], filter_[k]));  // conjugated: the inverse by the forward one
     chirp_fft_->run(b.data(), a.data());
     for (size_t k = 0; k < chirp_.size(); ++k) out[k] = product_of(std::conj(a[k]), chirp_[k]) / static_cast<double>(length);
   }

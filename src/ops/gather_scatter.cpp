@@ -11,7 +11,8 @@ namespace {
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 [[noreturn]] void out_of_range(const Evaluation& ev, int64_t index, int64_t axis, int64_t size) {
-  throw Error(ErrorCode::bad_input, "index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) + " of size " + std::to_string(size))
+  throw Error(ErrorCode::bad_input, "index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) +
+                                        " of size " + std::to_string(size))
       .op(ev.node().op->name)
       .expected("0 to " + std::to_string(size - 1))
       .found(std::to_string(index));
@@ -26,18 +27,6 @@ std::vector<int64_t> checked_indices(const Evaluation& ev, const Array& index, i
     if (i < 0 || i >= size) out_of_range(ev, given, axis, size);
   }
   return indices;
-}
-
-// Calls f with an unsigned type of the element's size, to copy elements as bytes.
-template <class F>
-void with_element(DType dtype, F&& f) {
-  switch (size_of(dtype)) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    case 8: return f(uint64_t{});
-    default: return f(std::array<uint64_t, 2>{});
-  }
 }
 
 OpDef take() {
@@ -66,7 +55,8 @@ OpDef take() {
         char* to = out.mutable_as<char>();
         if (run == 0) return out;
         parallel_for(outer * count, std::max<int64_t>(1, 65536 / static_cast<int64_t>(run)), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) std::copy_n(from + at(i / count * size + indices[at(i % count)]) * run, run, to + at(i) * run);
+          for (int64_t i = begin; i < end; ++i)
+            std::copy_n(from + at(i / count * size + indices[at(i % count)]) * run, run, to + at(i) * run);
         });
         return out;
       });
@@ -82,19 +72,22 @@ bool index_fits(const Call& c, const char* outer) {
 }
 
 // For each element of index, in order: visit(position, where it points in an array of shape x).
-template <class Visit>
-void for_each_indexed(const Evaluation& ev, const Array& index, const Sizes& x, Visit&& visit) {
+template <class Visit> void for_each_indexed(const Evaluation& ev, const Array& index, const Sizes& x, Visit&& visit) {
   const size_t axis = at(ev.integer("axis"));
   for (size_t a = 0; a < x.size(); ++a) {
     if (a != axis && index.shape()[a] > x[a]) {
-      throw Error(ErrorCode::bad_input, "index is larger than x").op(ev.node().op->name).expected("at most " + to_string(x)).found(to_string(index.shape()));
+      throw Error(ErrorCode::bad_input, "index is larger than x")
+          .op(ev.node().op->name)
+          .expected("at most " + to_string(x))
+          .found(to_string(index.shape()));
     }
   }
   const std::vector<int64_t> indices = checked_indices(ev, index, ev.integer("axis"), x[axis], false);
   Sizes strides = row_major_strides(x);
   const int64_t step = strides[axis];
   strides[axis] = 0;
-  for_each_offset(index.shape(), strides, [&](int64_t position, int64_t offset) { visit(position, offset + indices[at(position)] * step); });
+  for_each_offset(index.shape(), strides,
+                  [&](int64_t position, int64_t offset) { visit(position, offset + indices[at(position)] * step); });
 }
 
 OpDef gather() {
@@ -104,7 +97,8 @@ OpDef gather() {
       .attributes(attr<int64_t>("axis"))
       .constraint("gather_c1", "index is i64 or i32", [](const Call& c) { return is_index(c.type("index").dtype); })
       .constraint("gather_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .constraint("gather_c3", "index has the rank of x and is no larger on the other axes", [](const Call& c) { return index_fits(c, "x"); })
+      .constraint("gather_c3", "index has the rank of x and is no larger on the other axes",
+                  [](const Call& c) { return index_fits(c, "x"); })
       .infer([](const Call& c) { return Type{c.type("x").dtype, c.shape("index")}; })
       .evaluator([](const Evaluation& ev) {
         const Array &x = ev.array("x"), &index = ev.array("index");
@@ -128,8 +122,7 @@ int64_t index_position(const Ints& axes) {
   return axes[0];
 }
 
-template <class D>
-std::vector<D> indexed_shape(const std::vector<D>& x, const std::vector<D>& index, const Ints& axes) {
+template <class D> std::vector<D> indexed_shape(const std::vector<D>& x, const std::vector<D>& index, const Ints& axes) {
   std::vector<D> shape;
   for (size_t a = 0; a < x.size(); ++a) {
     if (!contains(axes, static_cast<int64_t>(a))) shape.push_back(x[a]);
@@ -139,23 +132,25 @@ std::vector<D> indexed_shape(const std::vector<D>& x, const std::vector<D>& inde
 }
 
 void add_index_constraints(OpDef& op) {
-  op.constraint(op.name + "_c1", "there is an i64 or i32 index tensor for each axis", [](const Call& c) {
-      const Values indices = c.values("indices");
-      return !indices.empty() && indices.size() == c.integers("axes").size() &&
-             std::all_of(indices.begin(), indices.end(), [&](ValueId i) { return is_index(c.type(i).dtype); });
-    })
-    .constraint(op.name + "_c2", "the index tensors have the same shape", [](const Call& c) {
-      const Values indices = c.values("indices");
-      return std::all_of(indices.begin(), indices.end(), [&](ValueId i) { return may_equal(c.type(i).shape, c.type(indices[0]).shape); });
-    })
-    .constraint(op.name + "_c3", "axes are increasing axes of x", [](const Call& c) {
-      return are_axes(c.integers("axes"), c.rank("x")) && std::is_sorted(c.integers("axes").begin(), c.integers("axes").end());
-    });
+  op.constraint(op.name + "_c1", "there is an i64 or i32 index tensor for each axis",
+                [](const Call& c) {
+                  const Values indices = c.values("indices");
+                  return !indices.empty() && indices.size() == c.integers("axes").size() &&
+                         std::all_of(indices.begin(), indices.end(), [&](ValueId i) { return is_index(c.type(i).dtype); });
+                })
+      .constraint(op.name + "_c2", "the index tensors have the same shape",
+                  [](const Call& c) {
+                    const Values indices = c.values("indices");
+                    return std::all_of(indices.begin(), indices.end(),
+                                       [&](ValueId i) { return may_equal(c.type(i).shape, c.type(indices[0]).shape); });
+                  })
+      .constraint(op.name + "_c3", "axes are increasing axes of x", [](const Call& c) {
+        return are_axes(c.integers("axes"), c.rank("x")) && std::is_sorted(c.integers("axes").begin(), c.integers("axes").end());
+      });
 }
 
 // Visits the elements of the indexed shape in order: visit(position in the result, where it lies in x).
-template <class Visit>
-void for_each_point(const Evaluation& ev, const Array& x, Visit&& visit) {
+template <class Visit> void for_each_point(const Evaluation& ev, const Array& x, Visit&& visit) {
   const std::vector<const Array*> indices = ev.arrays("indices");
   const Ints& axes = ev.integers("axes");
   const Sizes strides = row_major_strides(x.shape());
@@ -176,18 +171,23 @@ void for_each_point(const Evaluation& ev, const Array& x, Visit&& visit) {
   Sizes in_x = kept, in_points(kept.size(), 0);
   in_x.insert(in_x.begin() + position, point_strides.size(), 0);
   in_points.insert(in_points.begin() + position, point_strides.begin(), point_strides.end());
-  for_each_offset<2>(shape, {in_x, in_points}, [&](int64_t i, const std::array<int64_t, 2>& where) { visit(i, where[0] + points[at(where[1])]); });
+  for_each_offset<2>(shape, {in_x, in_points},
+                     [&](int64_t i, const std::array<int64_t, 2>& where) { visit(i, where[0] + points[at(where[1])]); });
 }
 
 OpDef gather_nd() {
   OpDef op = primitive("gather_nd")
-      .doc("x at several index tensors of one shape, one for each listed axis; negative indices count from the end. The shape of the "
-           "indices stands in place of the axes when they are consecutive, else first")
-      .operands("x", variadic("indices"))
-      .attributes(attr<Ints>("axes"));
+                 .doc(
+                     "x at several index tensors of one shape, one for each listed axis; negative indices count from the end. "
+                     "The shape of the "
+                     "indices stands in place of the axes when they are consecutive, else first")
+                 .operands("x", variadic("indices"))
+                 .attributes(attr<Ints>("axes"));
   add_index_constraints(op);
   return op
-      .infer([](const Call& c) { return Type{c.type("x").dtype, indexed_shape(c.shape("x"), c.type(c.values("indices")[0]).shape, c.integers("axes"))}; })
+      .infer([](const Call& c) {
+        return Type{c.type("x").dtype, indexed_shape(c.shape("x"), c.type(c.values("indices")[0]).shape, c.integers("axes"))};
+      })
       .evaluator([](const Evaluation& ev) {
         const Array& x = ev.array("x");
         Array out(ev.out_dtype(), indexed_shape(x.shape(), ev.arrays("indices")[0]->shape(), ev.integers("axes")));
@@ -206,7 +206,8 @@ Array copy_of(const Array& x) { return strided_copy(x, x.shape(), row_major_stri
 
 // Combines values in the wide type and rounds once at the end.
 template <class C, class Combine, class ForEach>
-Array scatter_combined(const Evaluation& ev, const Array& x, const Array& updates, bool include_self, bool mean, Combine combine, ForEach&& for_each) {
+Array scatter_combined(const Evaluation& ev, const Array& x, const Array& updates, bool include_self, bool mean, Combine combine,
+                       ForEach&& for_each) {
   std::vector<C> values = load_all<C>(x);
   const std::vector<C> given = load_all<C>(updates);
   std::vector<int64_t> counts(values.size(), include_self ? 1 : 0);
@@ -217,8 +218,10 @@ Array scatter_combined(const Evaluation& ev, const Array& x, const Array& update
   if (mean) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (counts[i] <= 1) continue;
-      if constexpr (std::is_same_v<C, int64_t>) values[i] = values[i] / counts[i] - (values[i] % counts[i] < 0 ? 1 : 0);
-      else values[i] /= static_cast<double>(counts[i]);
+      if constexpr (std::is_same_v<C, int64_t>)
+        values[i] = values[i] / counts[i] - (values[i] % counts[i] < 0 ? 1 : 0);
+      else
+        values[i] /= static_cast<double>(counts[i]);
     }
   }
   return store_all(ev.out_dtype(), x.shape(), values);
@@ -230,24 +233,32 @@ bool is_reduce(const std::string& reduce) {
 
 OpDef scatter() {
   return primitive("scatter")
-      .doc("x with src written at [i, index[i, j, k], k] for axis 1, as torch.scatter; what meets is combined (none: the last stays)")
+      .doc(
+          "x with src written at [i, index[i, j, k], k] for axis 1, as torch.scatter; what meets is combined (none: the last "
+          "stays)")
       .operands("x", "index", "src")
       .attributes(attr<int64_t>("axis"), attr<std::string>("reduce", std::string("none")), attr<bool>("include_self", true))
-      .constraint("scatter_c1", "index is i64 or i32, and src has the dtype of x", [](const Call& c) { return is_index(c.type("index").dtype) && c.type("src").dtype == c.type("x").dtype; })
+      .constraint("scatter_c1", "index is i64 or i32, and src has the dtype of x",
+                  [](const Call& c) { return is_index(c.type("index").dtype) && c.type("src").dtype == c.type("x").dtype; })
       .constraint("scatter_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .constraint("scatter_c3", "index has the rank of x and is no larger on the other axes", [](const Call& c) { return index_fits(c, "x"); })
-      .constraint("scatter_c4", "src is at least as large as index on every axis", [](const Call& c) {
-        if (c.rank("src") != c.rank("index")) return false;
-        for (size_t a = 0; a < c.shape("index").size(); ++a) {
-          if (!may_be_at_most(c.shape("index")[a], c.shape("src")[a])) return false;
-        }
-        return true;
-      })
-      .constraint("scatter_c5", "reduce is none, add, multiply, amax, amin or mean; only none for bool, no amax and amin for complex", [](const Call& c) {
-        const std::string& reduce = c.string("reduce");
-        const DType dtype = c.type("x").dtype;
-        return is_reduce(reduce) && (dtype != DType::boolean || reduce == "none") && !(is_complex(dtype) && (reduce == "amax" || reduce == "amin"));
-      })
+      .constraint("scatter_c3", "index has the rank of x and is no larger on the other axes",
+                  [](const Call& c) { return index_fits(c, "x"); })
+      .constraint("scatter_c4", "src is at least as large as index on every axis",
+                  [](const Call& c) {
+                    if (c.rank("src") != c.rank("index")) return false;
+                    for (size_t a = 0; a < c.shape("index").size(); ++a) {
+                      if (!may_be_at_most(c.shape("index")[a], c.shape("src")[a])) return false;
+                    }
+                    return true;
+                  })
+      .constraint("scatter_c5",
+                  "reduce is none, add, multiply, amax, amin or mean; only none for bool, no amax and amin for complex",
+                  [](const Call& c) {
+                    const std::string& reduce = c.string("reduce");
+                    const DType dtype = c.type("x").dtype;
+                    return is_reduce(reduce) && (dtype != DType::boolean || reduce == "none") &&
+                           !(is_complex(dtype) && (reduce == "amax" || reduce == "amin"));
+                  })
       .infer([](const Call& c) { return c.type("x"); })
       .rounds(Rounding::linear)
       .evaluator([](const Evaluation& ev) {
@@ -284,27 +295,39 @@ OpDef scatter() {
 
 OpDef scatter_nd() {
   OpDef op = primitive("scatter_nd")
-      .doc("x with updates (of the shape that gather_nd gives) written at the indices; accumulate adds them, otherwise the last one stays")
-      .operands("x", "updates", variadic("indices"))
-      .attributes(attr<Ints>("axes"), attr<bool>("accumulate", false));
+                 .doc(
+                     "x with updates (of the shape that gather_nd gives) written at the indices; accumulate adds them, otherwise "
+                     "the last one stays")
+                 .operands("x", "updates", variadic("indices"))
+                 .attributes(attr<Ints>("axes"), attr<bool>("accumulate", false));
   add_index_constraints(op);
   return op
-      .constraint("scatter_nd_c4", "updates have the dtype of x; bools do not accumulate", [](const Call& c) {
-        return c.type("updates").dtype == c.type("x").dtype && !(c.boolean("accumulate") && c.type("x").dtype == DType::boolean);
-      })
-      .constraint("scatter_nd_c5", "updates have the shape of gather_nd", [](const Call& c) {
-        return may_equal(c.shape("updates"), indexed_shape(c.shape("x"), c.type(c.values("indices")[0]).shape, c.integers("axes")));
-      })
+      .constraint("scatter_nd_c4", "updates have the dtype of x; bools do not accumulate",
+                  [](const Call& c) {
+                    return c.type("updates").dtype == c.type("x").dtype &&
+                           !(c.boolean("accumulate") && c.type("x").dtype == DType::boolean);
+                  })
+      .constraint("scatter_nd_c5", "updates have the shape of gather_nd",
+                  [](const Call& c) {
+                    return may_equal(c.shape("updates"),
+                                     indexed_shape(c.shape("x"), c.type(c.values("indices")[0]).shape, c.integers("axes")));
+                  })
       .infer([](const Call& c) { return c.type("x"); })
       .rounds(Rounding::linear)
       .evaluator([](const Evaluation& ev) {
         const Array &x = ev.array("x"), &updates = ev.array("updates");
         const Sizes expected = indexed_shape(x.shape(), ev.arrays("indices")[0]->shape(), ev.integers("axes"));
-        if (updates.shape() != expected) throw Error(ErrorCode::bad_input, "the updates have the wrong shape").op("scatter_nd").expected(to_string(expected)).found(to_string(updates.shape()));
+        if (updates.shape() != expected)
+          throw Error(ErrorCode::bad_input, "the updates have the wrong shape")
+              .op("scatter_nd")
+              .expected(to_string(expected))
+              .found(to_string(updates.shape()));
         if (ev.boolean("accumulate")) {
           return in_domain(x.dtype(), [&](auto zero) {
             using C = decltype(zero);
-            return scatter_combined<C>(ev, x, updates, true, false, [](C a, C b) { return sum_of(a, b); }, [&](auto visit) { for_each_point(ev, x, visit); });
+            return scatter_combined<C>(
+                ev, x, updates, true, false, [](C a, C b) { return sum_of(a, b); },
+                [&](auto visit) { for_each_point(ev, x, visit); });
           });
         }
         Array out = copy_of(x);

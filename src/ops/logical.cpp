@@ -6,13 +6,13 @@ namespace pycandle {
 
 namespace {
 
-template <class F>
-OpDef comparison(const char* name, unsigned kinds, const char* doc, F holds) {
+template <class F> OpDef comparison(const char* name, unsigned kinds, const char* doc, F holds) {
   const std::string id = name;
   return primitive(name)
       .doc(doc)
       .operands("a", "b")
-      .constraint(id + "_c1", "a is " + text_of_kinds(kinds), [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
+      .constraint(id + "_c1", "a is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
       .constraint(id + "_c2", "a and b have the same dtype", [](const Call& c) { return c.type("a").dtype == c.type("b").dtype; })
       .constraint(id + "_c3", "a and b have the same shape", [](const Call& c) { return may_equal(c.shape("a"), c.shape("b")); })
       .infer([](const Call& c) { return Type{DType::boolean, c.shape("a")}; })
@@ -30,24 +30,27 @@ OpDef comparison(const char* name, unsigned kinds, const char* doc, F holds) {
       });
 }
 
-template <class T> concept Ordered = !std::is_same_v<T, Complex>;
+template <class T>
+concept Ordered = !std::is_same_v<T, Complex>;
 
 OpDef select() {
   return primitive("select")
       .doc("yes where the condition holds, no elsewhere")
       .operands("condition", "yes", "no")
       .constraint("select_c1", "condition is bool", [](const Call& c) { return c.type("condition").dtype == DType::boolean; })
-      .constraint("select_c2", "yes and no have the same dtype", [](const Call& c) { return c.type("yes").dtype == c.type("no").dtype; })
-      .constraint("select_c3", "condition, yes and no have the same shape", [](const Call& c) {
-        return may_equal(c.shape("condition"), c.shape("yes")) && may_equal(c.shape("yes"), c.shape("no"));
-      })
+      .constraint("select_c2", "yes and no have the same dtype",
+                  [](const Call& c) { return c.type("yes").dtype == c.type("no").dtype; })
+      .constraint("select_c3", "condition, yes and no have the same shape",
+                  [](const Call& c) {
+                    return may_equal(c.shape("condition"), c.shape("yes")) && may_equal(c.shape("yes"), c.shape("no"));
+                  })
       .infer([](const Call& c) { return c.type("yes"); })
       .evaluator([](const Evaluation& ev) {
         const Array &condition = ev.array("condition"), &yes = ev.array("yes"), &no = ev.array("no");
         require_same_sizes(ev, condition, yes);
         require_same_sizes(ev, yes, no);
         Array out(ev.out_dtype(), yes.shape());
-        const auto choose = [&](auto element) {
+        with_element(out.dtype(), [&](auto element) {
           using T = decltype(element);
           const auto* holds = condition.as<uint8_t>();
           const T *a = yes.as<T>(), *b = no.as<T>();
@@ -55,14 +58,7 @@ OpDef select() {
           for_chunks(out.size(), [&](int64_t first, int64_t count) {
             for (int64_t i = first; i < first + count; ++i) result[i] = holds[i] ? a[i] : b[i];
           });
-        };
-        switch (size_of(out.dtype())) {
-          case 1: choose(uint8_t{}); break;
-          case 2: choose(uint16_t{}); break;
-          case 4: choose(uint32_t{}); break;
-          case 8: choose(uint64_t{}); break;
-          default: choose(std::array<uint64_t, 2>{}); break;
-        }
+        });
         return out;
       });
 }

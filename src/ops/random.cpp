@@ -23,8 +23,7 @@ double uniform_at(uint64_t seed, uint64_t position, int digits) {
 
 int digits_of(DType logical) { return logical == DType::f64 ? 53 : logical == DType::f32 ? 24 : logical == DType::f16 ? 11 : 8; }
 
-template <class F>
-Array drawn(const Evaluation& ev, F at) {
+template <class F> Array drawn(const Evaluation& ev, F at) {
   Array out(ev.out_dtype(), ev.sizes("shape"));
   for_chunks(out.size(), [&](int64_t first, int64_t count) {
     std::array<double, kChunk> values;

@@ -35,8 +35,7 @@ Rows rows_of(const Array& x, const Ints& axes) {
 // Eight partial results side by side: the compiler makes one vector of them, and long sums lose fewer digits.
 constexpr int64_t kLanes = 8;
 
-template <class C, class Combine>
-C reduce_row(const Array& x, int64_t first, int64_t length, C initial, Combine combine) {
+template <class C, class Combine> C reduce_row(const Array& x, int64_t first, int64_t length, C initial, Combine combine) {
   std::array<C, kLanes> lanes;
   lanes.fill(initial);
   std::array<C, kChunk> chunk;
@@ -45,18 +44,20 @@ C reduce_row(const Array& x, int64_t first, int64_t length, C initial, Combine c
     load_chunk(x, first + done, count, chunk.data());
     const int64_t whole = count / kLanes * kLanes;
     for (int64_t i = 0; i < whole; i += kLanes) {
-      for (int64_t lane = 0; lane < kLanes; ++lane) lanes[static_cast<size_t>(lane)] = combine(lanes[static_cast<size_t>(lane)], chunk[static_cast<size_t>(i + lane)]);
+      for (int64_t lane = 0; lane < kLanes; ++lane)
+        lanes[static_cast<size_t>(lane)] = combine(lanes[static_cast<size_t>(lane)], chunk[static_cast<size_t>(i + lane)]);
     }
-    for (int64_t i = whole; i < count; ++i) lanes[static_cast<size_t>(i - whole)] = combine(lanes[static_cast<size_t>(i - whole)], chunk[static_cast<size_t>(i)]);
+    for (int64_t i = whole; i < count; ++i)
+      lanes[static_cast<size_t>(i - whole)] = combine(lanes[static_cast<size_t>(i - whole)], chunk[static_cast<size_t>(i)]);
   }
   for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (int64_t lane = 0; lane < width; ++lane) lanes[static_cast<size_t>(lane)] = combine(lanes[static_cast<size_t>(lane)], lanes[static_cast<size_t>(lane + width)]);
+    for (int64_t lane = 0; lane < width; ++lane)
+      lanes[static_cast<size_t>(lane)] = combine(lanes[static_cast<size_t>(lane)], lanes[static_cast<size_t>(lane + width)]);
   }
   return lanes[0];
 }
 
-template <class C, class Combine>
-Array reduce_rows(const Evaluation& ev, const Array& x, C initial, Combine combine) {
+template <class C, class Combine> Array reduce_rows(const Evaluation& ev, const Array& x, C initial, Combine combine) {
   const Rows rows = rows_of(x, ev.integers("axes"));
   Array out(ev.out_dtype(), rows.shape);
   parallel_for(out.size(), std::max<int64_t>(1, 16384 / std::max<int64_t>(1, rows.length)), [&](int64_t begin, int64_t end) {
@@ -74,31 +75,42 @@ OpDef reduction(const char* name, unsigned kinds, const char* doc) {
       .doc(doc)
       .operands("x")
       .attributes(attr<Ints>("axes"))
-      .constraint(id + "_c1", "x is " + text_of_kinds(kinds), [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
-      .constraint(id + "_c2", "axes are different axes of x", [](const Call& c) { return are_axes(c.integers("axes"), c.rank("x")); })
+      .constraint(id + "_c1", "x is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
+      .constraint(id + "_c2", "axes are different axes of x",
+                  [](const Call& c) { return are_axes(c.integers("axes"), c.rank("x")); })
       .infer([](const Call& c) { return Type{c.type("x").dtype, without_axes(c.shape("x"), c.integers("axes"))}; });
 }
 
 OpDef reduce_sum() {
-  return reduction("reduce_sum", numbers, "sum over the axes, accumulated in double; integers wrap").rounds(Rounding::linear).evaluator([](const Evaluation& ev) {
-    return in_domain(ev.array("x").dtype(), [&](auto zero) {
-      return reduce_rows(ev, ev.array("x"), zero, [](auto a, auto b) { return sum_of(a, b); });
-    });
-  });
+  return reduction("reduce_sum", numbers, "sum over the axes, accumulated in double; integers wrap")
+      .rounds(Rounding::linear)
+      .evaluator([](const Evaluation& ev) {
+        return in_domain(ev.array("x").dtype(), [&](auto zero) {
+          return reduce_rows(ev, ev.array("x"), zero, [](auto a, auto b) { return sum_of(a, b); });
+        });
+      });
 }
 
 OpDef reduce_prod() {
-  return reduction("reduce_prod", numbers, "product over the axes; integers wrap").rounds(Rounding::relative).evaluator([](const Evaluation& ev) {
-    return in_domain(ev.array("x").dtype(), [&](auto zero) {
-      return reduce_rows(ev, ev.array("x"), decltype(zero)(1), [](auto a, auto b) { return product_of(a, b); });
-    });
-  });
+  return reduction("reduce_prod", numbers, "product over the axes; integers wrap")
+      .rounds(Rounding::relative)
+      .evaluator([](const Evaluation& ev) {
+        return in_domain(ev.array("x").dtype(), [&](auto zero) {
+          return reduce_rows(ev, ev.array("x"), decltype(zero)(1), [](auto a, auto b) { return product_of(a, b); });
+        });
+      });
 }
 
 void require_elements(const Evaluation& ev, const Array& x, const Ints& axes) {
-  const Rows rows{{}, {}, std::accumulate(axes.begin(), axes.end(), int64_t{1}, [&](int64_t n, int64_t a) { return n * x.shape()[static_cast<size_t>(a)]; })};
+  const Rows rows{{}, {}, std::accumulate(axes.begin(), axes.end(), int64_t{1}, [&](int64_t n, int64_t a) {
+                    return n * x.shape()[static_cast<size_t>(a)];
+                  })};
   if (rows.length == 0 && x.size() == 0) {
-    throw Error(ErrorCode::bad_input, ev.node().op->name + " of no elements has no value").op(ev.node().op->name).expected("at least one element on the reduced axes").found("shape " + to_string(x.shape()));
+    throw Error(ErrorCode::bad_input, ev.node().op->name + " of no elements has no value")
+        .op(ev.node().op->name)
+        .expected("at least one element on the reduced axes")
+        .found("shape " + to_string(x.shape()));
   }
 }
 
@@ -123,7 +135,8 @@ OpDef arg_extreme(const char* name, const char* doc, bool largest) {
       .doc(doc)
       .operands("x")
       .attributes(attr<int64_t>("axis"))
-      .constraint(id + "_c1", "x is " + text_of_kinds(reals | booleans), [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
+      .constraint(id + "_c1", "x is " + text_of_kinds(reals | booleans),
+                  [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .constraint(id + "_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .infer([](const Call& c) { return Type{DType::i64, without_axes(c.shape("x"), {c.integer("axis")})}; })
       .evaluator([largest](const Evaluation& ev) {

@@ -9,8 +9,7 @@ namespace pycandle {
 namespace {
 
 // NaN counts as the largest number, as in torch.
-template <class C>
-bool before(C a, C b, bool descending) {
+template <class C> bool before(C a, C b, bool descending) {
   if (is_nan(a) || is_nan(b)) return descending ? is_nan(a) && !is_nan(b) : !is_nan(a) && is_nan(b);
   return descending ? a > b : a < b;
 }
@@ -56,7 +55,8 @@ OpDef sort() {
       .doc("the elements along an axis in order and where they stood; NaN is largest; always stable")
       .operands("x")
       .attributes(attr<int64_t>("axis"), attr<bool>("descending", false), attr<bool>("stable", true))
-      .constraint("sort_c1", "x is " + text_of_kinds(reals | booleans), [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
+      .constraint("sort_c1", "x is " + text_of_kinds(reals | booleans),
+                  [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .constraint("sort_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .infer_all([](const Call& c) { return std::vector<Type>{c.type("x"), {DType::i64, c.shape("x")}}; })
       .evaluator_all([](const Evaluation& ev) {
@@ -70,11 +70,14 @@ OpDef topk() {
       .doc("the k largest or smallest elements along an axis, in order, and where they stood; of equal ones the first")
       .operands("x")
       .attributes(attr<Dim>("k"), attr<int64_t>("axis"), attr<bool>("largest", true), attr<bool>("sorted", true))
-      .constraint("topk_c1", "x is " + text_of_kinds(reals | booleans), [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
+      .constraint("topk_c1", "x is " + text_of_kinds(reals | booleans),
+                  [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .constraint("topk_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .constraint("topk_c3", "0 <= k <= the size of the axis", [](const Call& c) {
-        return may_be_at_most(0, c.dim("k")) && may_be_at_most(c.dim("k"), c.shape("x")[static_cast<size_t>(c.integer("axis"))]);
-      })
+      .constraint("topk_c3", "0 <= k <= the size of the axis",
+                  [](const Call& c) {
+                    return may_be_at_most(0, c.dim("k")) &&
+                           may_be_at_most(c.dim("k"), c.shape("x")[static_cast<size_t>(c.integer("axis"))]);
+                  })
       .infer_all([](const Call& c) {
         Shape shape = c.shape("x");
         shape[static_cast<size_t>(c.integer("axis"))] = c.dim("k");
@@ -83,7 +86,11 @@ OpDef topk() {
       .evaluator_all([](const Evaluation& ev) {
         const Array& x = ev.array("x");
         const int64_t k = ev.integer("k"), size = x.shape()[static_cast<size_t>(ev.integer("axis"))];
-        if (k < 0 || k > size) throw Error(ErrorCode::bad_input, "topk asks for more elements than the axis has").op("topk").expected("at most " + std::to_string(size)).found(std::to_string(k));
+        if (k < 0 || k > size)
+          throw Error(ErrorCode::bad_input, "topk asks for more elements than the axis has")
+              .op("topk")
+              .expected("at most " + std::to_string(size))
+              .found(std::to_string(k));
         return ordered(ev, x, ev.integer("axis"), k, ev.boolean("largest"));
       });
 }
@@ -101,7 +108,8 @@ OpDef nonzero() {
         for (IndexWalk walk(x.shape()); !walk.done(); walk.next()) {
           if (holds.as<uint8_t>()[walk.position()]) found.insert(found.end(), walk.index().begin(), walk.index().end());
         }
-        const auto total = std::count_if(holds.as<uint8_t>(), holds.as<uint8_t>() + holds.size(), [](uint8_t b) { return b != 0; });
+        const auto total = std::count_if(holds.as<uint8_t>(), holds.as<uint8_t>() + holds.size(),
+                                         [](uint8_t b) { return b != 0; });
         return store_all(DType::i64, {total, x.rank()}, found);
       });
 }

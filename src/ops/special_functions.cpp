@@ -34,7 +34,8 @@ double digamma(double x) {
 // the ends erfc keeps the digits that 1 - |x| has.
 double erfinv(double x) {
   if (!(std::abs(x) < 1)) {
-    return std::abs(x) == 1 ? std::copysign(std::numeric_limits<double>::infinity(), x) : std::numeric_limits<double>::quiet_NaN();
+    return std::abs(x) == 1 ? std::copysign(std::numeric_limits<double>::infinity(), x)
+                            : std::numeric_limits<double>::quiet_NaN();
   }
   if (x == 0) return x;
   const double a = std::abs(x), rest = 1 - a;

@@ -38,20 +38,22 @@ AxisWindows adaptive(int64_t in, int64_t out) {
 }
 
 // [outer, in, inner] → [outer, windows, inner]. combine(so far, next element) with the positions of both.
-template <class C>
-struct Plane {
+template <class C> struct Plane {
   std::vector<C> values;
   std::vector<int64_t> positions;  // where each value stood in the input's plane
 };
 template <class C, class Better>
-Plane<C> choose(const Plane<C>& x, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows, C initial, Better better) {
+Plane<C> choose(const Plane<C>& x, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows, C initial,
+                Better better) {
   const int64_t out = static_cast<int64_t>(windows.size());
-  Plane<C> result{std::vector<C>(static_cast<size_t>(outer * out * inner), initial), std::vector<int64_t>(static_cast<size_t>(outer * out * inner), 0)};
+  Plane<C> result{std::vector<C>(static_cast<size_t>(outer * out * inner), initial),
+                  std::vector<int64_t>(static_cast<size_t>(outer * out * inner), 0)};
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t cell = 0; cell < out; ++cell) {
       const Window& window = windows[static_cast<size_t>(cell)];
       for (int64_t t = 0; t < window.count; ++t) {
-        const size_t from = static_cast<size_t>((o * in + window.first + t * window.step) * inner), to = static_cast<size_t>((o * out + cell) * inner);
+        const size_t from = static_cast<size_t>((o * in + window.first + t * window.step) * inner),
+                     to = static_cast<size_t>((o * out + cell) * inner);
         for (size_t i = 0; i < static_cast<size_t>(inner); ++i) {
           if (t == 0 || better(result.values[to + i], x.values[from + i])) {
             result.values[to + i] = x.values[from + i];
@@ -65,7 +67,8 @@ Plane<C> choose(const Plane<C>& x, int64_t outer, int64_t in, int64_t inner, con
 }
 
 template <class C, class Combine>
-std::vector<C> combine_windows(const std::vector<C>& x, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows, C initial, Combine combine) {
+std::vector<C> combine_windows(const std::vector<C>& x, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows,
+                               C initial, Combine combine) {
   const int64_t out = static_cast<int64_t>(windows.size());
   std::vector<C> result(static_cast<size_t>(outer * out * inner), initial);
   for (int64_t o = 0; o < outer; ++o) {
@@ -101,8 +104,7 @@ Planes planes_of(const Array& x, std::vector<AxisWindows> windows) {
 }
 
 // step(values, outer, in, inner, windows) for each axis of a plane, the last first.
-template <class V, class Step>
-V reduce_plane(const Planes& p, V values, Step step) {
+template <class V, class Step> V reduce_plane(const Planes& p, V values, Step step) {
   int64_t inner = 1;
   for (size_t a = p.in.size(); a-- > 0;) {
     const int64_t outer = element_count(Sizes(p.in.begin(), p.in.begin() + static_cast<int64_t>(a)));
@@ -112,15 +114,13 @@ V reduce_plane(const Planes& p, V values, Step step) {
   return values;
 }
 
-template <class F>
-void for_planes(const Planes& p, F&& f) {
+template <class F> void for_planes(const Planes& p, F&& f) {
   parallel_for(p.count, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, p.in_size)), [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) f(plane);
   });
 }
 
-template <class C>
-C identity_of(const std::string& kind, DType dtype) {
+template <class C> C identity_of(const std::string& kind, DType dtype) {
   if (kind == "prod") return C(1);
   if constexpr (std::is_same_v<C, double>) {
     if (kind == "max") return -std::numeric_limits<double>::infinity();
@@ -144,15 +144,17 @@ Array reduce_windows(const Evaluation& ev, const Array& x, const Planes& p) {
       for_planes(p, [&](int64_t plane) {
         std::vector<C> values(static_cast<size_t>(p.in_size));
         load_chunk(x, plane * p.in_size, p.in_size, values.data());
-        values = reduce_plane(p, std::move(values), [&](const auto& v, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows) {
-          std::vector<C> next = combine_windows(v, outer, in, inner, windows, initial, combine);
-          if constexpr (!std::is_same_v<C, int64_t>) {
-            if (kind == "mean") {  // a mean of means: every row of a window has as many elements
-              for (size_t i = 0; i < next.size(); ++i) next[i] /= static_cast<double>(windows[i / static_cast<size_t>(inner) % windows.size()].count);
-            }
-          }
-          return next;
-        });
+        values = reduce_plane(
+            p, std::move(values), [&](const auto& v, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows) {
+              std::vector<C> next = combine_windows(v, outer, in, inner, windows, initial, combine);
+              if constexpr (!std::is_same_v<C, int64_t>) {
+                if (kind == "mean") {  // a mean of means: every row of a window has as many elements
+                  for (size_t i = 0; i < next.size(); ++i)
+                    next[i] /= static_cast<double>(windows[i / static_cast<size_t>(inner) % windows.size()].count);
+                }
+              }
+              return next;
+            });
         store_chunk(out, plane * p.out_size, p.out_size, values.data());
       });
     };
@@ -175,9 +177,11 @@ Array largest_in_windows(const Array& x, const Planes& p) {
         Plane<C> values{std::vector<C>(static_cast<size_t>(p.in_size)), std::vector<int64_t>(static_cast<size_t>(p.in_size))};
         load_chunk(x, plane * p.in_size, p.in_size, values.values.data());
         for (int64_t i = 0; i < p.in_size; ++i) values.positions[static_cast<size_t>(i)] = i;
-        values = reduce_plane(p, std::move(values), [&](const Plane<C>& v, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows) {
-          return choose(v, outer, in, inner, windows, identity_of<C>("max", x.dtype()), [](C a, C b) { return b > a || is_nan(b); });
-        });
+        values = reduce_plane(p, std::move(values),
+                              [&](const Plane<C>& v, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows) {
+                                return choose(v, outer, in, inner, windows, identity_of<C>("max", x.dtype()),
+                                              [](C a, C b) { return b > a || is_nan(b); });
+                              });
         store_chunk(out, plane * p.out_size, p.out_size, values.positions.data());
       });
     }
@@ -192,7 +196,8 @@ const char* const kSlidingAttributes[] = {"window", "strides", "dilation", "padd
 // What the window can move by on the i-th of its axes.
 Dim room(const Call& c, size_t i) {
   const int64_t reach = c.integers("dilation")[i] * (c.integers("window")[i] - 1) + 1;
-  return c.shape("x")[c.shape("x").size() - c.integers("window").size() + i] + (c.integers("padding_low")[i] + c.integers("padding_high")[i] - reach);
+  return c.shape("x")[c.shape("x").size() - c.integers("window").size() + i] +
+         (c.integers("padding_low")[i] + c.integers("padding_high")[i] - reach);
 }
 
 Shape sliding_shape(const Call& c) {
@@ -206,10 +211,14 @@ Planes sliding_planes(const Evaluation& ev, const Array& x) {
   std::vector<AxisWindows> windows;
   const size_t count = ev.integers("window").size(), leading = x.shape().size() - count;
   for (size_t i = 0; i < count; ++i) {
-    const int64_t in = x.shape()[leading + i], window = ev.integers("window")[i], stride = ev.integers("strides")[i], dilation = ev.integers("dilation")[i], low = ev.integers("padding_low")[i];
+    const int64_t in = x.shape()[leading + i], window = ev.integers("window")[i], stride = ev.integers("strides")[i],
+                  dilation = ev.integers("dilation")[i], low = ev.integers("padding_low")[i];
     const int64_t size = in + low + ev.integers("padding_high")[i], reach = dilation * (window - 1) + 1;
     if (size < reach) {
-      throw Error(ErrorCode::bad_input, "the window is larger than the padded input").op(ev.node().op->name).expected("at least " + std::to_string(reach) + " on axis " + std::to_string(leading + i)).found(std::to_string(size));
+      throw Error(ErrorCode::bad_input, "the window is larger than the padded input")
+          .op(ev.node().op->name)
+          .expected("at least " + std::to_string(reach) + " on axis " + std::to_string(leading + i))
+          .found(std::to_string(size));
     }
     windows.push_back(sliding(in, (size - reach) / stride + 1, window, stride, dilation, low));
   }
@@ -220,21 +229,24 @@ OpDef sliding_op(const char* name) {
   const std::string id = name;
   OpDef op = primitive(name).operands("x");
   for (const char* attribute : kSlidingAttributes) op.attributes(attr<Ints>(attribute));
-  op.constraint(id + "_c1", "window, strides, dilation and paddings have an entry for each of the last axes of x", [](const Call& c) {
-      for (const char* attribute : kSlidingAttributes) {
-        if (c.integers(attribute).size() != c.integers("window").size()) return false;
-      }
-      return c.integers("window").size() <= c.shape("x").size();
-    })
-    .constraint(id + "_c2", "window, strides and dilation are positive", [](const Call& c) {
-      return all_at_least(c.integers("window"), 1) && all_at_least(c.integers("strides"), 1) && all_at_least(c.integers("dilation"), 1);
-    })
-    .constraint(id + "_c3", "the window is no larger than the padded input", [](const Call& c) {
-      for (size_t i = 0; i < c.integers("window").size(); ++i) {
-        if (!may_be_at_most(0, room(c, i))) return false;
-      }
-      return true;
-    });
+  op.constraint(id + "_c1", "window, strides, dilation and paddings have an entry for each of the last axes of x",
+                [](const Call& c) {
+                  for (const char* attribute : kSlidingAttributes) {
+                    if (c.integers(attribute).size() != c.integers("window").size()) return false;
+                  }
+                  return c.integers("window").size() <= c.shape("x").size();
+                })
+      .constraint(id + "_c2", "window, strides and dilation are positive",
+                  [](const Call& c) {
+                    return all_at_least(c.integers("window"), 1) && all_at_least(c.integers("strides"), 1) &&
+                           all_at_least(c.integers("dilation"), 1);
+                  })
+      .constraint(id + "_c3", "the window is no larger than the padded input", [](const Call& c) {
+        for (size_t i = 0; i < c.integers("window").size(); ++i) {
+          if (!may_be_at_most(0, room(c, i))) return false;
+        }
+        return true;
+      });
   return op;
 }
 
@@ -242,11 +254,14 @@ OpDef reduce_window() {
   OpDef op = sliding_op("reduce_window");
   op.attr_specs.insert(op.attr_specs.begin(), attr<std::string>("kind"));
   return op.doc("sum, prod, max or min in windows over the last axes; padding takes no part; NaN wins in max and min")
-      .constraint("reduce_window_c4", "kind is sum or prod of numbers, or max or min of ordered ones", [](const Call& c) {
-        const std::string& kind = c.string("kind");
-        const DType dtype = c.type("x").dtype;
-        return kind == "sum" || kind == "prod" ? is_one_of(dtype, numbers) : (kind == "max" || kind == "min") && is_one_of(dtype, reals | booleans);
-      })
+      .constraint("reduce_window_c4", "kind is sum or prod of numbers, or max or min of ordered ones",
+                  [](const Call& c) {
+                    const std::string& kind = c.string("kind");
+                    const DType dtype = c.type("x").dtype;
+                    return kind == "sum" || kind == "prod"
+                               ? is_one_of(dtype, numbers)
+                               : (kind == "max" || kind == "min") && is_one_of(dtype, reals | booleans);
+                  })
       .infer([](const Call& c) { return Type{c.type("x").dtype, sliding_shape(c)}; })
       .rounds(Rounding::linear)
       .evaluator([](const Evaluation& ev) { return reduce_windows(ev, ev.array("x"), sliding_planes(ev, ev.array("x"))); });
@@ -255,7 +270,8 @@ OpDef reduce_window() {
 OpDef window_argmax() {
   return sliding_op("window_argmax")
       .doc("where the largest element of each window stands: its flat index in the plane of the axes that have windows")
-      .constraint("window_argmax_c4", "x is " + text_of_kinds(reals | booleans), [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
+      .constraint("window_argmax_c4", "x is " + text_of_kinds(reals | booleans),
+                  [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .infer([](const Call& c) { return Type{DType::i64, sliding_shape(c)}; })
       .evaluator([](const Evaluation& ev) { return largest_in_windows(ev.array("x"), sliding_planes(ev, ev.array("x"))); });
 }
@@ -273,28 +289,34 @@ Planes adaptive_planes(const Evaluation& ev, const Array& x) {
   std::vector<AxisWindows> windows;
   for (size_t i = 0; i < output.size(); ++i) {
     const int64_t in = x.shape()[x.shape().size() - output.size() + i];
-    if (in == 0 && output[i] > 0) throw Error(ErrorCode::bad_input, "an adaptive window over no elements").op(ev.node().op->name).expected("at least one element").found("shape " + to_string(x.shape()));
+    if (in == 0 && output[i] > 0)
+      throw Error(ErrorCode::bad_input, "an adaptive window over no elements")
+          .op(ev.node().op->name)
+          .expected("at least one element")
+          .found("shape " + to_string(x.shape()));
     windows.push_back(adaptive(in, output[i]));
   }
   return planes_of(x, std::move(windows));
 }
 
 OpDef adaptive_op(const char* name) {
-  return primitive(name).operands("x").constraint(std::string(name) + "_c1", "output has a size for each of the last axes of x", [](const Call& c) {
-    return c.dims("output").size() <= c.shape("x").size();
-  });
+  return primitive(name).operands("x").constraint(std::string(name) + "_c1", "output has a size for each of the last axes of x",
+                                                  [](const Call& c) { return c.dims("output").size() <= c.shape("x").size(); });
 }
 
 OpDef adaptive_window() {
   return adaptive_op("adaptive_window")
-      .doc("sum, mean, max or min in windows that divide the last axes into `output` cells: cell i of n sees [floor(i in / n), ceil((i + 1) in / n))")
+      .doc(
+          "sum, mean, max or min in windows that divide the last axes into `output` cells: cell i of n sees [floor(i in / n), "
+          "ceil((i + 1) in / n))")
       .attributes(attr<std::string>("kind"), attr<Dims>("output"))
-      .constraint("adaptive_window_c2", "kind is sum of numbers, mean of floating or complex ones, or max or min of ordered ones", [](const Call& c) {
-        const std::string& kind = c.string("kind");
-        const DType dtype = c.type("x").dtype;
-        if (kind == "sum" || kind == "mean") return is_one_of(dtype, kind == "sum" ? numbers : inexact);
-        return (kind == "max" || kind == "min") && is_one_of(dtype, reals | booleans);
-      })
+      .constraint("adaptive_window_c2", "kind is sum of numbers, mean of floating or complex ones, or max or min of ordered ones",
+                  [](const Call& c) {
+                    const std::string& kind = c.string("kind");
+                    const DType dtype = c.type("x").dtype;
+                    if (kind == "sum" || kind == "mean") return is_one_of(dtype, kind == "sum" ? numbers : inexact);
+                    return (kind == "max" || kind == "min") && is_one_of(dtype, reals | booleans);
+                  })
       .infer([](const Call& c) { return Type{c.type("x").dtype, adaptive_shape(c)}; })
       .rounds(Rounding::linear)
       .evaluator([](const Evaluation& ev) { return reduce_windows(ev, ev.array("x"), adaptive_planes(ev, ev.array("x"))); });
@@ -304,7 +326,8 @@ OpDef adaptive_window_argmax() {
   return adaptive_op("adaptive_window_argmax")
       .doc("where the largest element of each adaptive window stands: its flat index in the plane of the axes of `output`")
       .attributes(attr<Dims>("output"))
-      .constraint("adaptive_window_argmax_c2", "x is " + text_of_kinds(reals | booleans), [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
+      .constraint("adaptive_window_argmax_c2", "x is " + text_of_kinds(reals | booleans),
+                  [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .infer([](const Call& c) { return Type{DType::i64, adaptive_shape(c)}; })
       .evaluator([](const Evaluation& ev) { return largest_in_windows(ev.array("x"), adaptive_planes(ev, ev.array("x"))); });
 }

@@ -17,11 +17,15 @@ namespace pycandle {
 using Complex = std::complex<double>;
 using Arrays = std::vector<Array>;
 
-inline Array numbers_of(DType dtype, Sizes shape, const std::vector<double>& values) { return store(dtype, std::move(shape), values); }
+inline Array numbers_of(DType dtype, Sizes shape, const std::vector<double>& values) {
+  return store(dtype, std::move(shape), values);
+}
 inline Array f32(Sizes shape, const std::vector<double>& values) { return numbers_of(DType::f32, std::move(shape), values); }
 inline Array f64(Sizes shape, const std::vector<double>& values) { return numbers_of(DType::f64, std::move(shape), values); }
 inline Array i64(Sizes shape, const std::vector<int64_t>& values) { return store(DType::i64, std::move(shape), values); }
-inline Array bools(Sizes shape, const std::vector<double>& values) { return numbers_of(DType::boolean, std::move(shape), values); }
+inline Array bools(Sizes shape, const std::vector<double>& values) {
+  return numbers_of(DType::boolean, std::move(shape), values);
+}
 inline Array c64(Sizes shape, const std::vector<Complex>& values) { return store(DType::c64, std::move(shape), values); }
 
 inline const double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -43,7 +47,8 @@ inline std::vector<DType> real_dtypes() {
 inline Array pattern(DType dtype, Sizes shape, int64_t start = 0) {
   std::vector<int64_t> values(static_cast<size_t>(element_count(shape)));
   for (size_t i = 0; i < values.size(); ++i) values[i] = (static_cast<int64_t>(i) + start) * 7 % 23 - 9;
-  if (dtype == DType::u8) for (int64_t& v : values) v = std::abs(v);
+  if (dtype == DType::u8)
+    for (int64_t& v : values) v = std::abs(v);
   return store(dtype, std::move(shape), values);
 }
 
@@ -73,7 +78,8 @@ inline void expect_array(const Array& got, const Array& expected) {
 inline void expect_near(const Array& got, const std::vector<double>& expected, double tolerance) {
   const std::vector<double> values = load_double(got);
   ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << "element " << i;
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(values[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << "element " << i;
 }
 
 inline Shape fixed(const Sizes& sizes) { return Shape(sizes.begin(), sizes.end()); }
@@ -103,13 +109,16 @@ class Runner {
       const Type& type = program.graph.type(results[i]);
       EXPECT_EQ(name_of(got[i].dtype()), name_of(stored(type.dtype))) << op;
       if (op != "nonzero") {  // its size is data
-        EXPECT_EQ(fixed(got[i].shape()), type.shape) << op << " gives " << to_string(got[i].shape()) << ", inferred " << to_string(type.shape);
+        EXPECT_EQ(fixed(got[i].shape()), type.shape)
+            << op << " gives " << to_string(got[i].shape()) << ", inferred " << to_string(type.shape);
       }
     }
     if (regions.empty() && op != "nonzero") expect_same_with_symbols(op, operands, attributes, got);
     return got;
   }
-  Array operator()(const std::string& op, const Arrays& operands, Attributes attributes = {}) const { return all(op, operands, std::move(attributes)).at(0); }
+  Array operator()(const std::string& op, const Arrays& operands, Attributes attributes = {}) const {
+    return all(op, operands, std::move(attributes)).at(0);
+  }
 
   Arrays evaluate(const Node& node, const Graph& graph, const Arrays& operands, const Bindings& bindings) const {
     std::vector<const Array*> pointers;
@@ -136,10 +145,13 @@ class Runner {
 
  private:
   // In f64 mode floating operands are stored as f64 whatever their dtype; the tests call it f32.
-  DType logical(DType d) const { return f64_mode && d == DType::f64 ? DType::f32 : f64_mode && d == DType::c128 ? DType::c64 : d; }
+  DType logical(DType d) const {
+    return f64_mode && d == DType::f64 ? DType::f32 : f64_mode && d == DType::c128 ? DType::c64 : d;
+  }
   DType stored(DType d) const { return !f64_mode ? d : is_floating(d) ? DType::f64 : is_complex(d) ? DType::c128 : d; }
 
-  void expect_same_with_symbols(const std::string& op, const Arrays& operands, const Attributes& attributes, const Arrays& expected) const {
+  void expect_same_with_symbols(const std::string& op, const Arrays& operands, const Attributes& attributes,
+                                const Arrays& expected) const {
     Graph graph;
     Builder b(graph, catalogue());
     Bindings bindings;
@@ -154,7 +166,8 @@ class Runner {
       values.push_back(graph.add_input(type));
     }
     const Values results = b.create_all(op, values, attributes);
-    for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(pycandle::evaluate(graph.type(results[i]).shape, bindings), expected[i].shape()) << op << ", symbolic";
+    for (size_t i = 0; i < results.size(); ++i)
+      EXPECT_EQ(pycandle::evaluate(graph.type(results[i]).shape, bindings), expected[i].shape()) << op << ", symbolic";
     const Arrays again = evaluate(graph.nodes.back(), graph, operands, bindings);
     for (size_t i = 0; i < again.size(); ++i) EXPECT_TRUE(again[i].same_bytes(expected[i])) << op << ", symbolic";
   }
@@ -168,8 +181,7 @@ inline Runner in_f64() {
 }
 
 // The error that doing this throws, as a person reads it.
-template <class F>
-std::string error_of(F&& f) {
+template <class F> std::string error_of(F&& f) {
   try {
     f();
   } catch (const Error& error) {

@@ -12,8 +12,7 @@ using I = Ints;
 // ---- regions
 
 // A region over inputs of these types; `build` gives its outputs.
-template <class F>
-Graph region(const std::vector<Type>& types, F&& build) {
+template <class F> Graph region(const std::vector<Type>& types, F&& build) {
   Graph graph;
   Builder b(graph, catalogue());
   Values inputs;
@@ -21,8 +20,7 @@ Graph region(const std::vector<Type>& types, F&& build) {
   graph.outputs = build(b, inputs);
   return graph;
 }
-template <class... G>
-std::vector<Graph> regions(G... graphs) {
+template <class... G> std::vector<Graph> regions(G... graphs) {
   std::vector<Graph> all;
   (all.push_back(std::move(graphs)), ...);
   return all;
@@ -37,19 +35,25 @@ TEST(ControlFlow, CondRunsOneBranch) {
   expect_values(run.all("cond", {bools({}, {1}), f32({2}, {1, 2})}, {}, branches())[0], {2, 4});
   expect_values(run.all("cond", {bools({}, {0}), f32({2}, {1, 2})}, {}, branches())[0], {-1, -2});
   const auto different = [&] {
-    return regions(region({x}, [](Builder&, const Values& v) { return Values{v[0]}; }),
-                   region({x}, [](Builder& b, const Values& v) { return Values{b.create("cast", {v[0]}, {{"dtype", DType::i64}})}; }));
+    return regions(
+        region({x}, [](Builder&, const Values& v) { return Values{v[0]}; }),
+        region({x}, [](Builder& b, const Values& v) { return Values{b.create("cast", {v[0]}, {{"dtype", DType::i64}})}; }));
   };
-  EXPECT_NE(error_of([&] { run.all("cond", {bools({}, {1}), f32({2}, {1, 2})}, {}, different()); }).find("cond_c3"), std::string::npos);
+  EXPECT_NE(error_of([&] { run.all("cond", {bools({}, {1}), f32({2}, {1, 2})}, {}, different()); }).find("cond_c3"),
+            std::string::npos);
 }
 
 TEST(ControlFlow, WhileLoopRunsUntilTheConditionFails) {
   const Type i{DType::i64, {}};
-  const auto one = [](Builder& b) { return b.create("constant", {}, {{"value", int64_t{1}}, {"shape", D{}}, {"dtype", DType::i64}}); };
+  const auto one = [](Builder& b) {
+    return b.create("constant", {}, {{"value", int64_t{1}}, {"shape", D{}}, {"dtype", DType::i64}});
+  };
   // (n, product) → while n > 1: (n - 1, product * n)
   const auto bodies = [&] {
     return regions(region({i, i}, [&](Builder& b, const Values& v) { return Values{b.create("gt", {v[0], one(b)})}; }),
-                   region({i, i}, [&](Builder& b, const Values& v) { return Values{b.create("sub", {v[0], one(b)}), b.create("mul", {v[1], v[0]})}; }));
+                   region({i, i}, [&](Builder& b, const Values& v) {
+                     return Values{b.create("sub", {v[0], one(b)}), b.create("mul", {v[1], v[0]})};
+                   }));
   };
   const Arrays out = run.all("while_loop", {i64({}, {5}), i64({}, {1})}, {}, bodies());
   expect_array(out[0], i64({}, {1}));
@@ -72,20 +76,23 @@ TEST(ControlFlow, ScanCarriesSlicesAndStacks) {
     const Arrays forward = run.all("scan", {init, xs}, {{"carries", int64_t{1}}, {"length", Dim(3)}}, running_sum(d));
     expect_array(forward[0], numbers_of(d, {2}, {10, 12}));
     expect_array(forward[1], numbers_of(d, {3, 2}, {4, 4, 10, 12, 20, 24}));
-    const Arrays backward = run.all("scan", {init, xs}, {{"carries", int64_t{1}}, {"length", Dim(3)}, {"reverse", true}}, running_sum(d));
+    const Arrays backward = run.all("scan", {init, xs}, {{"carries", int64_t{1}}, {"length", Dim(3)}, {"reverse", true}},
+                                    running_sum(d));
     expect_array(backward[0], numbers_of(d, {2}, {10, 12}));
     expect_array(backward[1], numbers_of(d, {3, 2}, {20, 24, 18, 20, 12, 12}));
   }
 }
 
 TEST(ControlFlow, ScanOfNothingKeepsTheCarry) {
-  const Arrays out = run.all("scan", {f32({2}, {1, 2}), Array(DType::f32, {0, 2})}, {{"carries", int64_t{1}}, {"length", Dim(0)}}, running_sum(DType::f32));
+  const Arrays out = run.all("scan", {f32({2}, {1, 2}), Array(DType::f32, {0, 2})}, {{"carries", int64_t{1}}, {"length", Dim(0)}},
+                             running_sum(DType::f32));
   expect_values(out[0], {1, 2});
   EXPECT_EQ(out[1].shape(), (Sizes{0, 2}));
 }
 
 TEST(ControlFlow, ScanInF64ModeDoesNotRound) {
-  const Arrays out = in_f64().all("scan", {f64({2}, {0.1, 0}), f64({1, 2}, {0.2, 16777217})}, {{"carries", int64_t{1}}, {"length", Dim(1)}}, running_sum(DType::f32));
+  const Arrays out = in_f64().all("scan", {f64({2}, {0.1, 0}), f64({1, 2}, {0.2, 16777217})},
+                                  {{"carries", int64_t{1}}, {"length", Dim(1)}}, running_sum(DType::f32));
   expect_array(out[0], f64({2}, {0.1 + 0.2, 16777217}));
 }
 
@@ -101,8 +108,14 @@ TEST(ControlFlow, ScanRunsOverASymbolicLength) {
 
 TEST(ControlFlow, ScanRefusesRegionsThatDoNotFit) {
   const Arrays operands = {f32({2}, {1, 2}), f32({3, 2}, {1, 2, 3, 4, 5, 6})};
-  EXPECT_NE(error_of([&] { run.all("scan", operands, {{"carries", int64_t{1}}, {"length", Dim(4)}}, running_sum(DType::f32)); }).find("scan_c1"), std::string::npos);
-  EXPECT_NE(error_of([&] { run.all("scan", operands, {{"carries", int64_t{1}}, {"length", Dim(3)}}, running_sum(DType::f64)); }).find("scan_c2"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              run.all("scan", operands, {{"carries", int64_t{1}}, {"length", Dim(4)}}, running_sum(DType::f32));
+            }).find("scan_c1"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              run.all("scan", operands, {{"carries", int64_t{1}}, {"length", Dim(3)}}, running_sum(DType::f64));
+            }).find("scan_c2"),
+            std::string::npos);
 }
 
 // ---- fft
@@ -112,14 +125,19 @@ TEST(Fft, AgreesWithTheDefinitionAtEveryKindOfLength) {
     for (bool inverse : {false, true}) {
       const Array x = store(DType::c128, {n}, [&] {
         std::vector<Complex> v(static_cast<size_t>(n));
-        for (int64_t i = 0; i < n; ++i) v[static_cast<size_t>(i)] = {static_cast<double>(i * 7 % 11) - 5, static_cast<double>(i * 5 % 13) - 6};
+        for (int64_t i = 0; i < n; ++i)
+          v[static_cast<size_t>(i)] = {static_cast<double>(i * 7 % 11) - 5, static_cast<double>(i * 5 % 13) - 6};
         return v;
       }());
-      const std::vector<Complex> v = load_complex(x), got = load_complex(run("fft", {x}, {{"axis", int64_t{0}}, {"inverse", inverse}}));
+      const std::vector<Complex> v = load_complex(x),
+                                 got = load_complex(run("fft", {x}, {{"axis", int64_t{0}}, {"inverse", inverse}}));
       for (int64_t k = 0; k < n; ++k) {
         Complex sum = 0;
-        for (int64_t i = 0; i < n; ++i) sum += v[static_cast<size_t>(i)] * std::polar(1.0, (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(i * k % n) / static_cast<double>(n));
-        EXPECT_NEAR(std::abs(got[static_cast<size_t>(k)] - sum), 0, 1e-11 * std::sqrt(static_cast<double>(n))) << n << ", frequency " << k;
+        for (int64_t i = 0; i < n; ++i)
+          sum += v[static_cast<size_t>(i)] *
+                 std::polar(1.0, (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(i * k % n) / static_cast<double>(n));
+        EXPECT_NEAR(std::abs(got[static_cast<size_t>(k)] - sum), 0, 1e-11 * std::sqrt(static_cast<double>(n)))
+            << n << ", frequency " << k;
       }
     }
   }

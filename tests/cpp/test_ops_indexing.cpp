@@ -55,7 +55,8 @@ TEST(Gather, AdvancedIndexingPutsTheIndicesWhereTorchDoes) {
   const std::vector<int64_t> v = load_int(x);
   const auto at = [&](int64_t i, int64_t j, int64_t k) { return v[static_cast<size_t>((i * 3 + j) * 4 + k)]; };
   // x[:, [2, 0], [-1, 1]]: consecutive axes, in place.
-  expect_array(run("gather_nd", {x, i64({2}, {2, 0}), i64({2}, {-1, 1})}, {{"axes", I{1, 2}}}), i64({2, 2}, {at(0, 2, 3), at(0, 0, 1), at(1, 2, 3), at(1, 0, 1)}));
+  expect_array(run("gather_nd", {x, i64({2}, {2, 0}), i64({2}, {-1, 1})}, {{"axes", I{1, 2}}}),
+               i64({2, 2}, {at(0, 2, 3), at(0, 0, 1), at(1, 2, 3), at(1, 0, 1)}));
   // x[[1, 0, 1], :, [0, 2, 3]]: apart, first.
   std::vector<int64_t> expected;
   for (auto [i, k] : {std::pair<int64_t, int64_t>{1, 0}, {0, 2}, {1, 3}}) {
@@ -76,7 +77,8 @@ TEST(Scatter, WritesEveryDtype) {
   for (DType d : all_dtypes()) {
     const Array x = Array(d, {2, 3}), ones = numbers_of(d, {2, 1}, {1, 1});
     expect_array(run("scatter", {x, i64({2, 1}, {2, 0}), ones}, axis(1)), numbers_of(d, {2, 3}, {0, 0, 1, 1, 0, 0}));
-    expect_array(run("scatter_nd", {x, numbers_of(d, {2}, {1, 1}), i64({2}, {0, -1}), i64({2}, {1, -1})}, {{"axes", I{0, 1}}}), numbers_of(d, {2, 3}, {0, 1, 0, 0, 0, 1}));
+    expect_array(run("scatter_nd", {x, numbers_of(d, {2}, {1, 1}), i64({2}, {0, -1}), i64({2}, {1, -1})}, {{"axes", I{0, 1}}}),
+                 numbers_of(d, {2, 3}, {0, 1, 0, 0, 0, 1}));
   }
   // Of src only the part that index covers is used; of several writers the last stays.
   expect_array(run("scatter", {i64({3}, {0, 0, 0}), i64({2}, {1, 1}), i64({3}, {5, 6, 7})}, axis(0)), i64({3}, {0, 6, 0}));
@@ -85,7 +87,8 @@ TEST(Scatter, WritesEveryDtype) {
 TEST(Scatter, CombinesWhatMeets) {
   const Array x = f32({3}, {1, 1, 1}), index = i64({3}, {0, 0, 1}), src = f32({3}, {2, 4, 6});
   const auto scatter = [&](const char* reduce, bool include_self) {
-    return run("scatter", {x, index, src}, {{"axis", int64_t{0}}, {"reduce", std::string(reduce)}, {"include_self", include_self}});
+    return run("scatter", {x, index, src},
+               {{"axis", int64_t{0}}, {"reduce", std::string(reduce)}, {"include_self", include_self}});
   };
   expect_values(scatter("add", true), {7, 7, 1});
   expect_values(scatter("add", false), {6, 6, 1});
@@ -96,16 +99,24 @@ TEST(Scatter, CombinesWhatMeets) {
   expect_values(scatter("mean", true), {static_cast<float>(7.0 / 3), 3.5, 1});
   expect_values(scatter("mean", false), {3, 6, 1});
   // torch.ones(3, dtype=int64).scatter_reduce(0, [0, 0, 1], [2, -8, 6], "mean")
-  expect_array(run("scatter", {i64({3}, {1, 1, 1}), index, i64({3}, {2, -8, 6})}, {{"axis", int64_t{0}}, {"reduce", std::string("mean")}}), i64({3}, {-2, 3, 1}));
-  expect_values(run("scatter", {numbers_of(DType::f16, {1}, {2048}), i64({2}, {0, 0}), numbers_of(DType::f16, {2}, {1, 1})}, {{"axis", int64_t{0}}, {"reduce", std::string("add")}}), {2050});
+  expect_array(
+      run("scatter", {i64({3}, {1, 1, 1}), index, i64({3}, {2, -8, 6})}, {{"axis", int64_t{0}}, {"reduce", std::string("mean")}}),
+      i64({3}, {-2, 3, 1}));
+  expect_values(run("scatter", {numbers_of(DType::f16, {1}, {2048}), i64({2}, {0, 0}), numbers_of(DType::f16, {2}, {1, 1})},
+                    {{"axis", int64_t{0}}, {"reduce", std::string("add")}}),
+                {2050});
 }
 
 TEST(Scatter, IndexPutReplacesOrAccumulates) {
   const Array x = i64({2, 3}, {0, 0, 0, 0, 0, 0});
-  const Array rows = run("scatter_nd", {x, i64({2, 3}, {1, 2, 3, 4, 5, 6}), i64({2}, {1, 1})}, {{"axes", I{0}}, {"accumulate", true}});
+  const Array rows = run("scatter_nd", {x, i64({2, 3}, {1, 2, 3, 4, 5, 6}), i64({2}, {1, 1})},
+                         {{"axes", I{0}}, {"accumulate", true}});
   expect_array(rows, i64({2, 3}, {0, 0, 0, 5, 7, 9}));
-  expect_array(run("scatter_nd", {x, i64({2, 2}, {1, 2, 3, 4}), i64({2}, {2, 0})}, {{"axes", I{1}}}), i64({2, 3}, {2, 0, 1, 4, 0, 3}));
-  EXPECT_NE(error_of([&] { run("scatter_nd", {x, i64({3}, {1, 2, 3}), i64({2}, {1, 1})}, {{"axes", I{0}}}); }).find("scatter_nd_c5"), std::string::npos);
+  expect_array(run("scatter_nd", {x, i64({2, 2}, {1, 2, 3, 4}), i64({2}, {2, 0})}, {{"axes", I{1}}}),
+               i64({2, 3}, {2, 0, 1, 4, 0, 3}));
+  EXPECT_NE(
+      error_of([&] { run("scatter_nd", {x, i64({3}, {1, 2, 3}), i64({2}, {1, 1})}, {{"axes", I{0}}}); }).find("scatter_nd_c5"),
+      std::string::npos);
 }
 
 // ---- orders
@@ -141,7 +152,8 @@ TEST(Sorting, TopkTakesTheFirstOfEqualOnes) {
 
 TEST(Sorting, NonzeroListsIndicesInOrder) {
   for (DType d : all_dtypes()) {
-    expect_array(run("nonzero", {numbers_of(d, {2, 2}, {0, 1, 1, 0})}, {{"count", Dim::symbol("u0")}}), i64({2, 2}, {0, 1, 1, 0}));
+    expect_array(run("nonzero", {numbers_of(d, {2, 2}, {0, 1, 1, 0})}, {{"count", Dim::symbol("u0")}}),
+                 i64({2, 2}, {0, 1, 1, 0}));
   }
   expect_array(run("nonzero", {i64({}, {5})}, {{"count", Dim::symbol("u0")}}), Array(DType::i64, {1, 0}));
   EXPECT_EQ(run("nonzero", {Array(DType::f32, {3, 2})}, {{"count", Dim::symbol("u0")}}).shape(), (Sizes{0, 2}));
@@ -150,13 +162,17 @@ TEST(Sorting, NonzeroListsIndicesInOrder) {
 // ---- windows
 
 Attributes window(std::string kind, I size, I strides, I dilation, I low, I high) {
-  Attributes attributes = {{"window", size}, {"strides", strides}, {"dilation", dilation}, {"padding_low", low}, {"padding_high", high}};
+  Attributes attributes = {
+      {"window", size}, {"strides", strides}, {"dilation", dilation}, {"padding_low", low}, {"padding_high", high}};
   if (!kind.empty()) attributes.insert(attributes.begin(), {"kind", kind});
   return attributes;
 }
 
 TEST(Windows, AgreeWithTheNaiveForm) {
-  struct Case { Sizes x; I window, strides, dilation, low, high; };
+  struct Case {
+    Sizes x;
+    I window, strides, dilation, low, high;
+  };
   const Case cases[] = {
       {{2, 3, 7}, {3}, {2}, {1}, {1}, {1}},
       {{2, 6, 7}, {2, 3}, {1, 2}, {1, 2}, {0, 1}, {1, 2}},
@@ -192,13 +208,17 @@ TEST(Windows, AgreeWithTheNaiveForm) {
             }
             const double next = v[static_cast<size_t>(at)];
             if (std::string(kind) == "max" && next > value) place = in_plane;
-            value = std::string(kind) == "sum" ? value + next : std::string(kind) == "max" ? std::max(value, next) : std::min(value, next);
+            value = std::string(kind) == "sum"   ? value + next
+                    : std::string(kind) == "max" ? std::max(value, next)
+                                                 : std::min(value, next);
           }
           expected.push_back(value);
           places.push_back(place);
         }
         expect_array(got, numbers_of(d, got.shape(), expected));
-        if (std::string(kind) == "max") expect_array(run("window_argmax", {x}, window("", c.window, c.strides, c.dilation, c.low, c.high)), i64(got.shape(), places));
+        if (std::string(kind) == "max")
+          expect_array(run("window_argmax", {x}, window("", c.window, c.strides, c.dilation, c.low, c.high)),
+                       i64(got.shape(), places));
       }
     }
   }
@@ -209,14 +229,19 @@ TEST(Windows, NanIsTheMaximumAndTheLastOneIsFound) {
   const Attributes two = window("", {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0});
   expect_values(run("window_argmax", {f32({1, 2, 2}, {1, kNan, 2, kNan})}, two), {3});
   expect_values(run("window_argmax", {f32({1, 2, 2}, {1, 5, 5, 3})}, two), {1});
-  expect_values(run("reduce_window", {f32({1, 2, 2}, {1, kNan, 2, 7})}, window("max", {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0})), {kNan});
+  expect_values(run("reduce_window", {f32({1, 2, 2}, {1, kNan, 2, 7})}, window("max", {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0})),
+                {kNan});
   expect_values(run("reduce_window", {f32({2}, {2, 3})}, window("prod", {2}, {1}, {1}, {1}, {0})), {2, 6});
-  EXPECT_NE(error_of([] { run("reduce_window", {f32({2}, {2, 3})}, window("sum", {3}, {1}, {1}, {0}, {0})); }).find("reduce_window_c3"), std::string::npos);
+  EXPECT_NE(
+      error_of([] { run("reduce_window", {f32({2}, {2, 3})}, window("sum", {3}, {1}, {1}, {0}, {0})); }).find("reduce_window_c3"),
+      std::string::npos);
 }
 
 TEST(Windows, AdaptiveCellsDivideTheAxis) {
   const Array x = f32({1, 7}, {1, 2, 3, 4, 5, 6, 7});
-  const auto adaptive = [&](const Array& a, const char* kind, D output) { return run("adaptive_window", {a}, {{"kind", std::string(kind)}, {"output", output}}); };
+  const auto adaptive = [&](const Array& a, const char* kind, D output) {
+    return run("adaptive_window", {a}, {{"kind", std::string(kind)}, {"output", output}});
+  };
   // torch's cells of 7 in 3: [0, 3), [2, 5), [4, 7)
   expect_values(adaptive(x, "sum", {3}), {6, 12, 18});
   expect_values(adaptive(x, "mean", {3}), {2, 4, 6});

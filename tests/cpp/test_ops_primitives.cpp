@@ -57,9 +57,10 @@ TEST(Elementwise, IntegersWrap) {
 TEST(Elementwise, UnaryMathematicsAgreesWithTheLibrary) {
   const std::vector<double> x = {0.25, -0.5, 0.75};
   const std::vector<std::pair<std::string, double (*)(double)>> functions = {
-      {"exp", std::exp}, {"exp2", std::exp2}, {"expm1", std::expm1}, {"log1p", std::log1p}, {"sin", std::sin}, {"cos", std::cos}, {"tan", std::tan},
-      {"asin", std::asin}, {"acos", std::acos}, {"atan", std::atan}, {"sinh", std::sinh}, {"cosh", std::cosh}, {"tanh", std::tanh},
-      {"asinh", std::asinh}, {"atanh", std::atanh}, {"erf", std::erf}, {"erfc", std::erfc}, {"ceil", std::ceil}, {"floor", std::floor}, {"trunc", std::trunc}};
+      {"exp", std::exp},   {"exp2", std::exp2}, {"expm1", std::expm1}, {"log1p", std::log1p}, {"sin", std::sin},
+      {"cos", std::cos},   {"tan", std::tan},   {"asin", std::asin},   {"acos", std::acos},   {"atan", std::atan},
+      {"sinh", std::sinh}, {"cosh", std::cosh}, {"tanh", std::tanh},   {"asinh", std::asinh}, {"atanh", std::atanh},
+      {"erf", std::erf},   {"erfc", std::erfc}, {"ceil", std::ceil},   {"floor", std::floor}, {"trunc", std::trunc}};
   for (const auto& [name, function] : functions) {
     std::vector<double> expected;
     for (double v : x) expected.push_back(function(v));
@@ -79,12 +80,14 @@ TEST(Elementwise, UnaryMathematicsAgreesWithTheLibrary) {
 
 TEST(Elementwise, SpecialFunctionsKeepTheirDigits) {
   // torch.special in float64.
-  expect_near(run("digamma", {f64({4}, {1, 0.25, -2.5, 100})}), {-0.5772156649015329, -4.2274535333762656, 1.1031566406452432, 4.600161852738087}, 1e-14);
+  expect_near(run("digamma", {f64({4}, {1, 0.25, -2.5, 100})}),
+              {-0.5772156649015329, -4.2274535333762656, 1.1031566406452432, 4.600161852738087}, 1e-14);
   expect_values(run("digamma", {f64({3}, {0, -0.0, -1})}), {-kInf, kInf, kNan});
   expect_near(run("lgamma", {f64({3}, {0.5, -2.5, 10})}), {0.5723649429247001, -0.05624371649767405, 12.801827480081469}, 1e-14);
   expect_values(run("lgamma", {f64({2}, {0, -1})}), {kInf, kInf});
   expect_values(run("erfinv", {f64({4}, {1, -1, 2, 0})}), {kInf, -kInf, kNan, 0});
-  const std::vector<double> x = {1e-10, 0.01, 0.3, 0.5, 0.9, 0.999, 0.9999999, -0.7}, y = load_double(run("erfinv", {f64({8}, x)}));
+  const std::vector<double> x = {1e-10, 0.01, 0.3, 0.5, 0.9, 0.999, 0.9999999, -0.7},
+                            y = load_double(run("erfinv", {f64({8}, x)}));
   for (size_t i = 0; i < x.size(); ++i) {
     const double back = std::abs(x[i]) > 0.5 ? std::copysign(1 - std::erfc(std::abs(y[i])), x[i]) : std::erf(y[i]);
     EXPECT_NEAR(back, x[i], 2e-16) << x[i];
@@ -110,8 +113,10 @@ TEST(Elementwise, ComplexNumbersHaveTheirOwnFunctions) {
   expect_array(run("make_complex", {f32({1}, {1}), f32({1}, {2})}), c64({1}, {{1, 2}}));
   expect_near(run("angle", {z}), {std::atan2(4, 3), -std::acos(0.0)}, 1e-7);
   expect_near(run("imag", {run("exp", {z})}), {std::exp(3) * std::sin(4), std::sin(-2.0)}, 1e-6);
-  expect_near(run("real", {run("pow", {z, z})}), {std::pow(Complex(3, 4), Complex(3, 4)).real(), std::pow(Complex(0, -2), Complex(0, -2)).real()}, 1e-6);
-  for (const char* op : {"log", "log2", "log10", "log1p", "expm1", "exp2", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "reciprocal"}) {
+  expect_near(run("real", {run("pow", {z, z})}),
+              {std::pow(Complex(3, 4), Complex(3, 4)).real(), std::pow(Complex(0, -2), Complex(0, -2)).real()}, 1e-6);
+  for (const char* op : {"log",  "log2", "log10", "log1p", "expm1", "exp2", "sqrt",  "rsqrt", "sin",   "cos",       "tan",
+                         "asin", "acos", "atan",  "sinh",  "cosh",  "tanh", "asinh", "acosh", "atanh", "reciprocal"}) {
     EXPECT_EQ(run(op, {z}).dtype(), DType::c64) << op;
   }
   expect_values(run("angle", {f32({4}, {-1, 1, kNan, -0.0})}), {static_cast<float>(M_PI), 0, kNan, 0});
@@ -125,7 +130,8 @@ TEST(Elementwise, NanWinsInMaximumAndLosesInFmax) {
   expect_values(run("minimum", {a, b}), {1, kNan, kNan, kNan});
   expect_values(run("fmax", {a, b}), {2, 5, 3, kNan});
   expect_values(run("fmin", {a, b}), {1, 5, 3, kNan});
-  for (DType d : kIntegers) expect_array(run("maximum", {numbers_of(d, {2}, {3, 9}), numbers_of(d, {2}, {5, 1})}), numbers_of(d, {2}, {5, 9}));
+  for (DType d : kIntegers)
+    expect_array(run("maximum", {numbers_of(d, {2}, {3, 9}), numbers_of(d, {2}, {5, 1})}), numbers_of(d, {2}, {5, 9}));
   expect_array(run("maximum", {bools({2}, {0, 0}), bools({2}, {1, 0})}), bools({2}, {1, 0}));
 }
 
@@ -146,7 +152,8 @@ TEST(Elementwise, DivisionsRoundAsTorchDoes) {
   expect_values(run("floor_divide", {f32({4}, {1, -1, 0, 5}), f32({4}, {0, 0, 0, -0.0})}), {kInf, -kInf, kNan, -kInf});
   expect_values(run("div", {f32({3}, {1, -1, 0}), f32({3}, {0, 0, 0})}), {kInf, -kInf, kNan});
   for (const char* op : {"floor_divide", "trunc_divide", "remainder", "fmod"}) {
-    EXPECT_NE(error_of([&] { run(op, {i64({1}, {1}), i64({1}, {0})}); }).find("integer division by zero"), std::string::npos) << op;
+    EXPECT_NE(error_of([&] { run(op, {i64({1}, {1}), i64({1}, {0})}); }).find("integer division by zero"), std::string::npos)
+        << op;
   }
 }
 
@@ -163,8 +170,10 @@ TEST(Elementwise, BitsAndShifts) {
   expect_values(run("bitwise_xor", {bools({4}, {0, 0, 1, 1}), bools({4}, {0, 1, 0, 1})}), {0, 1, 1, 0});
   expect_values(run("bitwise_not", {bools({2}, {0, 1})}), {1, 0});
   expect_values(run("bitwise_not", {numbers_of(DType::u8, {1}, {1})}), {254});
-  expect_values(run("shift_left", {numbers_of(DType::i8, {4}, {1, 2, -8, 1}), numbers_of(DType::i8, {4}, {8, -1, 2, 7})}), {0, 0, -32, -128});
-  expect_values(run("shift_right", {numbers_of(DType::i8, {4}, {1, 2, -8, -1}), numbers_of(DType::i8, {4}, {8, -1, 2, 9})}), {0, 0, -2, -1});
+  expect_values(run("shift_left", {numbers_of(DType::i8, {4}, {1, 2, -8, 1}), numbers_of(DType::i8, {4}, {8, -1, 2, 7})}),
+                {0, 0, -32, -128});
+  expect_values(run("shift_right", {numbers_of(DType::i8, {4}, {1, 2, -8, -1}), numbers_of(DType::i8, {4}, {8, -1, 2, 9})}),
+                {0, 0, -2, -1});
 }
 
 TEST(Elementwise, ConstraintsAreCitedByName) {
@@ -179,7 +188,8 @@ TEST(Elementwise, SizesThatTurnOutDifferentAtRunTimeAreAnError) {
   Builder b(graph, catalogue());
   const ValueId x = graph.add_input({DType::f32, {Dim::symbol("s0")}}), y = graph.add_input({DType::f32, {Dim::symbol("s1")}});
   graph.outputs = {b.create("add", {x, y})};
-  const std::string error = error_of([&] { run.run_graph(graph, {f32({2}, {1, 2}), f32({3}, {1, 2, 3})}, {{"s0", 2}, {"s1", 3}}); });
+  const std::string error = error_of(
+      [&] { run.run_graph(graph, {f32({2}, {1, 2}), f32({3}, {1, 2, 3})}, {{"s0", 2}, {"s1", 3}}); });
   EXPECT_NE(error.find("[2]"), std::string::npos);
   EXPECT_NE(error.find("[3]"), std::string::npos);
 }
@@ -209,7 +219,8 @@ TEST(Logical, NanEqualsNothingAndIntegersAreComparedExactly) {
 
 TEST(Logical, SelectsBytesOfEveryDtype) {
   for (DType d : all_dtypes()) {
-    expect_array(run("select", {bools({3}, {1, 0, 1}), numbers_of(d, {3}, {1, 1, 1}), numbers_of(d, {3}, {0, 0, 0})}), numbers_of(d, {3}, {1, 0, 1}));
+    expect_array(run("select", {bools({3}, {1, 0, 1}), numbers_of(d, {3}, {1, 1, 1}), numbers_of(d, {3}, {0, 0, 0})}),
+                 numbers_of(d, {3}, {1, 0, 1}));
   }
   const Array nan = store(DType::f32, {1}, std::vector<double>{kNan});
   EXPECT_TRUE(run("select", {bools({1}, {1}), nan, f32({1}, {0})}).same_bytes(nan));
@@ -233,7 +244,8 @@ TEST(Logical, CastsBetweenAllDtypes) {
 
 TEST(Constants, FillEveryDtype) {
   for (DType d : all_dtypes()) {
-    expect_array(run("constant", {}, {{"value", int64_t{1}}, {"shape", D{2, 2}}, {"dtype", d}}), numbers_of(d, {2, 2}, {1, 1, 1, 1}));
+    expect_array(run("constant", {}, {{"value", int64_t{1}}, {"shape", D{2, 2}}, {"dtype", d}}),
+                 numbers_of(d, {2, 2}, {1, 1, 1, 1}));
     EXPECT_EQ(run("constant", {}, {{"value", int64_t{1}}, {"shape", D{0}}, {"dtype", d}}).shape(), Sizes{0});
   }
   expect_values(run("constant", {}, {{"value", -kInf}, {"shape", D{}}, {"dtype", DType::bf16}}), {-kInf});
@@ -268,7 +280,8 @@ TEST(Movement, MovesEveryDtypeExactly) {
     const Array back = run("slice", {x}, {{"starts", D{0, 1, 0}}, {"stops", D{2, 3, 2}}, {"steps", I{1, 1, 1}}});
     EXPECT_TRUE(run("concat", {front, back}, {{"axis", int64_t{1}}}).same_bytes(x)) << name_of(d);
     const Array padded = run("pad", {x}, {{"low", D{1, 0, 2}}, {"high", D{0, 1, 1}}, {"value", int64_t{1}}});
-    EXPECT_TRUE(run("pad", {padded}, {{"low", D{-1, 0, -2}}, {"high", D{0, -1, -1}}, {"value", int64_t{0}}}).same_bytes(x)) << name_of(d);
+    EXPECT_TRUE(run("pad", {padded}, {{"low", D{-1, 0, -2}}, {"high", D{0, -1, -1}}, {"value", int64_t{0}}}).same_bytes(x))
+        << name_of(d);
   }
 }
 
@@ -276,7 +289,9 @@ TEST(Movement, Transposes) {
   expect_array(run("transpose", {i64({2, 3}, {1, 2, 3, 4, 5, 6})}, {{"permutation", I{1, 0}}}), i64({3, 2}, {1, 4, 2, 5, 3, 6}));
   expect_array(run("transpose", {i64({}, {1})}, {{"permutation", I{}}}), i64({}, {1}));
   EXPECT_EQ(run("transpose", {Array(DType::f32, {0, 3})}, {{"permutation", I{1, 0}}}).shape(), (Sizes{3, 0}));
-  EXPECT_NE(error_of([] { run("transpose", {i64({2, 3}, {1, 2, 3, 4, 5, 6})}, {{"permutation", I{0, 0}}}); }).find("transpose_c1"), std::string::npos);
+  EXPECT_NE(
+      error_of([] { run("transpose", {i64({2, 3}, {1, 2, 3, 4, 5, 6})}, {{"permutation", I{0, 0}}}); }).find("transpose_c1"),
+      std::string::npos);
 }
 
 TEST(Movement, Broadcasts) {
@@ -286,7 +301,8 @@ TEST(Movement, Broadcasts) {
   expect_array(run("broadcast", {i64({2, 1}, {1, 2})}, {{"shape", D{2, 2}}, {"axes", I{0, 1}}}), i64({2, 2}, {1, 1, 2, 2}));
   expect_array(run("broadcast", {i64({}, {5})}, {{"shape", D{2}}, {"axes", I{}}}), i64({2}, {5, 5}));
   EXPECT_EQ(run("broadcast", {i64({1}, {5})}, {{"shape", D{0, 4}}, {"axes", I{1}}}).shape(), (Sizes{0, 4}));
-  EXPECT_NE(error_of([&] { run("broadcast", {row}, {{"shape", D{2, 4}}, {"axes", I{1}}}); }).find("broadcast_c2"), std::string::npos);
+  EXPECT_NE(error_of([&] { run("broadcast", {row}, {{"shape", D{2, 4}}, {"axes", I{1}}}); }).find("broadcast_c2"),
+            std::string::npos);
 }
 
 TEST(Movement, SlicesWithSteps) {
@@ -294,7 +310,8 @@ TEST(Movement, SlicesWithSteps) {
   expect_array(run("slice", {x}, {{"starts", D{1, 1}}, {"stops", D{2, 5}}, {"steps", I{1, 2}}}), i64({1, 2}, {6, 8}));
   expect_array(run("slice", {x}, {{"starts", D{0, 0}}, {"stops", D{2, 5}}, {"steps", I{1, 3}}}), i64({2, 2}, {0, 3, 5, 8}));
   EXPECT_EQ(run("slice", {x}, {{"starts", D{1, 2}}, {"stops", D{1, 2}}, {"steps", I{1, 1}}}).shape(), (Sizes{0, 0}));
-  EXPECT_NE(error_of([&] { run("slice", {x}, {{"starts", D{0, 0}}, {"stops", D{3, 5}}, {"steps", I{1, 1}}}); }).find("slice_c3"), std::string::npos);
+  EXPECT_NE(error_of([&] { run("slice", {x}, {{"starts", D{0, 0}}, {"stops", D{3, 5}}, {"steps", I{1, 1}}}); }).find("slice_c3"),
+            std::string::npos);
 }
 
 TEST(Movement, ConcatenatesAndPads) {
@@ -355,7 +372,8 @@ TEST(Reductions, ExtremesLetNanWin) {
   std::vector<double> late(3000, 0.0);
   late[2999] = kNan;
   expect_values(run("reduce_max", {f32({3000}, late)}, {{"axes", I{0}}}), {kNan});
-  EXPECT_NE(error_of([] { run("reduce_max", {Array(DType::f32, {2, 0})}, {{"axes", I{1}}}); }).find("no elements"), std::string::npos);
+  EXPECT_NE(error_of([] { run("reduce_max", {Array(DType::f32, {2, 0})}, {{"axes", I{1}}}); }).find("no elements"),
+            std::string::npos);
 }
 
 TEST(Reductions, BooleansAllAndAny) {

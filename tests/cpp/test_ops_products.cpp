@@ -8,7 +8,10 @@ namespace {
 using I = Ints;
 
 Attributes axes(I batch_left, I batch_right, I contract_left, I contract_right) {
-  return {{"batch_left", std::move(batch_left)}, {"batch_right", std::move(batch_right)}, {"contract_left", std::move(contract_left)}, {"contract_right", std::move(contract_right)}};
+  return {{"batch_left", std::move(batch_left)},
+          {"batch_right", std::move(batch_right)},
+          {"contract_left", std::move(contract_left)},
+          {"contract_right", std::move(contract_right)}};
 }
 
 // left [m, k] times right [n, k] transposed, in whole numbers: no rounding, so every order of summation agrees.
@@ -17,7 +20,8 @@ std::vector<Complex> naive_product(const Array& left, const Array& right, int64_
   std::vector<Complex> out(static_cast<size_t>(m * n));
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      for (int64_t d = 0; d < k; ++d) out[static_cast<size_t>(i * n + j)] += a[static_cast<size_t>(i * k + d)] * b[static_cast<size_t>(j * k + d)];
+      for (int64_t d = 0; d < k; ++d)
+        out[static_cast<size_t>(i * n + j)] += a[static_cast<size_t>(i * k + d)] * b[static_cast<size_t>(j * k + d)];
     }
   }
   return out;
@@ -29,12 +33,15 @@ TEST(DotGeneral, MultipliesEveryNumberDtype) {
     const Array a = numbers_of(d, {2, 3}, {1, 2, 3, 4, 5, 6}), b = numbers_of(d, {3, 2}, {1, 0, 2, 1, 0, 3});
     expect_array(run("dot_general", {a, b}, axes({}, {}, {1}, {0})), numbers_of(d, {2, 2}, {5, 11, 14, 23}));
   }
-  expect_array(run("dot_general", {c64({2}, {{1, 2}, {0, 1}}), c64({2}, {{1, 1}, {3, 0}})}, axes({}, {}, {0}, {0})), c64({}, {{-1, 6}}));
-  expect_array(run("dot_general", {numbers_of(DType::i8, {1}, {100}), numbers_of(DType::i8, {1}, {3})}, axes({}, {}, {0}, {0})), numbers_of(DType::i8, {}, {44}));
+  expect_array(run("dot_general", {c64({2}, {{1, 2}, {0, 1}}), c64({2}, {{1, 1}, {3, 0}})}, axes({}, {}, {0}, {0})),
+               c64({}, {{-1, 6}}));
+  expect_array(run("dot_general", {numbers_of(DType::i8, {1}, {100}), numbers_of(DType::i8, {1}, {3})}, axes({}, {}, {0}, {0})),
+               numbers_of(DType::i8, {}, {44}));
 }
 
 TEST(DotGeneral, AgreesWithTheNaiveFormAtEverySizeAroundTheBlocks) {
-  const int64_t sizes[][3] = {{1, 1, 1}, {4, 8, 1}, {5, 9, 3}, {3, 7, 256}, {97, 13, 257}, {2, 260, 300}, {96, 256, 256}, {100, 300, 513}};
+  const int64_t sizes[][3] = {{1, 1, 1},     {4, 8, 1},     {5, 9, 3},      {3, 7, 256},
+                              {97, 13, 257}, {2, 260, 300}, {96, 256, 256}, {100, 300, 513}};
   for (const auto& [m, n, k] : sizes) {
     for (DType d : {DType::f32, DType::i64, DType::c128}) {
       const Array a = pattern(d, {m, k}), b = pattern(d, {n, k}, 5);
@@ -59,7 +66,8 @@ TEST(DotGeneral, ResultHasBatchThenLeftThenRight) {
       for (int64_t j = 0; j < 6; ++j) {
         int64_t sum = 0;
         for (int64_t r = 0; r < 3; ++r) {
-          for (int64_t s = 0; s < 4; ++s) sum += x[static_cast<size_t>(((i * 3 + r) * 2 + q) * 4 + s)] * y[static_cast<size_t>(((q * 6 + j) * 3 + r) * 4 + s)];
+          for (int64_t s = 0; s < 4; ++s)
+            sum += x[static_cast<size_t>(((i * 3 + r) * 2 + q) * 4 + s)] * y[static_cast<size_t>(((q * 6 + j) * 3 + r) * 4 + s)];
         }
         EXPECT_EQ(z[static_cast<size_t>((q * 5 + i) * 6 + j)], sum);
       }
@@ -68,10 +76,13 @@ TEST(DotGeneral, ResultHasBatchThenLeftThenRight) {
 }
 
 TEST(DotGeneral, OuterProductsBatchesAndSumsOfNothing) {
-  expect_array(run("dot_general", {i64({2}, {1, 2}), i64({3}, {1, 2, 3})}, axes({}, {}, {}, {})), i64({2, 3}, {1, 2, 3, 2, 4, 6}));
+  expect_array(run("dot_general", {i64({2}, {1, 2}), i64({3}, {1, 2, 3})}, axes({}, {}, {}, {})),
+               i64({2, 3}, {1, 2, 3, 2, 4, 6}));
   expect_array(run("dot_general", {i64({2}, {1, 2}), i64({2}, {3, 4})}, axes({0}, {0}, {}, {})), i64({2}, {3, 8}));
-  expect_array(run("dot_general", {Array(DType::f32, {2, 0}), Array(DType::f32, {0, 2})}, axes({}, {}, {1}, {0})), f32({2, 2}, {0, 0, 0, 0}));
-  EXPECT_EQ(run("dot_general", {Array(DType::f32, {0, 3}), Array(DType::f32, {3, 2})}, axes({}, {}, {1}, {0})).shape(), (Sizes{0, 2}));
+  expect_array(run("dot_general", {Array(DType::f32, {2, 0}), Array(DType::f32, {0, 2})}, axes({}, {}, {1}, {0})),
+               f32({2, 2}, {0, 0, 0, 0}));
+  EXPECT_EQ(run("dot_general", {Array(DType::f32, {0, 3}), Array(DType::f32, {3, 2})}, axes({}, {}, {1}, {0})).shape(),
+            (Sizes{0, 2}));
 }
 
 TEST(DotGeneral, AccumulatesInDoubleAndRoundsOnce) {
@@ -83,7 +94,8 @@ TEST(DotGeneral, AccumulatesInDoubleAndRoundsOnce) {
 }
 
 TEST(DotGeneral, NanAndInfinityGoThrough) {
-  expect_values(run("dot_general", {f32({1, 2}, {kInf, 1}), f32({2, 3}, {0, 1, 1, 1, 1, kNan})}, axes({}, {}, {1}, {0})), {kNan, kInf, kNan});
+  expect_values(run("dot_general", {f32({1, 2}, {kInf, 1}), f32({2, 3}, {0, 1, 1, 1, 1, kNan})}, axes({}, {}, {1}, {0})),
+                {kNan, kInf, kNan});
   // A NaN beside the tile must not leak into it through the padding.
   std::vector<double> values(10, 1);
   values[9] = kNan;
@@ -118,12 +130,18 @@ struct Convolution {
   I strides, low, high, dilation, input_dilation;
   int64_t groups = 1;
   Attributes attributes() const {
-    return {{"strides", strides}, {"padding_low", low}, {"padding_high", high}, {"dilation", dilation}, {"input_dilation", input_dilation}, {"groups", groups}};
+    return {{"strides", strides},
+            {"padding_low", low},
+            {"padding_high", high},
+            {"dilation", dilation},
+            {"input_dilation", input_dilation},
+            {"groups", groups}};
   }
 };
 
 // Every index of every axis, one multiplication at a time.
-std::vector<double> naive_convolution(const Convolution& c, const std::vector<double>& x, const std::vector<double>& weight, const Sizes& out) {
+std::vector<double> naive_convolution(const Convolution& c, const std::vector<double>& x, const std::vector<double>& weight,
+                                      const Sizes& out) {
   const size_t spatial = c.x.size() - 2;
   const Sizes xs = row_major_strides(c.x), ws = row_major_strides(c.weight);
   std::vector<double> result;
@@ -171,17 +189,25 @@ TEST(Convolution, TakesEveryNumberDtype) {
   for (DType d : all_dtypes()) {
     if (d == DType::boolean) continue;
     const Convolution c{{1, 1, 4}, {1, 1, 2}, {1}, {0}, {0}, {1}, {1}};
-    expect_array(run("convolution", {numbers_of(d, c.x, {1, 2, 3, 4}), numbers_of(d, c.weight, {1, 2})}, c.attributes()), numbers_of(d, {1, 1, 3}, {5, 8, 11}));
+    expect_array(run("convolution", {numbers_of(d, c.x, {1, 2, 3, 4}), numbers_of(d, c.weight, {1, 2})}, c.attributes()),
+                 numbers_of(d, {1, 1, 3}, {5, 8, 11}));
   }
 }
 
 TEST(Convolution, EmptyBatchesAndErrors) {
   const Convolution empty{{0, 1, 4}, {2, 1, 2}, {1}, {0}, {0}, {1}, {1}};
-  EXPECT_EQ(run("convolution", {Array(DType::f32, empty.x), pattern(DType::f32, empty.weight)}, empty.attributes()).shape(), (Sizes{0, 2, 3}));
+  EXPECT_EQ(run("convolution", {Array(DType::f32, empty.x), pattern(DType::f32, empty.weight)}, empty.attributes()).shape(),
+            (Sizes{0, 2, 3}));
   const Convolution large{{1, 1, 2}, {1, 1, 5}, {1}, {0}, {0}, {1}, {1}};
-  EXPECT_NE(error_of([&] { run("convolution", {pattern(DType::f32, large.x), pattern(DType::f32, large.weight)}, large.attributes()); }).find("convolution_c6"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              run("convolution", {pattern(DType::f32, large.x), pattern(DType::f32, large.weight)}, large.attributes());
+            }).find("convolution_c6"),
+            std::string::npos);
   const Convolution channels{{1, 3, 5}, {1, 2, 2}, {1}, {0}, {0}, {1}, {1}};
-  EXPECT_NE(error_of([&] { run("convolution", {pattern(DType::f32, channels.x), pattern(DType::f32, channels.weight)}, channels.attributes()); }).find("convolution_c4"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              run("convolution", {pattern(DType::f32, channels.x), pattern(DType::f32, channels.weight)}, channels.attributes());
+            }).find("convolution_c4"),
+            std::string::npos);
 }
 
 }  // namespace
