@@ -337,7 +337,7 @@ output "output" %1
 TEST(ReferenceModes, ASumIsJitteredByTheSizeOfItsTermsNotOfItsResult) {
   const auto values = modes_of(R"(input %0 "x": f32[64, 2]
 
-%1 = reduce_sum(%0) {axes = [1], keep = false}: f32[64]
+%1 = reduce_sum(%0) {axes = [1]}: f32[64]
 
 output "output" %1
 )", {f32({64, 2}, [] { std::vector<double> v; for (int i = 0; i < 64; ++i) { v.push_back(1024); v.push_back(-1024); } return v; }())});
