@@ -69,8 +69,8 @@ class CallWatcher:
     def watching(self):
         handles = []
         for path, module in self.model.named_modules():
-            entering, leaving = partial(self._enter, path, module), partial(self._leave, path)
-            with contextlib.suppress(Exception):  # script modules take no hooks
+            if not isinstance(module, torch.jit.ScriptModule):  # those take no Python hooks
+                entering, leaving = partial(self._enter, path, module), partial(self._leave, path)
                 handles.append(module.register_forward_pre_hook(entering, prepend=True, with_kwargs=True))
                 handles.append(module.register_forward_hook(leaving, with_kwargs=True))
         try:
