@@ -43,6 +43,10 @@ std::vector<OpDef> convolution_nn_ops();
 std::vector<OpDef> pooling_ops();
 std::vector<OpDef> recurrent_ops();
 std::vector<OpDef> interpolate_ops();
+std::vector<OpDef> loss_ops();
+std::vector<OpDef> grid_ops();
+std::vector<OpDef> distance_ops();
+std::vector<OpDef> rearrange_ops();
 
 namespace {
 
@@ -85,6 +89,10 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"pooling", pooling_ops},
     {"recurrent", recurrent_ops},
     {"interpolate", interpolate_ops},
+    {"loss", loss_ops},
+    {"grid", grid_ops},
+    {"distance", distance_ops},
+    {"rearrange", rearrange_ops},
 };
 
 }  // namespace
