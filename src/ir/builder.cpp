@@ -19,7 +19,7 @@ void complete_operands(const OpDef& op, const Graph& graph, Values& operands) {
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i] == kNoValue) {
       const OperandSpec& spec = op.operand_specs[std::min(i, fixed)];
-      if (spec.kind != OperandSpec::Kind::required) continue;
+      if (spec.kind == OperandSpec::Kind::optional) continue;
       throw Error(ErrorCode::bad_input, fmt::format("operand '{}' of {} is missing", spec.name, op.name)).op(op.name);
     }
     if (operands[i] < 0 || static_cast<size_t>(operands[i]) >= graph.values.size()) {
@@ -68,6 +68,17 @@ Attributes complete_attributes(const OpDef& op, Attributes given) {
       .expected(attribute_names(op)).found(unknown->first).op(op.name);
 }
 
+// One place for all ops: whatever the attributes say, no result has a size below zero.
+void check_sizes(const std::vector<Type>& types, const Call& call) {
+  for (const Type& type : types) {
+    for (Dim size : type.shape) {
+      if (!size.is_number() || size.number() >= 0) continue;
+      throw Error(ErrorCode::bad_input, fmt::format("a result of {} has a negative size", call.op().name))
+          .expected("sizes of 0 or more").found(fmt::format("{} from {}", type.text(), call.text()));
+    }
+  }
+}
+
 }  // namespace
 
 Values Builder::create_all(std::string_view name, Values operands, Attributes attributes, std::vector<Graph> regions) {
@@ -87,6 +98,7 @@ Values Builder::create_all(std::string_view name, Values operands, Attributes at
           .expected(constraint.text).found(call.text());
     }
     types = op.infer_types(call);
+    check_sizes(types, call);
   } catch (Error& error) {
     error.op(op.name);
     throw;

@@ -21,7 +21,7 @@ class Evaluation {
 
   const Array& array(std::string_view name) const;               // throws internal when absent
   const Array* maybe(std::string_view name) const;
-  std::vector<const Array*> arrays(std::string_view name) const;  // the variadic operand; absent entries are nullptr
+  std::vector<const Array*> arrays(std::string_view name) const;  // the variadic operand
 
   // Attributes, as in Call, with dims as numbers.
   const Attribute& attribute(std::string_view name) const;

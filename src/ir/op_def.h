@@ -23,7 +23,7 @@ enum class AttrKind { boolean, integer, number, scalar, string, dtype, dim, inte
 std::string_view name_of(AttrKind);
 
 struct OperandSpec {
-  enum class Kind { required, optional, variadic } kind = Kind::required;  // at most one variadic, the last; its entries may be kNoValue
+  enum class Kind { required, optional, variadic } kind = Kind::required;  // at most one variadic, the last; its entries are never absent
   std::string name;
   OperandSpec(const char* n) : name(n) {}  // NOLINT(google-explicit-constructor): "x" is a required operand
   OperandSpec(Kind k, std::string n) : kind(k), name(std::move(n)) {}

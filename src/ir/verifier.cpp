@@ -159,7 +159,7 @@ class Verifier {
     }
     for (size_t i = 0; i < n.operands.size(); ++i) {
       const OperandSpec& spec = n.op->operand_specs[std::min(i, fixed)];
-      if (n.operands[i] == kNoValue && spec.kind != OperandSpec::Kind::required) continue;
+      if (n.operands[i] == kNoValue && spec.kind == OperandSpec::Kind::optional) continue;
       if (n.operands[i] == kNoValue) fail(fmt::format("operand '{}' is absent and not optional", spec.name));
       used(defined, n.operands[i], fmt::format("operand '{}'", spec.name));
     }

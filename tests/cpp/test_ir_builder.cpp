@@ -65,6 +65,7 @@ TEST_F(BuilderTest, refuses_wrong_operands_and_regions) {
   EXPECT_EQ(error_of([&] { b.create("neg", {}); }).message(), "operand 'x' of neg is missing");
   EXPECT_EQ(error_of([&] { b.create("neg", {x, x}); }).message(), "neg has too many operands");
   EXPECT_EQ(error_of([&] { b.create("add", {x, kNoValue}); }).message(), "operand 'b' of add is missing");
+  EXPECT_EQ(error_of([&] { b.create("concat", {x, kNoValue}); }).message(), "operand 'xs' of concat is missing");
   EXPECT_EQ(error_of([&] { b.create("neg", {7}); }).code(), ErrorCode::internal);
   EXPECT_EQ(error_of([&] { b.create("no_such_op", {x}); }).code(), ErrorCode::internal);
   EXPECT_EQ(error_of([&] { b.create("scan", {x}, {{"length", 3}}); }).message(), "scan has the wrong number of regions");
@@ -84,6 +85,13 @@ TEST_F(BuilderTest, names_the_op_of_an_error_thrown_by_inference) {
   ValueId x = input(DType::f32, {2});
   std::vector<Graph> regions(1);
   EXPECT_EQ(error_of([&] { b.create("scan", {x}, {{"length", 3}}, std::move(regions)); }).op(), "scan");
+}
+
+TEST_F(BuilderTest, refuses_results_of_negative_size) {
+  Error error = error_of([&] { b.full(0.0, DType::f32, {2, -1}); });
+  EXPECT_EQ(error.code(), ErrorCode::bad_input);
+  EXPECT_EQ(error.message(), "a result of constant has a negative size");
+  EXPECT_TRUE(graph.nodes.empty());
 }
 
 TEST_F(BuilderTest, gives_nodes_its_origin) {
@@ -280,7 +288,7 @@ TEST(Evaluation, finds_arrays_by_the_names_of_operands) {
   Builder b(graph, test_table());
   ValueId x = graph.add_input({DType::f32, {2}});
   b.create("norm", {x, kNoValue, x});
-  b.create("concat", {x, kNoValue, x});
+  b.create("concat", {x, x});
   Array a(DType::f32, {2});
   Bindings bindings;
   Evaluation norm(graph.nodes[0], graph, {&a, nullptr, &a}, bindings, false, nullptr);
@@ -291,8 +299,8 @@ TEST(Evaluation, finds_arrays_by_the_names_of_operands) {
   EXPECT_FALSE(norm.has("scale"));
   EXPECT_THROW(norm.array("weight"), Error);
   EXPECT_THROW(norm.maybe("xs"), Error);
-  Evaluation concat(graph.nodes[1], graph, {&a, nullptr, &a}, bindings, false, nullptr);
-  EXPECT_EQ(concat.arrays("xs"), (std::vector<const Array*>{&a, nullptr, &a}));
+  Evaluation concat(graph.nodes[1], graph, {&a, &a}, bindings, false, nullptr);
+  EXPECT_EQ(concat.arrays("xs"), (std::vector<const Array*>{&a, &a}));
 }
 
 }  // namespace

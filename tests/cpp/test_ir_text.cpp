@@ -51,7 +51,7 @@ Program sample() {
   b.origin = {0, -1, 12, ""};
   b.create_all("note", {top[1]});
   b.origin = {};
-  b.create("concat", {x, kNoValue, x}, {{"axis", 1}});
+  b.create("concat", {x, y, x}, {{"axis", 1}});
   Graph body;
   Builder inner = b.region(body);
   ValueId carry = body.add_input({DType::f32, {3}});
