@@ -64,6 +64,9 @@ std::optional<double> as_number(const Argument& a) {
   return as_double(*scalar);
 }
 
+constexpr std::pair<int64_t, DType> kScalarTypes[] = {{0, DType::u8},  {1, DType::i8},  {2, DType::i16}, {3, DType::i32},  {4, DType::i64},      {5, DType::f16},
+                                                      {6, DType::f32}, {7, DType::f64}, {9, DType::c64}, {10, DType::c128}, {11, DType::boolean}, {15, DType::bf16}};
+
 bool absent(const Argument& a) { return std::holds_alternative<std::monostate>(a.value); }
 
 // One element for each entry of a list, or for the argument itself when it is a single number (torch expands int[2]).
@@ -254,6 +257,10 @@ std::optional<DType> AtenCall::dtype(std::string_view name) {
   const Argument& a = find(name, true);
   if (absent(a)) return {};
   if (auto* v = std::get_if<DType>(&a.value)) return *v;
+  // A default in torch's schema is the number of its ScalarType.
+  if (auto* number = std::get_if<int64_t>(&a.value))
+    for (auto [scalar_type, dtype] : kScalarTypes)
+      if (scalar_type == *number) return dtype;
   wrong_kind(name, "a dtype");
 }
 

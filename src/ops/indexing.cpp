@@ -164,9 +164,9 @@ OpDef index_put() {
   return def.sample("torch.index_put(t(4, 5), [torch.tensor([0, 2])], t(2, 5))")
       .sample("torch.index_put(t(4, 5), [torch.tensor([0, 2]), torch.tensor([1, -1])], t(2))")
       .sample("torch.index_put(t(4, 5), [torch.tensor([0, 0])], t(2, 5), accumulate=True)")
-      .sample("torch.index_put(t(4, 5), [None, torch.tensor([0, 2])], torch.tensor(2.0))")
+      .sample("torch.ops.aten.index_put(t(4, 5), [None, torch.tensor([0, 2])], torch.tensor(2.0))")
       .sample("torch.index_put(t(4, 5), [m(4, 5)], torch.tensor(0.0))")
-      .sample("torch.index_put(t(4, 5), [None, m(5)], torch.tensor(1.0))");
+      .sample("torch.ops.aten.index_put(t(4, 5), [None, m(5)], torch.tensor(1.0))");
 }
 
 // ---- along one axis

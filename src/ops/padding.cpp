@@ -95,9 +95,9 @@ OpDef reflection_pad() {
   for (const char* dims : {"1d", "2d", "3d"})
     def.from_aten_call(fmt::format("aten.reflection_pad{}.default", dims), [](AtenCall& c) { return build_edge_padding(c, "reflection_pad", "padding"); });
   return def.spelled_cpp("reflection_pad")
-      .sample("F.pad(t(1, 2, 5), (2, 3), mode='reflect')")
-      .sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='reflect')")
-      .sample("F.pad(t(1, 2, 5), (-1, 2), mode='reflect')");
+      .sample("torch.ops.aten.reflection_pad1d(t(1, 2, 5), (2, 3))")
+      .sample("torch.ops.aten.reflection_pad1d(t(1, 2, 5), (-1, 2))")
+      .sample("torch.ops.aten.reflection_pad2d(t(1, 2, 5, 4), (2, 3, 1, 0))");
 }
 
 OpDef replication_pad() {
@@ -105,14 +105,13 @@ OpDef replication_pad() {
   for (const char* dims : {"1d", "2d", "3d"})
     def.from_aten_call(fmt::format("aten.replication_pad{}.default", dims), [](AtenCall& c) { return build_edge_padding(c, "replication_pad", "padding"); });
   return def.spelled_cpp("replication_pad")
-      .sample("F.pad(t(1, 2, 3), (2, 4), mode='replicate')")
-      .sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='replicate')");
+      .sample("torch.ops.aten.replication_pad1d(t(1, 2, 3), (2, 4))")
+      .sample("torch.ops.aten.replication_pad2d(t(1, 2, 5, 4), (2, 3, 1, -1))");
 }
 
+// torch writes it only as a mode of pad, which is where its overloads are.
 OpDef circular_pad() {
-  OpDef def = edge_padding("circular_pad", "x continued at its edges by its other end", wrapped_low, wrapped_high);
-  def.from_aten_call("aten._pad_circular.default", [](AtenCall& c) { return build_edge_padding(c, "circular_pad", "pad"); });
-  return def.spelled_cpp("circular_pad").sample("F.pad(t(1, 2, 5), (2, 3), mode='circular')").sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='circular')");
+  return edge_padding("circular_pad", "x continued at its edges by its other end", wrapped_low, wrapped_high).spelled_cpp("circular_pad");
 }
 
 Values build_constant_padding(AtenCall& c, const Scalar& value) {
@@ -133,6 +132,14 @@ OpDef constant_padding() {
                           if (mode == word) return build_edge_padding(c, op, "pad");
                         c.unsupported("mode='" + mode + "'");
                       })
+      .from_aten_call("aten._pad_circular.default", [](AtenCall& c) { return build_edge_padding(c, "circular_pad", "pad"); })
+      .sample("F.pad(t(1, 2, 5), (2, 3), mode='reflect')")
+      .sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='reflect')")
+      .sample("F.pad(t(1, 2, 5), (-1, 2), mode='reflect')")
+      .sample("F.pad(t(1, 2, 3), (2, 4), mode='replicate')")
+      .sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='replicate')")
+      .sample("F.pad(t(1, 2, 5), (2, 3), mode='circular')")
+      .sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='circular')")
       .sample("F.pad(t(2, 3), (1, 2))")
       .sample("F.pad(t(2, 3), (1, 0, 0, 2), value=0.5)")
       .sample("F.pad(t(2, 5), (-1, 2))")
