@@ -14,7 +14,9 @@ constexpr size_t kLargestRank = 64;
 
 // The name of an object with one entry: {"dim": …} → "dim".
 std::string only_key(const Field& f) {
-  if (f.json().size() != 1) f.fail("an argument object has exactly one entry", "one of v, float, complex, dim, dtype, device, layout, memory_format, graph");
+  if (f.json().size() != 1)
+    f.fail("an argument object has exactly one entry",
+           "one of v, float, complex, dim, dtype, device, layout, memory_format, graph");
   return f.json().begin().key();
 }
 
@@ -49,7 +51,8 @@ Dim ValueReader::dim_text(const Field& f) const {
   dim.collect_symbols(used);
   for (const std::string& name : used)
     if (std::find(symbols_.begin(), symbols_.end(), name) == symbols_.end())
-      f.fail(fmt::format("the size uses symbol {}, which the manifest does not have", name), fmt::format("{}", fmt::join(symbols_, ", ")), text);
+      f.fail(fmt::format("the size uses symbol {}, which the manifest does not have", name),
+             fmt::format("{}", fmt::join(symbols_, ", ")), text);
   dims_.emplace(std::move(text), dim);
   return dim;
 }
@@ -70,13 +73,15 @@ Type ValueReader::type(const Field& object) const {
   Type type;
   type.dtype = dtype(object["dtype"]);
   Field shape = object["shape"];
-  if (shape.size() > kLargestRank) shape.fail("the rank is too large", fmt::format("at most {}", kLargestRank), fmt::format("{}", shape.size()));
+  if (shape.size() > kLargestRank)
+    shape.fail("the rank is too large", fmt::format("at most {}", kLargestRank), fmt::format("{}", shape.size()));
   int64_t count = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
     type.shape.push_back(dim(shape[i]));
     auto size = type.shape.back().maybe_number();
     if (size && *size < 0) shape[i].fail("a size is negative", "0 or more", type.shape.back().text());
-    if (size && *size > 0 && __builtin_mul_overflow(count, *size, &count)) shape.fail("the tensor has too many elements", "fewer than 2^63");
+    if (size && *size > 0 && __builtin_mul_overflow(count, *size, &count))
+      shape.fail("the tensor has too many elements", "fewer than 2^63");
   }
   return type;
 }
@@ -84,7 +89,8 @@ Type ValueReader::type(const Field& object) const {
 ValueId ValueReader::used(const Field& f, const std::vector<bool>& defined) const {
   int64_t id = f.integer(0, std::numeric_limits<int32_t>::max());
   if (static_cast<size_t>(id) >= defined.size() || !defined[static_cast<size_t>(id)])
-    f.fail(fmt::format("value {} is used but not defined before", id), "the id of an input, parameter, state or earlier result", fmt::format("{}", id));
+    f.fail(fmt::format("value {} is used but not defined before", id), "the id of an input, parameter, state or earlier result",
+           fmt::format("{}", id));
   return static_cast<ValueId>(id);
 }
 
@@ -130,7 +136,8 @@ Tree ValueReader::tree(const Field& f, const std::vector<bool>& defined) const {
   if (json.is_object() && f.has("dict")) {
     Field entries = f["dict"];
     tree.kind = Tree::Kind::dict;
-    entries.each_entry([&](const std::string& name, const Field& entry) { tree.items.emplace_back(name, this->tree(entry, defined)); });
+    entries.each_entry(
+        [&](const std::string& name, const Field& entry) { tree.items.emplace_back(name, this->tree(entry, defined)); });
     return tree;
   }
   if (json.is_object() && f.has("object")) {

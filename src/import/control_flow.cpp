@@ -76,22 +76,29 @@ Values import_scan(AtenCall& c, SubgraphImporter& import) {
   // torch's order is carries, xs, others; here others are carries too.
   Values inputs(body.inputs.begin(), body.inputs.begin() + static_cast<std::ptrdiff_t>(carries));
   Values others(body.inputs.begin() + static_cast<std::ptrdiff_t>(carries + xs.size()), body.inputs.end());
-  Values slices(body.inputs.begin() + static_cast<std::ptrdiff_t>(carries), body.inputs.begin() + static_cast<std::ptrdiff_t>(carries + xs.size()));
+  Values slices(body.inputs.begin() + static_cast<std::ptrdiff_t>(carries),
+                body.inputs.begin() + static_cast<std::ptrdiff_t>(carries + xs.size()));
   body.inputs = joined(joined(inputs, others), slices);
-  for (size_t i = 0; i < body.inputs.size(); ++i) body.values[static_cast<size_t>(body.inputs[i])].index = static_cast<int32_t>(i);
+  for (size_t i = 0; i < body.inputs.size(); ++i)
+    body.values[static_cast<size_t>(body.inputs[i])].index = static_cast<int32_t>(i);
   body.outputs.insert(body.outputs.begin() + static_cast<std::ptrdiff_t>(carries), others.begin(), others.end());
   Dim length = c.b.shape(xs[0]).at(0);
   std::vector<Graph> bodies;
   bodies.push_back(std::move(body));
-  Values results = c.b.create_all("scan", joined(joined(init, additional), xs),
-                                  {{"carries", static_cast<int64_t>(carries + additional.size())}, {"length", length}, {"reverse", reverse}}, std::move(bodies));
-  results.erase(results.begin() + static_cast<std::ptrdiff_t>(carries), results.begin() + static_cast<std::ptrdiff_t>(carries + additional.size()));
+  Values results = c.b.create_all(
+      "scan", joined(joined(init, additional), xs),
+      {{"carries", static_cast<int64_t>(carries + additional.size())}, {"length", length}, {"reverse", reverse}},
+      std::move(bodies));
+  results.erase(results.begin() + static_cast<std::ptrdiff_t>(carries),
+                results.begin() + static_cast<std::ptrdiff_t>(carries + additional.size()));
   return results;
 }
 
 }  // namespace
 
-bool is_control_flow(std::string_view op) { return op == "higher_order.cond" || op == "higher_order.while_loop" || op == "higher_order.scan"; }
+bool is_control_flow(std::string_view op) {
+  return op == "higher_order.cond" || op == "higher_order.while_loop" || op == "higher_order.scan";
+}
 
 Values import_control_flow(AtenCall& c, SubgraphImporter& import) {
   if (c.overload() == "higher_order.cond") return import_cond(c, import);

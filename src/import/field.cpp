@@ -72,10 +72,12 @@ bool Field::boolean() const {
 }
 
 int64_t Field::integer(int64_t low, int64_t high) const {
-  bool too_large = json_->is_number_unsigned() && json_->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  bool too_large = json_->is_number_unsigned() &&
+                   json_->get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   if (!json_->is_number_integer() || too_large) fail("this is not an integer", "an integer of 64 bits", kind());
   int64_t value = json_->get<int64_t>();
-  if (value < low || value > high) fail("this number is out of range", fmt::format("{} to {}", low, high), fmt::format("{}", value));
+  if (value < low || value > high)
+    fail("this number is out of range", fmt::format("{} to {}", low, high), fmt::format("{}", value));
   return value;
 }
 

@@ -22,7 +22,9 @@ class Field {
 
   const Json& json() const { return *json_; }
   bool is_null() const { return json_->is_null(); }
-  bool has(std::string_view key) const { return json_->is_object() && json_->find(key) != json_->end() && !json_->find(key)->is_null(); }
+  bool has(std::string_view key) const {
+    return json_->is_object() && json_->find(key) != json_->end() && !json_->find(key)->is_null();
+  }
 
   Field operator[](std::string_view key) const;            // an object's entry, which must be there
   Field operator[](size_t index) const;                    // a list's entry
@@ -50,8 +52,7 @@ class Field {
   size_t index_ = 0;
 };
 
-template <class F>
-void Field::each_entry(F f) const {
+template <class F> void Field::each_entry(F f) const {
   if (!json_->is_object()) fail("this is not an object", "an object", kind());
   for (const auto& [name, value] : json_->items()) f(name, Field(value, *this, name, 0));
 }

@@ -43,9 +43,13 @@ void Gaps::add(const std::string& op, const std::string& reason, const std::stri
   if (gap.count++ == 0) {
     gap.op = op;
     gap.reason = reason;
-    gap.suggestion = is_known_overload ? "change this use of it in the model, or add a decomposition at recording (docs/custom-ops.md)" : suggestion(op);
+    gap.suggestion = is_known_overload
+                         ? "change this use of it in the model, or add a decomposition at recording (docs/custom-ops.md)"
+                         : suggestion(op);
   }
-  if (gap.places.size() < kPlacesKept && !place.empty() && std::find(gap.places.begin(), gap.places.end(), place) == gap.places.end()) gap.places.push_back(place);
+  if (gap.places.size() < kPlacesKept && !place.empty() &&
+      std::find(gap.places.begin(), gap.places.end(), place) == gap.places.end())
+    gap.places.push_back(place);
 }
 
 int Gaps::count() const {
@@ -96,7 +100,8 @@ Error Gaps::error(const Program& program, int nodes) const {
   }
   Error error(ErrorCode::gap, message);
   if (gaps.size() == 1) error.op(gaps[0].op);
-  error.hint(fmt::format("everything else ({} of {} nodes) is supported; pycandle codegen --analyze-only lists all", nodes - count(), nodes));
+  error.hint(fmt::format("everything else ({} of {} nodes) is supported; pycandle codegen --analyze-only lists all",
+                         nodes - count(), nodes));
   return error;
 }
 

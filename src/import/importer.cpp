@@ -36,7 +36,8 @@ class Importer {
   friend class GraphImporter;
   void build();
   void rename_values(const std::vector<ValueId>& values, const std::vector<Absent>& absent);
-  ValueId renamed(ValueId recorded, const std::vector<ValueId>& values, const std::vector<Absent>& absent, const std::string& what);
+  ValueId renamed(ValueId recorded, const std::vector<ValueId>& values, const std::vector<Absent>& absent,
+                  const std::string& what);
   void rename(Tree&, const std::vector<ValueId>& values);
 
   Manifest manifest_;
@@ -52,7 +53,10 @@ class Importer {
 class GraphImporter : public SubgraphImporter {
  public:
   GraphImporter(Importer& owner, const RecordedGraph& recorded, Graph& graph, int depth)
-      : owner_(owner), recorded_(recorded), builder_(graph, *owner.table_, &owner.program().checks, &owner.ranges_), depth_(depth) {
+      : owner_(owner),
+        recorded_(recorded),
+        builder_(graph, *owner.table_, &owner.program().checks, &owner.ranges_),
+        depth_(depth) {
     size_t count = recorded.inputs.size();
     for (const RecordedNode& node : recorded.nodes) count += node.results.size();
     values_.assign(count, kUndefined);
@@ -123,11 +127,12 @@ class GraphImporter : public SubgraphImporter {
     std::vector<std::optional<Type>> types;
     for (auto& result : node.results) types.push_back(result ? std::optional<Type>(result->type) : std::nullopt);
     AtenCall call(builder_, node.op, std::move(args), std::move(types));
-    Values made = control                ? import_control_flow(call, *this)
+    Values made = control                 ? import_control_flow(call, *this)
                   : entry->mapping->build ? entry->mapping->build(call)
                                           : build_from_pattern(call, *entry->op, *entry->mapping);
     if (auto unread = call.unread(); !unread.empty())
-      throw Error(ErrorCode::bad_input, fmt::format("argument '{}' of {} is not consumed by its mapping", fmt::join(unread, "', '"), node.op))
+      throw Error(ErrorCode::bad_input,
+                  fmt::format("argument '{}' of {} is not consumed by its mapping", fmt::join(unread, "', '"), node.op))
           .op(node.op)
           .hint("the manifest was written for another version of the operator, or the catalogue ignores the argument: report it");
     accept(node, made);
@@ -136,7 +141,8 @@ class GraphImporter : public SubgraphImporter {
   // Results become what the mapping made; their types must be those that torch recorded.
   void accept(const RecordedNode& node, Values& made) {
     if (made.size() > node.results.size())
-      throw Error(ErrorCode::bad_input, fmt::format("{} was recorded with {} results", node.op, node.results.size())).expected(fmt::format("{}", made.size()));
+      throw Error(ErrorCode::bad_input, fmt::format("{} was recorded with {} results", node.op, node.results.size()))
+          .expected(fmt::format("{}", made.size()));
     made.resize(node.results.size(), kNoValue);
     for (size_t i = 0; i < made.size(); ++i) {
       if (!node.results[i]) continue;
@@ -158,10 +164,12 @@ class GraphImporter : public SubgraphImporter {
       Agreement agreement = compare(inferred.shape[i], recorded.shape[i], owner_.ranges_);
       same = agreement != Agreement::refuted;
       if (agreement == Agreement::observed)
-        builder_.check(inferred.shape[i], recorded.shape[i], fmt::format("dim {} of the result of {} and what torch recorded", i, node.op));
+        builder_.check(inferred.shape[i], recorded.shape[i],
+                       fmt::format("dim {} of the result of {} and what torch recorded", i, node.op));
     }
     if (same) return;
-    throw Error(ErrorCode::bad_input, fmt::format("{} has another type than torch recorded{}", node.op, node.results.size() > 1 ? fmt::format(" (result {})", result) : ""))
+    throw Error(ErrorCode::bad_input, fmt::format("{} has another type than torch recorded{}", node.op,
+                                                  node.results.size() > 1 ? fmt::format(" (result {})", result) : ""))
         .expected(recorded.text())
         .found(inferred.text())
         .op(node.op);
@@ -182,7 +190,9 @@ class GraphImporter : public SubgraphImporter {
 
   void locate(Error& error, const RecordedNode& node) const {
     const Program& program = owner_.program();
-    error.op(node.op).module_path(program.module_path(node.origin)).python(program.file_line(node.origin), program.source_line(node.origin));
+    error.op(node.op)
+        .module_path(program.module_path(node.origin))
+        .python(program.file_line(node.origin), program.source_line(node.origin));
   }
 
   Importer& owner_;
@@ -203,11 +213,13 @@ void Importer::build() {
   if (gaps_.empty()) rename_values(importer.values(), importer.absent());
 }
 
-ValueId Importer::renamed(ValueId recorded, const std::vector<ValueId>& values, const std::vector<Absent>& absent, const std::string& what) {
+ValueId Importer::renamed(ValueId recorded, const std::vector<ValueId>& values, const std::vector<Absent>& absent,
+                          const std::string& what) {
   ValueId v = values[static_cast<size_t>(recorded)];
   if (v >= 0) return v;
   const Absent& missing = absent.at(static_cast<size_t>(kUndefined - 1 - v));
-  throw Error(ErrorCode::gap, fmt::format("result {} of {} is {}, and is not supported", missing.result, missing.op, what)).op(missing.op);
+  throw Error(ErrorCode::gap, fmt::format("result {} of {} is {}, and is not supported", missing.result, missing.op, what))
+      .op(missing.op);
 }
 
 void Importer::rename(Tree& tree, const std::vector<ValueId>& values) {
@@ -227,16 +239,21 @@ void Importer::rename_values(const std::vector<ValueId>& values, const std::vect
     const Type& found = p.graph.type(output.value);
     const Type& stated = manifest_.outputs[i].second;
     bool same = found.dtype == stated.dtype && found.shape.size() == stated.shape.size();
-    for (size_t k = 0; same && k < found.shape.size(); ++k) same = compare(found.shape[k], stated.shape[k], ranges_) != Agreement::refuted;
+    for (size_t k = 0; same && k < found.shape.size(); ++k)
+      same = compare(found.shape[k], stated.shape[k], ranges_) != Agreement::refuted;
     if (!same)
-      throw Error(ErrorCode::bad_input, fmt::format("output {} has another type than the value that it names", output.name)).expected(stated.text()).found(found.text());
+      throw Error(ErrorCode::bad_input, fmt::format("output {} has another type than the value that it names", output.name))
+          .expected(stated.text())
+          .found(found.text());
   }
   for (State& state : p.states) {
     state.value = values[static_cast<size_t>(state.value)];
     if (state.updated == kNoValue) continue;
     state.updated = renamed(state.updated, values, absent, "the update of state " + state.name);
     if (p.graph.type(state.value) != p.graph.type(state.updated))
-      throw Error(ErrorCode::bad_input, fmt::format("state {} changes its type", state.name)).expected(p.graph.type(state.value).text()).found(p.graph.type(state.updated).text());
+      throw Error(ErrorCode::bad_input, fmt::format("state {} changes its type", state.name))
+          .expected(p.graph.type(state.value).text())
+          .found(p.graph.type(state.updated).text());
   }
   std::vector<Tap> kept;
   for (Tap& tap : p.taps) {
@@ -301,7 +318,8 @@ std::filesystem::path find_manifest(const std::filesystem::path& path) {
   std::error_code failed;
   fs::file_status status = fs::status(path, failed);
   if (!fs::exists(status))
-    throw Error(ErrorCode::bad_input, fmt::format("there is no file or folder {}", path.string())).expected("a manifest, the folder of one, or a bundle");
+    throw Error(ErrorCode::bad_input, fmt::format("there is no file or folder {}", path.string()))
+        .expected("a manifest, the folder of one, or a bundle");
   if (!fs::is_directory(status)) return path;
   if (fs::exists(path / "manifest.json", failed)) return path / "manifest.json";  // a bundle
   constexpr std::string_view kEnding = "_manifest.json";
@@ -313,7 +331,9 @@ std::filesystem::path find_manifest(const std::filesystem::path& path) {
   std::sort(found.begin(), found.end());
   if (found.size() == 1) return path / found[0];
   if (found.empty())
-    throw Error(ErrorCode::bad_input, fmt::format("there is no manifest in {}", path.string())).expected("a file named <name>_manifest.json").hint("record a model into it: pycandle record");
+    throw Error(ErrorCode::bad_input, fmt::format("there is no manifest in {}", path.string()))
+        .expected("a file named <name>_manifest.json")
+        .hint("record a model into it: pycandle record");
   throw Error(ErrorCode::bad_input, fmt::format("there are {} manifests in {}", found.size(), path.string()))
       .expected("one")
       .found(fmt::format("{}", fmt::join(found, ", ")))

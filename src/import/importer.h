@@ -35,7 +35,10 @@ struct Analysis {
   std::string name;
   int total = 0, supported = 0;
   std::vector<Gap> gaps;                        // by count, then name
-  struct Layer { std::string path, class_name; int nodes = 0, unsupported = 0; };
+  struct Layer {
+    std::string path, class_name;
+    int nodes = 0, unsupported = 0;
+  };
   std::vector<Layer> layers;
 };
 

@@ -16,12 +16,13 @@ using Literal = std::variant<std::monostate, bool, int64_t, double, std::string>
 
 void read_version(const Field& root, Recording& into) {
   Field format = root["format"];
-  if (format.string() != "pycandle.manifest") format.fail("this is not a manifest of PyCandle", "pycandle.manifest", format.string());
+  if (format.string() != "pycandle.manifest")
+    format.fail("this is not a manifest of PyCandle", "pycandle.manifest", format.string());
   Field version = root["version"];
   into.version = version.string();
   int major = 0, minor = 0, patch = 0, length = 0;
-  if (into.version.size() > 32 || std::sscanf(into.version.c_str(), "%d.%d.%d%n", &major, &minor, &patch, &length) != 3 || length != static_cast<int>(into.version.size()) ||
-      major < 0)
+  if (into.version.size() > 32 || std::sscanf(into.version.c_str(), "%d.%d.%d%n", &major, &minor, &patch, &length) != 3 ||
+      length != static_cast<int>(into.version.size()) || major < 0)
     version.fail("this is not a version", "major.minor.patch", into.version);
   if (major > kMajorVersion)
     throw Error(ErrorCode::bad_input, "the manifest was written by a later PyCandle")
@@ -33,7 +34,8 @@ void read_version(const Field& root, Recording& into) {
 
 std::string name_of_something(const Field& f) {
   std::string name = f.string();
-  if (name.size() > kLongestName || name.find('\0') != std::string::npos) f.fail("this is not a name", "at most 4096 characters, none of them NUL");
+  if (name.size() > kLongestName || name.find('\0') != std::string::npos)
+    f.fail("this is not a name", "at most 4096 characters, none of them NUL");
   return name;
 }
 
@@ -126,7 +128,8 @@ class ManifestReader {
       symbol.range.min = f.has("min") ? f["min"].integer(0, kLargest) : 0;
       if (f.has("max")) symbol.range.max = f["max"].integer(0, kLargest);
       if (symbol.range.max && *symbol.range.max < symbol.range.min)
-        f.fail("the range of the symbol is empty", "min at most max", fmt::format("[{}, {}]", symbol.range.min, *symbol.range.max));
+        f.fail("the range of the symbol is empty", "min at most max",
+               fmt::format("[{}, {}]", symbol.range.min, *symbol.range.max));
       symbol.example = f.has("example") ? f["example"].integer(0, kLargest) : symbol.range.min;
       if (f.has("bound_by")) {
         Field bound = f["bound_by"];
@@ -164,7 +167,8 @@ class ManifestReader {
   static ValueId define(const Field& f, std::vector<bool>& defined) {
     int64_t id = f.integer(0, std::numeric_limits<int32_t>::max());
     if (static_cast<size_t>(id) >= defined.size())
-      f.fail("value ids count up from 0 without holes", fmt::format("0 to {}", static_cast<int64_t>(defined.size()) - 1), fmt::format("{}", id));
+      f.fail("value ids count up from 0 without holes", fmt::format("0 to {}", static_cast<int64_t>(defined.size()) - 1),
+             fmt::format("{}", id));
     if (defined[static_cast<size_t>(id)]) f.fail(fmt::format("value {} is defined twice", id));
     defined[static_cast<size_t>(id)] = true;
     return static_cast<ValueId>(id);
@@ -370,7 +374,8 @@ class ManifestReader {
           f["lines"].each_entry([&](const std::string& number, const Field& text) {
             int32_t line = 0;
             for (char ch : number) {
-              if (!std::isdigit(static_cast<unsigned char>(ch)) || line > (1 << 26)) text.fail("a line number is not a number", "digits", number);
+              if (!std::isdigit(static_cast<unsigned char>(ch)) || line > (1 << 26))
+                text.fail("a line number is not a number", "digits", number);
               line = line * 10 + (ch - '0');
             }
             file.lines.emplace_back(line, text.string());
@@ -394,7 +399,9 @@ class ManifestReader {
       if (f.has("class_line")) call.class_line = static_cast<int32_t>(f["class_line"].integer(0, 1 << 30));
       if (f.has("forward_line")) call.forward_line = static_cast<int32_t>(f["forward_line"].integer(0, 1 << 30));
       for (auto [key, table] : {std::pair{"attributes", &call.attributes}, {"config", &call.config}})
-        if (f.has(key)) f[key].each_entry([&, into = table](const std::string& name, const Field& value) { into->emplace_back(name, literal(value)); });
+        if (f.has(key))
+          f[key].each_entry(
+              [&, into = table](const std::string& name, const Field& value) { into->emplace_back(name, literal(value)); });
       p_.calls.push_back(std::move(call));
     }
   }
@@ -438,12 +445,15 @@ class ManifestReader {
       for (size_t k = 0; k < p_.inputs.size(); ++k) {
         if (p_.inputs[k].name != symbol.input) continue;
         const Shape& shape = m_.graph.inputs[k].type.shape;
-        if (static_cast<size_t>(symbol.axis) >= shape.size()) bound_by.fail("the input has no such axis", {}, m_.graph.inputs[k].type.text());
+        if (static_cast<size_t>(symbol.axis) >= shape.size())
+          bound_by.fail("the input has no such axis", {}, m_.graph.inputs[k].type.text());
         std::vector<std::string> names;
         shape[static_cast<size_t>(symbol.axis)].collect_symbols(names);
         bound = std::find(names.begin(), names.end(), symbol.name) != names.end();
       }
-      if (!bound) bound_by.fail(fmt::format("no size of input '{}' at axis {} names the symbol {}", symbol.input, symbol.axis, symbol.name));
+      if (!bound)
+        bound_by.fail(
+            fmt::format("no size of input '{}' at axis {} names the symbol {}", symbol.input, symbol.axis, symbol.name));
     }
   }
 

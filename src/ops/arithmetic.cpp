@@ -196,13 +196,17 @@ OpDef bitwise(const char* op, const std::string& dunder) {
   add_binary(def, op, {"aten.__" + dunder + "__.Tensor", "aten.__" + dunder + "__.Scalar"});
   // logical_and(x, y) is (x != 0) & (y != 0).
   def.from_aten_call("aten.logical_" + dunder + ".default",
-                       [op](AtenCall& c) -> Values {
-                         Operand self = c.operand("self"), other = c.operand("other");
-                         return {arithmetic(c.b, op, self, other, DType::boolean)};
-                       })
-        .sample("torch.logical_" + dunder + "(i(9, low=0, high=2), t(9))")
-        .sample("torch.logical_" + dunder + "(m(2, 3), m(3))")
-        .sample("m(4) " + std::string(dunder == "and" ? "&" : dunder == "or" ? "|" : "^") + " m(4)");
+                     [op](AtenCall& c) -> Values {
+                       Operand self = c.operand("self"), other = c.operand("other");
+                       return {arithmetic(c.b, op, self, other, DType::boolean)};
+                     })
+      .sample("torch.logical_" + dunder + "(i(9, low=0, high=2), t(9))")
+      .sample("torch.logical_" + dunder + "(m(2, 3), m(3))")
+      .sample("m(4) " +
+              std::string(dunder == "and"  ? "&"
+                          : dunder == "or" ? "|"
+                                           : "^") +
+              " m(4)");
   return def.sample("torch." + name + "(i(9, low=0, high=6), i(9, low=0, high=6))")
       .sample("torch." + name + "(i(9, low=0, high=6, dtype=torch.int32), 3)");
 }
@@ -220,7 +224,8 @@ OpDef shift(const char* op, const std::string& side, const std::string& dunder) 
 
 OpDef bitwise_not() {
   return mapping("bitwise_not")
-      .from_aten_call("aten.bitwise_not.default", [](AtenCall& c) -> Values { return {c.b.unary("bitwise_not", c.tensor("self"))}; })
+      .from_aten_call("aten.bitwise_not.default",
+                      [](AtenCall& c) -> Values { return {c.b.unary("bitwise_not", c.tensor("self"))}; })
       .from_aten_call("aten.logical_not.default",
                       [](AtenCall& c) -> Values { return {c.b.logical_not(c.b.cast(c.tensor("self"), DType::boolean))}; })
       .sample("~m(4)")
@@ -302,8 +307,9 @@ OpDef clamp() {
         if (c.has("max")) high = c.scalar("max");
         return within(b, x, low, high, b.dtype(x));
       });
-  for (const char* overload : {"aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor", "aten.clamp_min.default",
-                               "aten.clamp_min.Tensor", "aten.clamp_max.default", "aten.clamp_max.Tensor"})
+  for (const char* overload :
+       {"aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor", "aten.clamp_min.default",
+        "aten.clamp_min.Tensor", "aten.clamp_max.default", "aten.clamp_max.Tensor"})
     def.from_aten_call(overload, build_clamp);
   return def.spelled_cpp("clamp")
       .sample("t(9).clamp(-0.5, 0.5)")
@@ -382,7 +388,7 @@ OpDef binary_mapping(const char* op, const std::vector<std::string>& overloads) 
 }
 
 std::vector<OpDef> arithmetic_ops() {
-  std::vector<OpDef> ops = {add(),     sub(),  mul(),   div(),     floor_divide(), remainder(), fmod(), pow(),
+  std::vector<OpDef> ops = {add(),     sub(),     mul(),   div(),   floor_divide(), remainder(), fmod(), pow(),
                             maximum(), minimum(), atan2(), where(), clamp(),        addcmul(),   lerp()};
   for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) ops.push_back(comparison(op));
   ops.push_back(fmax_fmin("fmax"));

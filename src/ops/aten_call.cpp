@@ -7,32 +7,29 @@
 namespace pycandle {
 namespace {
 
-template <class... F>
-struct Overloaded : F... {
+template <class... F> struct Overloaded : F... {
   using F::operator()...;
 };
-template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
+template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 std::string describe(const Argument& argument) {
-  return std::visit(
-      Overloaded{
-          [](std::monostate) -> std::string { return "None"; },
-          [](bool v) -> std::string { return v ? "True" : "False"; },
-          [](int64_t v) { return fmt::format("{}", v); },
-          [](double v) { return to_string(Scalar{v}); },
-          [](std::complex<double> v) { return to_string(Scalar{v}); },
-          [](const std::string& v) { return "'" + v + "'"; },
-          [](Dim v) { return "size " + v.text(); },
-          [](DType v) { return "dtype " + std::string(name_of(v)); },
-          [](Argument::Tensor) -> std::string { return "a tensor"; },
-          [](const Argument::Device& v) { return "device " + v.name; },
-          [](const Argument::Layout& v) { return "layout " + v.name; },
-          [](const Argument::MemoryFormat& v) { return "memory format " + v.name; },
-          [](Argument::Subgraph) -> std::string { return "a subgraph"; },
-          [](const Argument::List& v) { return fmt::format("a list of {}", v.size()); },
-      },
-      argument.value);
+  return std::visit(Overloaded{
+                        [](std::monostate) -> std::string { return "None"; },
+                        [](bool v) -> std::string { return v ? "True" : "False"; },
+                        [](int64_t v) { return fmt::format("{}", v); },
+                        [](double v) { return to_string(Scalar{v}); },
+                        [](std::complex<double> v) { return to_string(Scalar{v}); },
+                        [](const std::string& v) { return "'" + v + "'"; },
+                        [](Dim v) { return "size " + v.text(); },
+                        [](DType v) { return "dtype " + std::string(name_of(v)); },
+                        [](Argument::Tensor) -> std::string { return "a tensor"; },
+                        [](const Argument::Device& v) { return "device " + v.name; },
+                        [](const Argument::Layout& v) { return "layout " + v.name; },
+                        [](const Argument::MemoryFormat& v) { return "memory format " + v.name; },
+                        [](Argument::Subgraph) -> std::string { return "a subgraph"; },
+                        [](const Argument::List& v) { return fmt::format("a list of {}", v.size()); },
+                    },
+                    argument.value);
 }
 
 std::optional<Scalar> as_scalar(const Argument& a) {
@@ -64,14 +61,14 @@ std::optional<double> as_number(const Argument& a) {
   return as_double(*scalar);
 }
 
-constexpr std::pair<int64_t, DType> kScalarTypes[] = {{0, DType::u8},  {1, DType::i8},  {2, DType::i16}, {3, DType::i32},  {4, DType::i64},      {5, DType::f16},
-                                                      {6, DType::f32}, {7, DType::f64}, {9, DType::c64}, {10, DType::c128}, {11, DType::boolean}, {15, DType::bf16}};
+constexpr std::pair<int64_t, DType> kScalarTypes[] = {
+    {0, DType::u8},  {1, DType::i8},  {2, DType::i16}, {3, DType::i32},   {4, DType::i64},      {5, DType::f16},
+    {6, DType::f32}, {7, DType::f64}, {9, DType::c64}, {10, DType::c128}, {11, DType::boolean}, {15, DType::bf16}};
 
 bool absent(const Argument& a) { return std::holds_alternative<std::monostate>(a.value); }
 
 // One element for each entry of a list, or for the argument itself when it is a single number (torch expands int[2]).
-template <class T>
-std::optional<std::vector<T>> each(const Argument& a, std::optional<T> (*read)(const Argument&)) {
+template <class T> std::optional<std::vector<T>> each(const Argument& a, std::optional<T> (*read)(const Argument&)) {
   std::vector<T> out;
   if (auto single = read(a)) return std::vector<T>{*single};
   auto* list = std::get_if<Argument::List>(&a.value);

@@ -16,13 +16,25 @@ namespace pycandle {
 
 // An argument of a recorded node, typed (docs/manifest.md).
 struct Argument {
-  struct Tensor { ValueId value; };
-  struct Device { std::string name; };
-  struct Layout { std::string name; };
-  struct MemoryFormat { std::string name; };
-  struct Subgraph { int32_t index; };
+  struct Tensor {
+    ValueId value;
+  };
+  struct Device {
+    std::string name;
+  };
+  struct Layout {
+    std::string name;
+  };
+  struct MemoryFormat {
+    std::string name;
+  };
+  struct Subgraph {
+    int32_t index;
+  };
   using List = std::vector<Argument>;
-  std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, Dim, DType, Tensor, Device, Layout, MemoryFormat, Subgraph, List> value;
+  std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, Dim, DType, Tensor, Device, Layout,
+               MemoryFormat, Subgraph, List>
+      value;
 };
 
 class AtenCall {
@@ -46,7 +58,7 @@ class AtenCall {
   int64_t integer(std::string_view name);                          // a concrete int
   Dim dim(std::string_view name);                                  // an int or a SymInt
   std::optional<Dim> maybe_dim(std::string_view name);
-  Dims dims(std::string_view name);                                // list of them; a single int is a list of one; None is empty
+  Dims dims(std::string_view name);  // list of them; a single int is a list of one; None is empty
   std::optional<Dims> maybe_dims(std::string_view name);
   Ints integers(std::string_view name);
   std::optional<Ints> maybe_integers(std::string_view name);
@@ -55,20 +67,20 @@ class AtenCall {
   Numbers numbers(std::string_view name);
   std::string string(std::string_view name);
   std::optional<std::string> maybe_string(std::string_view name);
-  std::optional<DType> dtype(std::string_view name);               // None → nullopt
+  std::optional<DType> dtype(std::string_view name);  // None → nullopt
   std::vector<const Argument*> list(std::string_view name);
   int32_t subgraph(std::string_view name);
   const Argument& raw(std::string_view name);
-  void discard(std::string_view name, const char* why);            // has no effect on values
-  void discard_placement();                                        // dtype-free factory arguments: layout, device, pin_memory, memory_format, non_blocking
+  void discard(std::string_view name, const char* why);  // has no effect on values
+  void discard_placement();  // dtype-free factory arguments: layout, device, pin_memory, memory_format, non_blocking
 
   // Torch's own words for the result; a mapping may look at it (a fixed dtype), the importer checks it afterwards.
   size_t result_count() const { return results_.size(); }
-  const Type& result(size_t i = 0) const;                          // bad_input when the recording has no such result
+  const Type& result(size_t i = 0) const;  // bad_input when the recording has no such result
 
-  std::vector<std::string> argument_names() const;                 // in the order of the schema
+  std::vector<std::string> argument_names() const;  // in the order of the schema
   std::vector<std::string> unread() const;
-  [[noreturn]] void unsupported(const std::string& what);          // ErrorCode::gap: "aten.x with mode='y' is not supported"
+  [[noreturn]] void unsupported(const std::string& what);  // ErrorCode::gap: "aten.x with mode='y' is not supported"
 
  private:
   const Argument& find(std::string_view name, bool mark);

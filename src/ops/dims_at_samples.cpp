@@ -19,8 +19,7 @@ int64_t sample_size(const SymbolRange& range, int sample, size_t symbol) {
 }
 
 // Calls f(a, b) at sample bindings until it returns false.
-template <class F>
-void at_samples(Dim a, Dim b, const SymbolRanges& ranges, F f) {
+template <class F> void at_samples(Dim a, Dim b, const SymbolRanges& ranges, F f) {
   std::vector<std::string> symbols;
   a.collect_symbols(symbols);
   b.collect_symbols(symbols);

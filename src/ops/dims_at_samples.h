@@ -11,7 +11,9 @@ enum class Agreement {
   refuted    // they differ somewhere
 };
 Agreement compare(Dim a, Dim b, const SymbolRanges&);
-inline Agreement compare(Dim a, Dim b, const Builder& builder) { return compare(a, b, builder.ranges() ? *builder.ranges() : SymbolRanges{}); }
+inline Agreement compare(Dim a, Dim b, const Builder& builder) {
+  return compare(a, b, builder.ranges() ? *builder.ranges() : SymbolRanges{});
+}
 
 // a ≤ b for every binding, as far as algebra and samples can tell; unknown when the samples disagree with each other.
 Tri seems_at_most(Dim a, Dim b, const Builder&);

@@ -86,9 +86,11 @@ OpDef constants() {
 OpDef arange() {
   OpDef def = functional("arange");
   def.doc("start, start + step, …, before stop")
-      .attributes(attr<Dim>("start", Dim(0)), attr<Dim>("stop"), attr<int64_t>("step", int64_t{1}), attr<DType>("dtype", DType::i64))
+      .attributes(attr<Dim>("start", Dim(0)), attr<Dim>("stop"), attr<int64_t>("step", int64_t{1}),
+                  attr<DType>("dtype", DType::i64))
       .constraint("arange_c1", "step is not 0", [](const Call& c) { return c.integer("step") != 0; })
-      .constraint("arange_c2", "dtype is floating or an integer", [](const Call& c) { return is_one_of(c.dtype("dtype"), reals); })
+      .constraint("arange_c2", "dtype is floating or an integer",
+                  [](const Call& c) { return is_one_of(c.dtype("dtype"), reals); })
       .infer([](const Call& c) {
         int64_t step = c.integer("step");
         Dim length = step > 0 ? ceildiv(c.dim("stop") - c.dim("start"), step) : ceildiv(c.dim("start") - c.dim("stop"), -step);
@@ -124,13 +126,15 @@ OpDef arange() {
     // Numbers with fractions: counted and scaled in f64, rounded once, as torch does.
     for (const Operand& o : {start, end, step})
       if (!std::holds_alternative<Scalar>(o)) c.unsupported("sizes and fractions together");
-    double from = as_double(std::get<Scalar>(start)), to = as_double(std::get<Scalar>(end)), width = as_double(std::get<Scalar>(step));
+    double from = as_double(std::get<Scalar>(start)), to = as_double(std::get<Scalar>(end)),
+           width = as_double(std::get<Scalar>(step));
     double length = std::ceil((to - from) / width);
     if (!(length >= 0 && length < 0x1p48)) c.unsupported(fmt::format("the range {} to {} by {}", from, to, width));
     ValueId count = c.b.mul(c.b.iota(static_cast<int64_t>(length), DType::f64), width);
     return {c.b.cast(c.b.add(count, from), dtype)};
   };
-  for (const char* overload : {"aten.arange.default", "aten.arange.start", "aten.arange.start_step"}) def.from_aten_call(overload, build);
+  for (const char* overload : {"aten.arange.default", "aten.arange.start", "aten.arange.start_step"})
+    def.from_aten_call(overload, build);
   return def.spelled_cpp("arange")
       .sample("torch.arange(5) + i(5)")
       .sample("torch.arange(2, 9) + i(7)")
@@ -162,12 +166,14 @@ OpDef linspace() {
         return b.cast(b.select(first_half, from_start, from_end), c.dtype("dtype"));
       });
   return def
-      .from_aten_call("aten.linspace.default",
-                      [](AtenCall& c) -> Values {
-                        c.discard_placement();
-                        double start = c.number("start"), end = c.number("end");
-                        return {c.b.create("linspace", {}, {{"start", start}, {"end", end}, {"steps", c.dim("steps")}, {"dtype", dtype_or(c, DType::f32)}})};
-                      })
+      .from_aten_call(
+          "aten.linspace.default",
+          [](AtenCall& c) -> Values {
+            c.discard_placement();
+            double start = c.number("start"), end = c.number("end");
+            return {c.b.create("linspace", {},
+                               {{"start", start}, {"end", end}, {"steps", c.dim("steps")}, {"dtype", dtype_or(c, DType::f32)}})};
+          })
       .spelled_cpp("linspace")
       .sample("torch.linspace(-1, 1, 7) + t(7)")
       .sample("torch.linspace(0.5, 3, 1) + t(1)")
@@ -201,24 +207,28 @@ OpDef eye() {
 OpDef triangle_indices() {
   OpDef def = mapping("concat");
   for (const char* name : {"tril_indices", "triu_indices"})
-    def.from_aten_call(fmt::format("aten.{}.default", name), [lower = std::string_view(name) == "tril_indices"](AtenCall& c) -> Values {
-      c.discard_placement();
-      int64_t rows = c.integer("row"), columns = c.integer("col"), offset = c.integer("offset");
-      DType dtype = dtype_or(c, DType::i64);
-      if (rows > 4096) c.unsupported(fmt::format("{} rows", rows));
-      Values row_numbers, column_numbers;
-      for (int64_t r = 0; r < rows; ++r) {
-        int64_t first = lower ? 0 : std::max<int64_t>(0, r + offset), stop = lower ? std::min(columns, r + offset + 1) : columns;
-        if (first >= stop) continue;
-        row_numbers.push_back(c.b.full(Scalar{r}, dtype, {1, stop - first}));
-        ValueId count = c.b.create("arange", {}, {{"start", Dim(first)}, {"stop", Dim(stop)}, {"dtype", dtype}});
-        column_numbers.push_back(c.b.reshape(count, {1, stop - first}));
-      }
-      if (row_numbers.empty()) return {c.b.full(Scalar{int64_t{0}}, dtype, {2, 0})};
-      ValueId top = c.b.concat(row_numbers, 1);
-      return {c.b.concat({top, c.b.concat(column_numbers, 1)}, 0)};
-    });
-  return def.sample("torch.tril_indices(3, 4) + i(1)").sample("torch.triu_indices(3, 4, offset=1) + i(1)").sample("torch.tril_indices(3, 3, -1) + i(1)");
+    def.from_aten_call(
+        fmt::format("aten.{}.default", name), [lower = std::string_view(name) == "tril_indices"](AtenCall& c) -> Values {
+          c.discard_placement();
+          int64_t rows = c.integer("row"), columns = c.integer("col"), offset = c.integer("offset");
+          DType dtype = dtype_or(c, DType::i64);
+          if (rows > 4096) c.unsupported(fmt::format("{} rows", rows));
+          Values row_numbers, column_numbers;
+          for (int64_t r = 0; r < rows; ++r) {
+            int64_t first = lower ? 0 : std::max<int64_t>(0, r + offset),
+                    stop = lower ? std::min(columns, r + offset + 1) : columns;
+            if (first >= stop) continue;
+            row_numbers.push_back(c.b.full(Scalar{r}, dtype, {1, stop - first}));
+            ValueId count = c.b.create("arange", {}, {{"start", Dim(first)}, {"stop", Dim(stop)}, {"dtype", dtype}});
+            column_numbers.push_back(c.b.reshape(count, {1, stop - first}));
+          }
+          if (row_numbers.empty()) return {c.b.full(Scalar{int64_t{0}}, dtype, {2, 0})};
+          ValueId top = c.b.concat(row_numbers, 1);
+          return {c.b.concat({top, c.b.concat(column_numbers, 1)}, 0)};
+        });
+  return def.sample("torch.tril_indices(3, 4) + i(1)")
+      .sample("torch.triu_indices(3, 4, offset=1) + i(1)")
+      .sample("torch.tril_indices(3, 3, -1) + i(1)");
 }
 
 // ---- chance; there is no sample to compare, since the numbers are torch's own

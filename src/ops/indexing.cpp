@@ -42,7 +42,9 @@ Points points_of(AtenCall& c, ValueId x, const Values& given, std::optional<Dim>
       points.axes.push_back(axis++);
     }
   }
-  if (axis > b.rank(x)) throw Error(ErrorCode::bad_input, "there are more indices than axes").found(fmt::format("{} indices for {}", axis, b.type(x).text()));
+  if (axis > b.rank(x))
+    throw Error(ErrorCode::bad_input, "there are more indices than axes")
+        .found(fmt::format("{} indices for {}", axis, b.type(x).text()));
   // All of one dtype and shape.
   bool wide = std::any_of(points.indices.begin(), points.indices.end(), [&](ValueId i) { return b.dtype(i) == DType::i64; });
   Shape common;
@@ -245,19 +247,24 @@ Values build_scatter(AtenCall& c, const std::string& reduce, bool include_self) 
   ValueId x = flat.in(self);
   index = flat.in(index);
   int64_t axis = b.normal_axis(c.integer("dim"), b.rank(x));
-  ValueId src = c.has_argument("value") ? b.broadcast_to(materialise(b, c.operand("value"), b.dtype(x)), b.shape(index)) : flat.in(c.tensor("src"));
-  return {flat.out(b.create("scatter", {x, index, b.cast(src, b.dtype(x))}, {{"axis", axis}, {"reduce", reduce}, {"include_self", include_self}}))};
+  ValueId src = c.has_argument("value") ? b.broadcast_to(materialise(b, c.operand("value"), b.dtype(x)), b.shape(index))
+                                        : flat.in(c.tensor("src"));
+  return {flat.out(b.create("scatter", {x, index, b.cast(src, b.dtype(x))},
+                            {{"axis", axis}, {"reduce", reduce}, {"include_self", include_self}}))};
 }
 
 OpDef scatter() {
   OpDef def = mapping("scatter");
-  for (const char* overload : {"src", "value"}) def.from_aten_call(fmt::format("aten.scatter.{}", overload), [](AtenCall& c) { return build_scatter(c, "none", true); });
+  for (const char* overload : {"src", "value"})
+    def.from_aten_call(fmt::format("aten.scatter.{}", overload), [](AtenCall& c) { return build_scatter(c, "none", true); });
   for (const char* overload : {"reduce", "value_reduce"})
-    def.from_aten_call(fmt::format("aten.scatter.{}", overload), [](AtenCall& c) { return build_scatter(c, c.string("reduce"), true); });
+    def.from_aten_call(fmt::format("aten.scatter.{}", overload),
+                       [](AtenCall& c) { return build_scatter(c, c.string("reduce"), true); });
   def.from_aten_call("aten.scatter_add.default", [](AtenCall& c) { return build_scatter(c, "add", true); });
   def.from_aten_call("aten.scatter_reduce.two", [](AtenCall& c) {
     std::string reduce = c.string("reduce");
-    for (auto [torch, ours] : {std::pair{"sum", "add"}, {"prod", "multiply"}, {"mean", "mean"}, {"amax", "amax"}, {"amin", "amin"}})
+    for (auto [torch, ours] :
+         {std::pair{"sum", "add"}, {"prod", "multiply"}, {"mean", "mean"}, {"amax", "amax"}, {"amin", "amin"}})
       if (reduce == torch) return build_scatter(c, ours, c.boolean("include_self"));
     c.unsupported("reduce='" + reduce + "'");
   });
@@ -281,7 +288,8 @@ Values build_index_put(AtenCall& c, bool accumulate) {
   int64_t axis = b.normal_axis(c.integer("dim"), b.rank(x));
   Shape shape = b.shape(x);
   shape[at(axis)] = b.shape(index)[0];
-  ValueId source = c.has_argument("value") ? b.broadcast_to(materialise(b, c.operand("value"), b.dtype(x)), shape) : b.reshape(b.cast(c.tensor("source"), b.dtype(x)), shape);
+  ValueId source = c.has_argument("value") ? b.broadcast_to(materialise(b, c.operand("value"), b.dtype(x)), shape)
+                                           : b.reshape(b.cast(c.tensor("source"), b.dtype(x)), shape);
   if (c.has_argument("alpha")) {
     Operand alpha = c.operand("alpha");
     auto* number = std::get_if<Scalar>(&alpha);
@@ -316,7 +324,8 @@ OpDef masked_scatter() {
                         ValueId flat = b.reshape(mask, {count});
                         ValueId number = b.create("cumsum", {b.cast(flat, DType::i64)}, {{"axis", int64_t{0}}});
                         ValueId place = b.select(flat, b.sub(number, b.dim_value(1)), b.dim_value(0));
-                        ValueId values = b.create("take", {b.reshape(source, {product(b.shape(source))}), place}, {{"axis", int64_t{0}}});
+                        ValueId values = b.create("take", {b.reshape(source, {product(b.shape(source))}), place},
+                                                  {{"axis", int64_t{0}}});
                         return {b.select(mask, b.reshape(values, shape), x)};
                       })
       .sample("t(3, 4).masked_scatter(m(3, 4), t(12))")
@@ -324,12 +333,10 @@ OpDef masked_scatter() {
 }
 
 OpDef nonzero() {
-  return mapping("nonzero")
-      .from_aten_call("aten.nonzero.default",
-                      [](AtenCall& c) -> Values {
-                        ValueId x = c.tensor("self");
-                        return {c.b.create("nonzero", {x}, {{"count", c.result().shape.at(0)}})};
-                      });
+  return mapping("nonzero").from_aten_call("aten.nonzero.default", [](AtenCall& c) -> Values {
+    ValueId x = c.tensor("self");
+    return {c.b.create("nonzero", {x}, {{"count", c.result().shape.at(0)}})};
+  });
 }
 
 }  // namespace

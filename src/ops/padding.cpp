@@ -20,7 +20,8 @@ struct Amounts {
 // torch writes them from the last axis on: [left, right, top, bottom, …].
 Amounts amounts(AtenCall& c, ValueId x, const Dims& given) {
   size_t rank = c.b.shape(x).size();
-  if (given.size() % 2 != 0 || given.size() / 2 > rank) c.unsupported(fmt::format("{} amounts of padding for {}", given.size(), c.b.type(x).text()));
+  if (given.size() % 2 != 0 || given.size() / 2 > rank)
+    c.unsupported(fmt::format("{} amounts of padding for {}", given.size(), c.b.type(x).text()));
   Amounts out{Dims(rank, Dim(0)), Dims(rank, Dim(0))};
   for (size_t i = 0; i < given.size() / 2; ++i) {
     out.low[rank - 1 - i] = given[2 * i];
@@ -45,7 +46,9 @@ ValueId repeated(Builder& b, ValueId x, int64_t axis, Dim index, Dim count) {
   return b.broadcast_to(edge, shape);
 }
 ValueId repeated_low(Builder& b, ValueId x, int64_t axis, Dim count) { return repeated(b, x, axis, 0, count); }
-ValueId repeated_high(Builder& b, ValueId x, int64_t axis, Dim count) { return repeated(b, x, axis, b.shape(x)[at(axis)] - 1, count); }
+ValueId repeated_high(Builder& b, ValueId x, int64_t axis, Dim count) {
+  return repeated(b, x, axis, b.shape(x)[at(axis)] - 1, count);
+}
 ValueId wrapped_low(Builder& b, ValueId x, int64_t axis, Dim count) {
   Dim size = b.shape(x)[at(axis)];
   return b.slice(x, axis, size - count, size);
@@ -61,7 +64,9 @@ OpDef edge_padding(const char* name, const char* doc, Edge low_edge, Edge high_e
       .operands("x")
       .attributes(attr<Dims>("low"), attr<Dims>("high"))
       .constraint(id + "_c1", "low and high have an entry for each axis of x",
-                  [](const Call& c) { return c.dims("low").size() == c.shape("x").size() && c.dims("high").size() == c.shape("x").size(); })
+                  [](const Call& c) {
+                    return c.dims("low").size() == c.shape("x").size() && c.dims("high").size() == c.shape("x").size();
+                  })
       .infer([](const Call& c) {
         Type type = c.type("x");
         for (size_t i = 0; i < type.shape.size(); ++i) type.shape[i] = c.dims("low")[i] + type.shape[i] + c.dims("high")[i];
@@ -91,9 +96,11 @@ Values build_edge_padding(AtenCall& c, const char* op, const char* argument) {
 }
 
 OpDef reflection_pad() {
-  OpDef def = edge_padding("reflection_pad", "x continued at its edges by its mirror image, without repeating the edge", mirrored_low, mirrored_high);
+  OpDef def = edge_padding("reflection_pad", "x continued at its edges by its mirror image, without repeating the edge",
+                           mirrored_low, mirrored_high);
   for (const char* dims : {"1d", "2d", "3d"})
-    def.from_aten_call(fmt::format("aten.reflection_pad{}.default", dims), [](AtenCall& c) { return build_edge_padding(c, "reflection_pad", "padding"); });
+    def.from_aten_call(fmt::format("aten.reflection_pad{}.default", dims),
+                       [](AtenCall& c) { return build_edge_padding(c, "reflection_pad", "padding"); });
   return def.spelled_cpp("reflection_pad")
       .sample("torch.ops.aten.reflection_pad1d(t(1, 2, 5), (2, 3))")
       .sample("torch.ops.aten.reflection_pad1d(t(1, 2, 5), (-1, 2))")
@@ -103,7 +110,8 @@ OpDef reflection_pad() {
 OpDef replication_pad() {
   OpDef def = edge_padding("replication_pad", "x continued at its edges by its outermost elements", repeated_low, repeated_high);
   for (const char* dims : {"1d", "2d", "3d"})
-    def.from_aten_call(fmt::format("aten.replication_pad{}.default", dims), [](AtenCall& c) { return build_edge_padding(c, "replication_pad", "padding"); });
+    def.from_aten_call(fmt::format("aten.replication_pad{}.default", dims),
+                       [](AtenCall& c) { return build_edge_padding(c, "replication_pad", "padding"); });
   return def.spelled_cpp("replication_pad")
       .sample("torch.ops.aten.replication_pad1d(t(1, 2, 3), (2, 4))")
       .sample("torch.ops.aten.replication_pad2d(t(1, 2, 5, 4), (2, 3, 1, -1))");
@@ -111,7 +119,8 @@ OpDef replication_pad() {
 
 // torch writes it only as a mode of pad, which is where its overloads are.
 OpDef circular_pad() {
-  return edge_padding("circular_pad", "x continued at its edges by its other end", wrapped_low, wrapped_high).spelled_cpp("circular_pad");
+  return edge_padding("circular_pad", "x continued at its edges by its other end", wrapped_low, wrapped_high)
+      .spelled_cpp("circular_pad");
 }
 
 Values build_constant_padding(AtenCall& c, const Scalar& value) {
@@ -123,15 +132,17 @@ Values build_constant_padding(AtenCall& c, const Scalar& value) {
 OpDef constant_padding() {
   return mapping("pad")
       .from_aten_call("aten.constant_pad_nd.default", [](AtenCall& c) { return build_constant_padding(c, c.scalar("value")); })
-      .from_aten_call("aten.pad.default",
-                      [](AtenCall& c) {
-                        std::string mode = c.string("mode");
-                        std::optional<double> value = c.maybe_number("value");
-                        if (mode == "constant") return build_constant_padding(c, Scalar{value.value_or(0.0)});
-                        for (auto [word, op] : {std::pair{"reflect", "reflection_pad"}, {"replicate", "replication_pad"}, {"circular", "circular_pad"}})
-                          if (mode == word) return build_edge_padding(c, op, "pad");
-                        c.unsupported("mode='" + mode + "'");
-                      })
+      .from_aten_call(
+          "aten.pad.default",
+          [](AtenCall& c) {
+            std::string mode = c.string("mode");
+            std::optional<double> value = c.maybe_number("value");
+            if (mode == "constant") return build_constant_padding(c, Scalar{value.value_or(0.0)});
+            for (auto [word, op] :
+                 {std::pair{"reflect", "reflection_pad"}, {"replicate", "replication_pad"}, {"circular", "circular_pad"}})
+              if (mode == word) return build_edge_padding(c, op, "pad");
+            c.unsupported("mode='" + mode + "'");
+          })
       .from_aten_call("aten._pad_circular.default", [](AtenCall& c) { return build_edge_padding(c, "circular_pad", "pad"); })
       .sample("F.pad(t(1, 2, 5), (2, 3), mode='reflect')")
       .sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='reflect')")
@@ -205,7 +216,8 @@ OpDef diagonal() {
   def.doc("the diagonal of two axes, as a new last axis")
       .operands("x")
       .attributes(attr<int64_t>("offset", int64_t{0}), attr<int64_t>("axis1", int64_t{0}), attr<int64_t>("axis2", int64_t{1}))
-      .constraint("diagonal_c1", "axis1 and axis2 are two axes of x", [](const Call& c) { return are_axes({c.integer("axis1"), c.integer("axis2")}, c.rank("x")); })
+      .constraint("diagonal_c1", "axis1 and axis2 are two axes of x",
+                  [](const Call& c) { return are_axes({c.integer("axis1"), c.integer("axis2")}, c.rank("x")); })
       .infer([](const Call& c) {
         Ints axes{c.integer("axis1"), c.integer("axis2")};
         Type type{c.type("x").dtype, without_axes(c.shape("x"), axes)};
@@ -280,7 +292,8 @@ OpDef diag_embed() {
                         ValueId x = c.tensor("self");
                         ValueId y = c.b.create("diag_embed", {x}, {{"offset", c.integer("offset")}});
                         int64_t rank = c.b.rank(y);
-                        int64_t axis1 = c.b.normal_axis(c.integer("dim1"), rank), axis2 = c.b.normal_axis(c.integer("dim2"), rank);
+                        int64_t axis1 = c.b.normal_axis(c.integer("dim1"), rank),
+                                axis2 = c.b.normal_axis(c.integer("dim2"), rank);
                         Ints order(at(rank), -1);
                         order[at(axis1)] = rank - 2;
                         order[at(axis2)] = rank - 1;
@@ -303,7 +316,8 @@ OpDef unfold() {
       .operands("x")
       .attributes(attr<int64_t>("axis"), attr<Dim>("size"), attr<Dim>("step"))
       .constraint("unfold_c1", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .constraint("unfold_c2", "a window is not longer than the axis", [](const Call& c) { return may_be_at_most(c.dim("size"), c.shape("x")[at(c.integer("axis"))]); })
+      .constraint("unfold_c2", "a window is not longer than the axis",
+                  [](const Call& c) { return may_be_at_most(c.dim("size"), c.shape("x")[at(c.integer("axis"))]); })
       .constraint("unfold_c3", "step is positive", [](const Call& c) { return may_be_at_most(1, c.dim("step")); })
       .infer([](const Call& c) {
         Type type = c.type("x");

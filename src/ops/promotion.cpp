@@ -10,7 +10,8 @@ namespace {
 int integer_width(DType d) {
   switch (d) {
     case DType::boolean: return 0;
-    case DType::u8: case DType::i8: return 1;
+    case DType::u8:
+    case DType::i8: return 1;
     case DType::i16: return 2;
     case DType::i32: return 4;
     default: return 8;

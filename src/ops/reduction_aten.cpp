@@ -101,7 +101,11 @@ OpDef prod() {
       Ints axes = reduced_axes(c, c.b.rank(x));
       return {c.b.reduce("reduce_prod", x, axes, keeps_axes(c))};
     });
-  return def.sample("t(2, 3).prod()").sample("t(2, 3).prod(1, keepdim=True)").sample("i(4, dtype=torch.int32).prod()").sample("t(0, 3).prod(0)").sample("t().prod(0)");
+  return def.sample("t(2, 3).prod()")
+      .sample("t(2, 3).prod(1, keepdim=True)")
+      .sample("i(4, dtype=torch.int32).prod()")
+      .sample("t(0, 3).prod(0)")
+      .sample("t().prod(0)");
 }
 
 OpDef mean() {
@@ -110,8 +114,11 @@ OpDef mean() {
       .operands("x")
       .attributes(attr<Ints>("axes"), attr<bool>("keep", false))
       .constraint("mean_c1", "x is floating or complex", [](const Call& c) { return is_inexact(c.type("x").dtype); })
-      .constraint("mean_c2", "axes are different axes of x", [](const Call& c) { return are_axes(c.integers("axes"), c.rank("x")); })
-      .infer([](const Call& c) { return Type{c.type("x").dtype, reduced_shape(c.shape("x"), c.integers("axes"), c.boolean("keep"))}; })
+      .constraint("mean_c2", "axes are different axes of x",
+                  [](const Call& c) { return are_axes(c.integers("axes"), c.rank("x")); })
+      .infer([](const Call& c) {
+        return Type{c.type("x").dtype, reduced_shape(c.shape("x"), c.integers("axes"), c.boolean("keep"))};
+      })
       .decompose([](Builder& b, const Call& c) {
         ValueId x = b.widened(c.value("x"));
         return b.narrowed(b.mean(x, c.integers("axes"), c.boolean("keep")), c.type("x").dtype);
@@ -236,8 +243,13 @@ OpDef cumulative(const std::string& name, bool sums) {
     if (c.b.rank(x) == 0) return sums || name == "logcumsumexp" ? Values{x} : Values{x, c.b.full(Scalar{int64_t{0}}, DType::i64)};
     return c.b.create_all(name, {x}, {{"axis", axis}});
   });
-  if (sums) def.sample("torch." + name + "(i(4, dtype=torch.int32), 0)").sample("torch." + name + "(m(4), 0)").sample("torch." + name + "(i(4), 0, dtype=torch.float32)");
-  return def.sample("torch." + name + "(t(2, 5), 1)").sample("torch." + name + "(t(2, 5), -2)").sample("torch." + name + "(t(), 0)");
+  if (sums)
+    def.sample("torch." + name + "(i(4, dtype=torch.int32), 0)")
+        .sample("torch." + name + "(m(4), 0)")
+        .sample("torch." + name + "(i(4), 0, dtype=torch.float32)");
+  return def.sample("torch." + name + "(t(2, 5), 1)")
+      .sample("torch." + name + "(t(2, 5), -2)")
+      .sample("torch." + name + "(t(), 0)");
 }
 
 // ---- order
@@ -255,7 +267,9 @@ OpDef sort() {
   for (const char* overload : {"aten.sort.default", "aten.sort.stable"}) def.from_aten_call(overload, sorted);
   for (const char* overload : {"aten.argsort.default", "aten.argsort.stable"})
     def.from_aten_call(overload, [sorted](AtenCall& c) -> Values { return {sorted(c)[1]}; });
-  def.from_aten_call("aten.msort.default", [](AtenCall& c) -> Values { return {c.b.create_all("sort", {c.tensor("self")}, {{"axis", int64_t{0}}})[0]}; });
+  def.from_aten_call("aten.msort.default", [](AtenCall& c) -> Values {
+    return {c.b.create_all("sort", {c.tensor("self")}, {{"axis", int64_t{0}}})[0]};
+  });
   return def.sample("torch.sort(t(3, 5))")
       .sample("torch.sort(t(3, 5), dim=0, descending=True)")
       .sample("torch.sort(i(9), stable=True)")
@@ -272,7 +286,8 @@ OpDef topk() {
                         bool largest = c.boolean("largest"), in_order = c.boolean("sorted");
                         int64_t axis = c.b.normal_axis(c.integer("dim"), std::max<int64_t>(c.b.rank(x), 1));
                         if (c.b.rank(x) == 0) return {x, c.b.full(Scalar{int64_t{0}}, DType::i64)};
-                        return c.b.create_all("topk", {x}, {{"k", k}, {"axis", axis}, {"largest", largest}, {"sorted", in_order}});
+                        return c.b.create_all("topk", {x},
+                                              {{"k", k}, {"axis", axis}, {"largest", largest}, {"sorted", in_order}});
                       })
       .sample("torch.topk(t(3, 9), 4)")
       .sample("torch.topk(t(9, 3), 2, dim=0, largest=False)")

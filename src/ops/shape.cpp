@@ -16,7 +16,9 @@ namespace {
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // torch takes a 0-d tensor for one of one element wherever it takes an axis.
-int64_t axis_argument(AtenCall& c, const char* name, int64_t rank) { return c.b.normal_axis(c.integer(name), std::max<int64_t>(rank, 1)); }
+int64_t axis_argument(AtenCall& c, const char* name, int64_t rank) {
+  return c.b.normal_axis(c.integer(name), std::max<int64_t>(rank, 1));
+}
 
 // ---- the same elements, another shape
 
@@ -29,7 +31,9 @@ Values reshaped_as_recorded(AtenCall& c, ValueId x, Dims shape) {
 
 OpDef reshape() {
   OpDef def = mapping("reshape");
-  for (auto [overload, argument] : {std::pair{"aten.view.default", "size"}, {"aten._unsafe_view.default", "size"}, {"aten.view_copy.default", "size"},
+  for (auto [overload, argument] : {std::pair{"aten.view.default", "size"},
+                                    {"aten._unsafe_view.default", "size"},
+                                    {"aten.view_copy.default", "size"},
                                     {"aten.reshape.default", "shape"}})
     def.from_aten_call(overload, [name = std::string(argument)](AtenCall& c) {
       ValueId x = c.tensor("self");
@@ -110,8 +114,9 @@ OpDef reshape() {
 
 OpDef identity() {
   OpDef def = mapping("cast");
-  for (const char* overload : {"aten.clone.default", "aten.alias.default", "aten.detach.default", "aten.contiguous.default", "aten.lift_fresh_copy.default",
-                               "aten.lift_fresh.default", "aten.lift.default", "aten.alias_copy.default", "aten.detach_copy.default", "aten.view_of.default"})
+  for (const char* overload : {"aten.clone.default", "aten.alias.default", "aten.detach.default", "aten.contiguous.default",
+                               "aten.lift_fresh_copy.default", "aten.lift_fresh.default", "aten.lift.default",
+                               "aten.alias_copy.default", "aten.detach_copy.default", "aten.view_of.default"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       c.discard_placement();
       return {c.tensor("self")};
@@ -127,7 +132,8 @@ OpDef cast() {
     ValueId x = c.tensor("self");
     return {c.b.cast(x, c.dtype("dtype").value_or(c.b.dtype(x)))};
   };
-  for (const char* overload : {"aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device"}) def.from_aten_call(overload, to_dtype);
+  for (const char* overload : {"aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device"})
+    def.from_aten_call(overload, to_dtype);
   def.from_aten_call("aten.to.other", [](AtenCall& c) -> Values {
     c.discard_placement();
     c.discard("copy", "values are never changed in place");
@@ -138,8 +144,14 @@ OpDef cast() {
     ValueId x = c.tensor("self");
     return {c.b.cast(x, c.b.dtype(c.tensor("other")))};
   });
-  for (auto [name, dtype] : {std::pair{"Float", DType::f32}, {"Double", DType::f64}, {"Half", DType::f16}, {"Long", DType::i64}, {"Int", DType::i32},
-                             {"Short", DType::i16}, {"Char", DType::i8}, {"Byte", DType::u8}})
+  for (auto [name, dtype] : {std::pair{"Float", DType::f32},
+                             {"Double", DType::f64},
+                             {"Half", DType::f16},
+                             {"Long", DType::i64},
+                             {"Int", DType::i32},
+                             {"Short", DType::i16},
+                             {"Char", DType::i8},
+                             {"Byte", DType::u8}})
     def.from_aten_call(fmt::format("aten._cast_{}.default", name), [to = dtype](AtenCall& c) -> Values {
       c.discard("non_blocking", "placement");
       return {c.b.cast(c.tensor("self"), to)};
@@ -265,7 +277,8 @@ OpDef broadcast() {
       if (size[i] == Dim(-1)) size[i] = c.b.shape(x)[i - missing];
     return {c.b.broadcast_to(x, size)};
   };
-  for (const char* overload : {"aten.expand.default", "aten.expand_copy.default", "aten.broadcast_to.default"}) def.from_aten_call(overload, expand);
+  for (const char* overload : {"aten.expand.default", "aten.expand_copy.default", "aten.broadcast_to.default"})
+    def.from_aten_call(overload, expand);
   def.from_aten_call("aten.expand_as.default", [](AtenCall& c) -> Values {
     ValueId x = c.tensor("self");
     return {c.b.broadcast_to(x, c.b.shape(c.tensor("other")))};
@@ -394,7 +407,8 @@ Values split_at(AtenCall& c, ValueId x, int64_t axis, const Dims& sizes) {
 
 OpDef split() {
   OpDef def = mapping("slice");
-  for (const char* overload : {"aten.split_with_sizes.default", "aten.split.sizes", "aten.split_with_sizes_copy.default", "aten.unsafe_split_with_sizes.default"})
+  for (const char* overload : {"aten.split_with_sizes.default", "aten.split.sizes", "aten.split_with_sizes_copy.default",
+                               "aten.unsafe_split_with_sizes.default"})
     def.from_aten_call(overload, [](AtenCall& c) {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
@@ -402,7 +416,9 @@ OpDef split() {
       Dim total = 0;
       for (Dim size : sizes) total = total + size;
       if (!c.b.check(total, c.b.shape(x)[at(axis)], "the sizes of a split and the split axis"))
-        throw Error(ErrorCode::bad_input, "the sizes of a split do not add up").expected(c.b.shape(x)[at(axis)].text()).found(total.text());
+        throw Error(ErrorCode::bad_input, "the sizes of a split do not add up")
+            .expected(c.b.shape(x)[at(axis)].text())
+            .found(total.text());
       return split_at(c, x, axis, sizes);
     });
   // How many parts there are was decided when the model was recorded; the last one is what remains.
@@ -432,7 +448,8 @@ OpDef split() {
       Dims sizes;
       if (c.has_argument("sections")) {
         int64_t count = c.integer("sections");
-        for (int64_t i = 0; i < count; ++i) sizes.push_back(floordiv(size, count) + (size.is_number() && i < size.number() % count ? 1 : 0));
+        for (int64_t i = 0; i < count; ++i)
+          sizes.push_back(floordiv(size, count) + (size.is_number() && i < size.number() % count ? 1 : 0));
         if (!size.is_number()) c.b.check(mod(size, count), 0, "an axis that is split evenly");
       } else {
         Dim start = 0;
@@ -470,8 +487,9 @@ OpDef split() {
 // Checks that torch makes while the model runs; the recording made them once, and types are checked at every node.
 OpDef assertions() {
   OpDef def = mapping("cast");
-  for (const char* overload : {"aten._assert_tensor_metadata.default", "aten._assert_scalar.default", "aten.sym_constrain_range_for_size.default",
-                               "aten.sym_constrain_range.default", "aten._assert_async.default", "aten._assert_async.msg"})
+  for (const char* overload :
+       {"aten._assert_tensor_metadata.default", "aten._assert_scalar.default", "aten.sym_constrain_range_for_size.default",
+        "aten.sym_constrain_range.default", "aten._assert_async.default", "aten._assert_async.msg"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       for (const std::string& name : c.argument_names()) c.discard(name, "an assertion has no result");
       return {};

@@ -47,10 +47,12 @@ OpDef stack() {
                   [](const Call& c) {
                     Values xs = c.values("xs");
                     return std::all_of(xs.begin(), xs.end(), [&](ValueId x) {
-                      return c.type(x).dtype == c.type(xs[0]).dtype && c.agree(c.type(xs[0]).shape, c.type(x).shape, "stacked tensors");
+                      return c.type(x).dtype == c.type(xs[0]).dtype &&
+                             c.agree(c.type(xs[0]).shape, c.type(x).shape, "stacked tensors");
                     });
                   })
-      .constraint("stack_c3", "axis is an axis of the result", [](const Call& c) { return is_axis(c.integer("axis"), c.type(c.values("xs")[0]).rank() + 1); })
+      .constraint("stack_c3", "axis is an axis of the result",
+                  [](const Call& c) { return is_axis(c.integer("axis"), c.type(c.values("xs")[0]).rank() + 1); })
       .infer([](const Call& c) {
         Values xs = c.values("xs");
         Type type = c.type(xs[0]);
@@ -85,9 +87,13 @@ OpDef repeat() {
   def.doc("x repeated as a whole along every axis; repeats has an entry for each axis of the result, aligned at the end")
       .operands("x")
       .attributes(attr<Dims>("repeats"))
-      .constraint("repeat_c1", "repeats has at least one entry for each axis of x", [](const Call& c) { return c.dims("repeats").size() >= c.shape("x").size(); })
+      .constraint("repeat_c1", "repeats has at least one entry for each axis of x",
+                  [](const Call& c) { return c.dims("repeats").size() >= c.shape("x").size(); })
       .constraint("repeat_c2", "repeats are not negative",
-                  [](const Call& c) { return std::all_of(c.dims("repeats").begin(), c.dims("repeats").end(), [](Dim d) { return may_be_at_most(0, d); }); })
+                  [](const Call& c) {
+                    return std::all_of(c.dims("repeats").begin(), c.dims("repeats").end(),
+                                       [](Dim d) { return may_be_at_most(0, d); });
+                  })
       .infer([](const Call& c) {
         Type type{c.type("x").dtype, c.dims("repeats")};
         size_t missing = type.shape.size() - c.shape("x").size();
@@ -116,7 +122,8 @@ OpDef repeat() {
     return [argument](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
       Dims repeats = c.dims(argument);
-      if (repeats.size() < c.b.shape(x).size()) repeats.insert(repeats.begin(), c.b.shape(x).size() - repeats.size(), Dim(1));  // tile
+      if (repeats.size() < c.b.shape(x).size())
+        repeats.insert(repeats.begin(), c.b.shape(x).size() - repeats.size(), Dim(1));  // tile
       return {c.b.create("repeat", {x}, {{"repeats", repeats}})};
     };
   };
@@ -135,7 +142,8 @@ OpDef repeat_interleave() {
   def.doc("each slice of an axis several times in a row")
       .operands("x")
       .attributes(attr<Dim>("repeats"), attr<int64_t>("axis"))
-      .constraint("repeat_interleave_c1", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
+      .constraint("repeat_interleave_c1", "axis is an axis of x",
+                  [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .infer([](const Call& c) {
         Type type = c.type("x");
         Dim& size = type.shape[at(c.integer("axis"))];
@@ -191,7 +199,10 @@ OpDef roll() {
       .constraint("roll_c1", "there is a shift for each axis, or one shift and no axis",
                   [](const Call& c) { return c.dims("shifts").size() == std::max<size_t>(c.integers("axes").size(), 1); })
       .constraint("roll_c2", "axes are axes of x",
-                  [](const Call& c) { return std::all_of(c.integers("axes").begin(), c.integers("axes").end(), [&](int64_t a) { return is_axis(a, c.rank("x")); }); })
+                  [](const Call& c) {
+                    return std::all_of(c.integers("axes").begin(), c.integers("axes").end(),
+                                       [&](int64_t a) { return is_axis(a, c.rank("x")); });
+                  })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) {
         ValueId x = c.value("x");
@@ -244,8 +255,10 @@ OpDef slice_scatter() {
   def.doc("x with x[start : stop : step] on an axis replaced by src")
       .operands("x", "src")
       .attributes(attr<int64_t>("axis"), attr<Dim>("start"), attr<Dim>("stop"), attr<int64_t>("step", int64_t{1}))
-      .constraint("slice_scatter_c1", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .constraint("slice_scatter_c2", "x and src have one dtype", [](const Call& c) { return c.type("x").dtype == c.type("src").dtype; })
+      .constraint("slice_scatter_c1", "axis is an axis of x",
+                  [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
+      .constraint("slice_scatter_c2", "x and src have one dtype",
+                  [](const Call& c) { return c.type("x").dtype == c.type("src").dtype; })
       .constraint("slice_scatter_c3", "step is positive", [](const Call& c) { return c.integer("step") >= 1; })
       .constraint("slice_scatter_c4", "src has the shape of the slice",
                   [](const Call& c) {
@@ -273,7 +286,8 @@ OpDef slice_scatter() {
     ValueId src = c.b.cast(c.tensor("src"), c.b.dtype(x));
     // The recorded source is as long as the slice; its size is often the simpler name of the same number.
     if (bounds.step == 1) bounds.stop = bounds.start + c.b.shape(src).at(at(axis));
-    return {c.b.create("slice_scatter", {x, src}, {{"axis", axis}, {"start", bounds.start}, {"stop", bounds.stop}, {"step", bounds.step}})};
+    return {c.b.create("slice_scatter", {x, src},
+                       {{"axis", axis}, {"start", bounds.start}, {"stop", bounds.stop}, {"step", bounds.step}})};
   });
   def.from_aten_call("aten.select_scatter.default", [](AtenCall& c) -> Values {
     ValueId x = c.tensor("self");

@@ -21,8 +21,11 @@ OpDef reduction(const char* name, const char* doc) {
       .operands("x")
       .attributes(attr<Ints>("axes"), attr<bool>("keep", false))
       .constraint(id + "_c1", "x is floating or complex", [](const Call& c) { return is_inexact(c.type("x").dtype); })
-      .constraint(id + "_c2", "axes are different axes of x", [](const Call& c) { return are_axes(c.integers("axes"), c.rank("x")); })
-      .infer([](const Call& c) { return Type{real_of(c.type("x").dtype), reduced_shape(c.shape("x"), c.integers("axes"), c.boolean("keep"))}; });
+      .constraint(id + "_c2", "axes are different axes of x",
+                  [](const Call& c) { return are_axes(c.integers("axes"), c.rank("x")); })
+      .infer([](const Call& c) {
+        return Type{real_of(c.type("x").dtype), reduced_shape(c.shape("x"), c.integers("axes"), c.boolean("keep"))};
+      });
 }
 
 Dim count_of(const Shape& shape, const Ints& axes) {
@@ -90,7 +93,8 @@ void add_spread(OpDef& def, const std::string& name) {
 }
 
 OpDef var() {
-  OpDef def = spread("var", "variance over the axes: squared distances from the mean, summed and divided by count - correction", false);
+  OpDef def = spread("var", "variance over the axes: squared distances from the mean, summed and divided by count - correction",
+                     false);
   add_spread(def, "var");
   return def;
 }
@@ -123,7 +127,8 @@ ValueId norm(Builder& b, ValueId x, double order, const Ints& axes, bool keep) {
 }
 
 OpDef vector_norm() {
-  OpDef def = reduction("vector_norm", "(sum |x|^order)^(1/order) over the axes; inf and -inf are the extremes, 0 counts what is not zero");
+  OpDef def = reduction("vector_norm",
+                        "(sum |x|^order)^(1/order) over the axes; inf and -inf are the extremes, 0 counts what is not zero");
   def.attributes(attr<double>("order", 2.0)).decompose([](Builder& b, const Call& c) {
     return norm(b, c.value("x"), c.number("order"), c.integers("axes"), c.boolean("keep"));
   });
@@ -137,7 +142,8 @@ OpDef vector_norm() {
   };
   def.from_aten_call("aten.linalg_vector_norm.default", [build](AtenCall& c) { return build(c, c.number("ord")); });
   for (const char* overload : {"Scalar", "ScalarOpt_dim", "ScalarOpt_dtype", "ScalarOpt_dim_dtype"})
-    def.from_aten_call(fmt::format("aten.norm.{}", overload), [build](AtenCall& c) { return build(c, c.maybe_number("p").value_or(2.0)); });
+    def.from_aten_call(fmt::format("aten.norm.{}", overload),
+                       [build](AtenCall& c) { return build(c, c.maybe_number("p").value_or(2.0)); });
   return def.spelled_cpp("vector_norm")
       .sample("torch.linalg.vector_norm(t(4, 5))")
       .sample("torch.linalg.vector_norm(t(4, 5), dim=1, keepdim=True)")
@@ -254,7 +260,8 @@ OpDef searchsorted() {
   def.doc("where each value belongs among sorted boundaries: before equal ones, or after them with right")
       .operands("boundaries", "values")
       .attributes(attr<bool>("right", false))
-      .constraint("searchsorted_c1", "boundaries and values have one dtype", [](const Call& c) { return c.type("boundaries").dtype == c.type("values").dtype; })
+      .constraint("searchsorted_c1", "boundaries and values have one dtype",
+                  [](const Call& c) { return c.type("boundaries").dtype == c.type("values").dtype; })
       .constraint("searchsorted_c2", "boundaries are 1-d, or agree with values on all axes but the last",
                   [](const Call& c) {
                     if (c.rank("boundaries") == 1) return true;
@@ -327,6 +334,8 @@ OpDef histc() {
 
 }  // namespace
 
-std::vector<OpDef> statistics_ops() { return {var(), std_deviation(), vector_norm(), logsumexp(), diff(), searchsorted(), histc()}; }
+std::vector<OpDef> statistics_ops() {
+  return {var(), std_deviation(), vector_norm(), logsumexp(), diff(), searchsorted(), histc()};
+}
 
 }  // namespace pycandle

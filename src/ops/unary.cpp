@@ -58,8 +58,12 @@ const Spelling kFloating[] = {
 // Every dtype stays what it is.
 const Spelling kKeeping[] = {
     {"neg", {"neg", "negative"}, {"-t(4)", "-i(4)", "-t(4, dtype=torch.complex64)"}},
-    {"abs", {"abs", "absolute"}, {"t(4).abs()", "i(4, low=-9, high=9, dtype=torch.int32).abs()", "t(4, dtype=torch.complex64).abs()"}},
-    {"sign", {"sign", "sgn"}, {"torch.sign(t(4))", "torch.sign(i(4))", "torch.sign(m(4))", "torch.sgn(t(4, dtype=torch.complex64))"}},
+    {"abs",
+     {"abs", "absolute"},
+     {"t(4).abs()", "i(4, low=-9, high=9, dtype=torch.int32).abs()", "t(4, dtype=torch.complex64).abs()"}},
+    {"sign",
+     {"sign", "sgn"},
+     {"torch.sign(t(4))", "torch.sign(i(4))", "torch.sign(m(4))", "torch.sgn(t(4, dtype=torch.complex64))"}},
     {"ceil", {"ceil", "special_ceil"}, {"torch.ceil(t(9) * 3)", "torch.ceil(i(4))"}},
     {"floor", {"floor"}, {"torch.floor(t(9) * 3)"}},
     {"round", {"round", "special_round"}, {"torch.round(t(9) * 3)", "torch.round(torch.tensor([0.5, 1.5, -2.5]))"}},
@@ -110,10 +114,12 @@ OpDef squares() {
                         if (c.b.dtype(x) == DType::boolean) x = c.b.cast(x, DType::i64);
                         return {c.b.square(x)};
                       })
-      .from_aten_call("aten.deg2rad.default",
-                      [](AtenCall& c) -> Values { return {arithmetic(c.b, "mul", as_float(c, "self"), Scalar{std::numbers::pi / 180}, {})}; })
-      .from_aten_call("aten.rad2deg.default",
-                      [](AtenCall& c) -> Values { return {arithmetic(c.b, "mul", as_float(c, "self"), Scalar{180 / std::numbers::pi}, {})}; })
+      .from_aten_call(
+          "aten.deg2rad.default",
+          [](AtenCall& c) -> Values { return {arithmetic(c.b, "mul", as_float(c, "self"), Scalar{std::numbers::pi / 180}, {})}; })
+      .from_aten_call(
+          "aten.rad2deg.default",
+          [](AtenCall& c) -> Values { return {arithmetic(c.b, "mul", as_float(c, "self"), Scalar{180 / std::numbers::pi}, {})}; })
       .sample("torch.square(t(4))")
       .sample("torch.square(i(4))")
       .sample("torch.deg2rad(t(4))")
@@ -138,8 +144,7 @@ OpDef positive() {
 // ---- tests of single numbers
 
 // A test that is false for every integer.
-template <class F>
-std::function<Values(AtenCall&)> float_test(F test) {
+template <class F> std::function<Values(AtenCall&)> float_test(F test) {
   return [test](AtenCall& c) -> Values {
     ValueId x = c.tensor("self");
     if (!is_inexact(c.b.dtype(x))) return {c.b.full(Scalar{false}, DType::boolean, c.b.shape(x))};
@@ -203,8 +208,8 @@ OpDef real_parts() {
 }
 
 OpDef imaginary() {
-  return mapping("imag")
-      .from_aten_call("aten.imag.default", [](AtenCall& c) -> Values { return {c.b.unary("imag", c.tensor("self"))}; });
+  return mapping("imag").from_aten_call("aten.imag.default",
+                                        [](AtenCall& c) -> Values { return {c.b.unary("imag", c.tensor("self"))}; });
 }
 
 OpDef conjugate() {
@@ -254,7 +259,8 @@ OpDef nan_to_num() {
                         ValueId x = c.tensor("self");
                         DType d = b.dtype(x);
                         double nan = c.maybe_number("nan").value_or(0.0);
-                        double high = c.maybe_number("posinf").value_or(highest_of(d)), low = c.maybe_number("neginf").value_or(lowest_of(d));
+                        double high = c.maybe_number("posinf").value_or(highest_of(d)),
+                               low = c.maybe_number("neginf").value_or(lowest_of(d));
                         if (!is_inexact(d)) return {x};
                         if (is_complex(d)) c.unsupported("a complex tensor");
                         ValueId y = b.select(b.unary("isnan", x), b.full(nan, d), x);
@@ -262,12 +268,12 @@ OpDef nan_to_num() {
                         return {b.select(b.compare("eq", x, -kInfinity), b.full(low, d), y)};
                       })
       .sample("torch.nan_to_num(torch.tensor([float('nan'), 1.0, float('inf'), float('-inf')]))")
-      .sample("torch.nan_to_num(torch.tensor([float('nan'), 1.0, float('inf'), float('-inf')]), nan=2.0, posinf=9.0, neginf=-3.0)");
+      .sample(
+          "torch.nan_to_num(torch.tensor([float('nan'), 1.0, float('inf'), float('-inf')]), nan=2.0, posinf=9.0, neginf=-3.0)");
 }
 
 // Two operands, computed in f32 for f16 and bf16 and rounded once.
-template <class F>
-std::function<Values(AtenCall&)> wide_binary(F f) {
+template <class F> std::function<Values(AtenCall&)> wide_binary(F f) {
   return [f](AtenCall& c) -> Values {
     Builder& b = c.b;
     Operand self = c.operand("self"), other = c.operand("other");
@@ -302,7 +308,8 @@ OpDef logarithmic() {
   };
   OpDef def = mapping("log1p");
   def.from_aten_call("aten.logaddexp.default", logaddexp(false)).from_aten_call("aten.logaddexp2.default", logaddexp(true));
-  for (const char* overload : {"Tensor", "Scalar_Self", "Scalar_Other"}) def.from_aten_call("aten.xlogy." + std::string(overload), xlogy("log"));
+  for (const char* overload : {"Tensor", "Scalar_Self", "Scalar_Other"})
+    def.from_aten_call("aten.xlogy." + std::string(overload), xlogy("log"));
   for (const char* overload : {"default", "other_scalar", "self_scalar"})
     def.from_aten_call("aten.special_xlog1py." + std::string(overload), xlogy("log1p"));
   return def.sample("torch.logaddexp(t(4), t(4))")
@@ -315,8 +322,7 @@ OpDef logarithmic() {
 
 OpDef hypotenuse() {
   return mapping("sqrt")
-      .from_aten_call("aten.hypot.default",
-                      wide_binary([](Builder& b, ValueId x, ValueId y) {
+      .from_aten_call("aten.hypot.default", wide_binary([](Builder& b, ValueId x, ValueId y) {
                         // From the larger side, so that nothing overflows.
                         ValueId ax = b.abs(x), ay = b.abs(y);
                         ValueId top = b.maximum(ax, ay), low = b.minimum(ax, ay);
@@ -378,8 +384,8 @@ std::vector<OpDef> unary_ops() {
   std::vector<OpDef> ops;
   for (const Spelling& row : kFloating) ops.push_back(floating(row));
   for (const Spelling& row : kKeeping) ops.push_back(keeping(row));
-  for (OpDef (*op)() : {rounding, squares, frac, positive, tests, infinity_tests, real_parts, imaginary, conjugate, complex_numbers, nan_to_num,
-                        logarithmic, hypotenuse, signs, heaviside, sinc})
+  for (OpDef (*op)() : {rounding, squares, frac, positive, tests, infinity_tests, real_parts, imaginary, conjugate,
+                        complex_numbers, nan_to_num, logarithmic, hypotenuse, signs, heaviside, sinc})
     ops.push_back(op());
   return ops;
 }

@@ -140,9 +140,10 @@ TEST(Import, sizes_that_algebra_cannot_compare_are_compared_at_samples_and_check
 
 TEST(Import, a_result_that_nobody_uses_may_be_null) {
   Json m = small_manifest();
-  Json maximum = {{"op", "aten.max.dim"},
-                  {"args", Json::array({Json::array({"self", {{"v", 3}}}), Json::array({"dim", 1}), Json::array({"keepdim", false})})},
-                  {"results", Json::array({{{"value", 4}, {"dtype", "f32"}, {"shape", {"s0"}}}, nullptr})}};
+  Json maximum = {
+      {"op", "aten.max.dim"},
+      {"args", Json::array({Json::array({"self", {{"v", 3}}}), Json::array({"dim", 1}), Json::array({"keepdim", false})})},
+      {"results", Json::array({{{"value", 4}, {"dtype", "f32"}, {"shape", {"s0"}}}, nullptr})}};
   m["nodes"].push_back(maximum);
   EXPECT_NO_THROW(import(m));
 }
@@ -155,8 +156,10 @@ TEST(Import, a_branch_is_a_cond_with_two_regions) {
   Json other = body;
   other["nodes"][0]["op"] = "aten.abs.default";
   m["graphs"] = Json::array({body, other});
-  m["nodes"].push_back(Json::parse(R"json({"op": "aten.any.default", "args": [["self", {"v": 3}]], "results": [{"value": 4, "dtype": "bool", "shape": []}]})json"));
-  m["nodes"].push_back(Json::parse(R"json({"op": "higher_order.cond", "args": [["pred", {"v": 4}], ["true_fn", {"graph": 0}], ["false_fn", {"graph": 1}],
+  m["nodes"].push_back(Json::parse(
+      R"json({"op": "aten.any.default", "args": [["self", {"v": 3}]], "results": [{"value": 4, "dtype": "bool", "shape": []}]})json"));
+  m["nodes"].push_back(Json::parse(
+      R"json({"op": "higher_order.cond", "args": [["pred", {"v": 4}], ["true_fn", {"graph": 0}], ["false_fn", {"graph": 1}],
     ["operands", [{"v": 3}]]], "results": [{"value": 5, "dtype": "f32", "shape": ["s0", 4]}]})json"));
   Program p = import(m).program;
   const Node& last = p.graph.nodes.back();
@@ -212,7 +215,8 @@ const BadManifest kBad[] = {
     {"an_id_beyond_64_bits", [](Json& m) { m["inputs"][0]["value"] = 18446744073709551615ull; }, "inputs[0].value"},
     {"an_unknown_dtype", [](Json& m) { m["inputs"][0]["dtype"] = "f8"; }, "inputs[0].dtype"},
     {"a_negative_size", [](Json& m) { m["inputs"][0]["shape"][1] = -4; }, "inputs[0].shape[1]"},
-    {"a_size_that_overflows", [](Json& m) { m["inputs"][0]["shape"] = Json::array({int64_t{1} << 40, int64_t{1} << 40}); }, "too many elements"},
+    {"a_size_that_overflows", [](Json& m) { m["inputs"][0]["shape"] = Json::array({int64_t{1} << 40, int64_t{1} << 40}); },
+     "too many elements"},
     {"a_fractional_size", [](Json& m) { m["inputs"][0]["shape"][1] = 4.5; }, "not an integer"},
     {"a_size_that_is_no_dim", [](Json& m) { m["inputs"][0]["shape"][0] = "s0 +"; }, "inputs[0].shape[0]"},
     {"a_dim_that_divides", [](Json& m) { m["inputs"][0]["shape"][0] = "s0 / 2"; }, "inputs[0].shape[0]"},
@@ -224,10 +228,12 @@ const BadManifest kBad[] = {
     {"a_symbol_bound_by_nothing", [](Json& m) { m["symbols"][0]["bound_by"]["input"] = "y"; }, "symbols[0].bound_by"},
     {"a_symbol_bound_by_a_missing_axis", [](Json& m) { m["symbols"][0]["bound_by"]["axis"] = 5; }, "no such axis"},
     {"a_symbol_bound_by_another_axis", [](Json& m) { m["symbols"][0]["bound_by"]["axis"] = 1; }, "symbols[0].bound_by"},
-    {"an_input_name_twice", [](Json& m) {
+    {"an_input_name_twice",
+     [](Json& m) {
        m["inputs"].push_back(m["inputs"][0]);
        m["inputs"][1]["value"] = 4;
-     }, "'x' is there twice"},
+     },
+     "'x' is there twice"},
     {"an_output_name_twice", [](Json& m) { m["outputs"].push_back(m["outputs"][0]); }, "'output' is there twice"},
     {"an_output_that_is_no_value", [](Json& m) { m["outputs"][0]["value"] = 99; }, "outputs[0].value"},
     {"an_output_of_another_type", [](Json& m) { m["outputs"][0]["dtype"] = "i64"; }, "output output"},
@@ -245,13 +251,15 @@ const BadManifest kBad[] = {
     {"an_argument_of_no_kind", [](Json& m) { node(m, 1)["args"][1][1] = {{"pickle", "x"}}; }, "no such kind"},
     {"a_tensor_where_a_number_belongs", [](Json& m) { node(m, 0)["args"][2][1] = "one"; }, "argument 'alpha'"},
     {"a_missing_argument", [](Json& m) { node(m, 0)["args"].erase(2); }, "has no argument 'alpha'"},
-    {"too_few_results", [](Json& m) {
+    {"too_few_results",
+     [](Json& m) {
        node(m, 0)["results"] = Json::array();
        node(m, 1)["args"][0][1]["v"] = 0;
        node(m, 1)["results"][0]["value"] = 2;
        for (const char* place : {"outputs", "taps"}) m[place][0]["value"] = 2;
        m["module_calls"][0]["output"]["v"] = 2;
-     }, "was recorded with 0 results"},
+     },
+     "was recorded with 0 results"},
     {"shapes_that_do_not_broadcast", [](Json& m) { m["parameters"][0]["shape"][0] = 3; }, "do not broadcast"},
     {"a_call_that_does_not_exist", [](Json& m) { node(m, 0)["call"] = 5; }, "nodes[0].call"},
     {"a_file_that_does_not_exist", [](Json& m) { node(m, 0)["file"] = 5; }, "nodes[0].file"},
@@ -264,7 +272,8 @@ const BadManifest kBad[] = {
     {"a_name_with_a_slash", [](Json& m) { m["name"] = "a/b"; }, "name"},
     {"a_state_without_a_value", [](Json& m) { m["states"] = Json::array({{{"name", "n"}}}); }, "states[0]"},
 };
-INSTANTIATE_TEST_SUITE_P(Import, BadManifests, ::testing::ValuesIn(kBad), [](const auto& row) { return std::string(row.param.name); });
+INSTANTIATE_TEST_SUITE_P(Import, BadManifests, ::testing::ValuesIn(kBad),
+                         [](const auto& row) { return std::string(row.param.name); });
 
 TEST(Import, truncated_text_is_bad_input_at_every_length) {
   std::string text = small_manifest().dump();
@@ -322,7 +331,8 @@ TEST(Import, twenty_thousand_nodes_take_less_than_three_seconds) {
   Json m = small_manifest();
   for (int i = 4; i < 20000; ++i)
     m["nodes"].push_back({{"op", "aten.add.Tensor"},
-                          {"args", Json::array({Json::array({"self", {{"v", i - 1}}}), Json::array({"other", {{"v", 0}}}), Json::array({"alpha", 1})})},
+                          {"args", Json::array({Json::array({"self", {{"v", i - 1}}}), Json::array({"other", {{"v", 0}}}),
+                                                Json::array({"alpha", 1})})},
                           {"results", Json::array({{{"value", i}, {"dtype", "f32"}, {"shape", {"s0", 4}}}})}});
   std::string text = m.dump();
   auto start = std::chrono::steady_clock::now();
