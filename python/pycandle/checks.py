@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from .differences import first_change
@@ -60,7 +60,7 @@ def _differs_in_training(module: nn.Module) -> bool:
         return module.dropout > 0 and module.num_layers > 1
     if isinstance(module, nn.MultiheadAttention):
         return module.dropout > 0
-    return isinstance(module, (_BatchNorm, nn.RReLU)) and getattr(module, "track_running_stats", True)
+    return isinstance(module, (_NormBase, nn.RReLU)) and getattr(module, "track_running_stats", True)
 
 
 def check_repeatable(eager: Eager, inputs: Inputs, expected: list, notes: list[str]) -> None:
@@ -135,6 +135,18 @@ def refuse_active_dropout(program: Program) -> None:
                 place_of_text(node.meta.get("stack_trace")),
                 "pass dropout_p only when self.training, and call model.eval() before recording",
             )
+
+
+def refuse_randomness_in_training(model: nn.Module, program: Program) -> None:
+    """Random operators of a model in train mode are regularisation that somebody forgot to switch off."""
+    training = next((path for path, module in model.named_modules() if module.training), None)
+    random = next((n for n in program.graph.nodes if n.op == "call_function" and is_random(n)), None)
+    if training is not None and random is not None:
+        raise RecordingError(
+            f"the model is in train mode and random ({op_name(random.target)})",
+            place_of_text(random.meta.get("stack_trace")),
+            "call model.eval() before recording",
+        )
 
 
 def _drops(node: torch.fx.Node, name: str) -> bool:

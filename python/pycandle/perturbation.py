@@ -8,6 +8,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 from .errors import UsageError
 
 _POSITIVE = ("running_var",)
+_MARK = "_pycandle_perturbed"
 
 
 def perturb(model: torch.nn.Module, seed: int = 0, amount: float = 0.1) -> torch.nn.Module:
@@ -22,7 +23,13 @@ def perturb(model: torch.nn.Module, seed: int = 0, amount: float = 0.1) -> torch
                 _move(tensor, generator, amount, seen)
                 if name.rsplit(".", 1)[-1] in _POSITIVE:
                     tensor.abs_().clamp_(min=0.05)
+    model.__dict__[_MARK] = True
     return model
+
+
+def is_perturbed(model: torch.nn.Module) -> bool:
+    """Whether `perturb` has been here: the manifest says so."""
+    return bool(model.__dict__.get(_MARK))
 
 
 def _is_statistic(name: str) -> bool:

@@ -252,7 +252,6 @@ def _record_model(options) -> None:
     if options.perturb:
         perturb(model, seed)
     recorder = GoldenRecorder()
-    recorder.perturbed = options.perturb
     recorder.record(model, *args, **kwargs)
     recorder.save(options.name or options.model.partition(":")[2].rsplit(".", 1)[-1])
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import inspect
+import os
 import re
+import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from .chain import Chosen, check_at, choose_program, is_meta
-from .checks import check_repeatable, random_notes, refuse_active_dropout, refuse_train_mode
+from .checks import (
+    check_repeatable,
+    random_notes,
+    refuse_active_dropout,
+    refuse_randomness_in_training,
+    refuse_train_mode,
+)
 from .dynamic import find_groups
 from .eager import Eager
 from .errors import RecordingError, UsageError
@@ -23,6 +30,7 @@ from .interpreter import run_program
 from .manifest import Manifest, build_manifest, write_manifest
 from .meta_buffers import recompute_buffers
 from .module_calls import class_name
+from .perturbation import is_perturbed
 from .places import place_of_exception
 from .preparation import prepared
 from .program import Program
@@ -58,6 +66,11 @@ class Files:
     weights: Path | None
     sizes: dict[str, int]
     notes: list[str]
+
+    def moved_to(self, folder: Path) -> Files:
+        manifest, trace = folder / self.manifest.name, folder / self.trace.name
+        weights = folder / self.weights.name if self.weights else None
+        return replace(self, manifest=manifest, trace=trace, weights=weights)
 
     def __iter__(self):
         return iter(path for path in (self.manifest, self.trace, self.weights) if path is not None)
@@ -110,7 +123,6 @@ class GoldenRecorder:
         progress = chosen.get("progress", progress)
         self.decompositions = dict(decompositions or {})
         self.progress = progress if isinstance(progress, Progress) else Progress(progress)
-        self.perturbed = False
         self._recording: Recording | None = None
 
     # -- recording --
@@ -148,6 +160,7 @@ class GoldenRecorder:
         chosen = choose_program(eager, inputs, groups, expected, self.decompositions, self.progress)
         output_names = names_of_outputs(chosen.program.out_spec)
         refuse_active_dropout(chosen.program)
+        refuse_randomness_in_training(model, chosen.program)
         if meta:
             notes += recompute_buffers(model, chosen.program)
         notes += chosen.notes + chosen.program.notes + random_notes(chosen.program) + _literal_notes(inputs)
@@ -155,7 +168,11 @@ class GoldenRecorder:
 
     def finish_recording(self, eager, chosen, inputs, output_names, signature, notes, meta) -> Recording:
         about = {
-            "model": {"class": class_name(type(eager.model)), "seed": self.seed, "perturbed": self.perturbed},
+            "model": {
+                "class": class_name(type(eager.model)),
+                "seed": self.seed,
+                "perturbed": is_perturbed(eager.model),
+            },
             "soundness": {
                 "status": "shapes-only" if meta else "verified",
                 "checks": [vars(check) for check in chosen.checks],
@@ -177,42 +194,40 @@ class GoldenRecorder:
         name = overrides.file_name(name) if overrides else name
         _check_name(name)
         _make_folder(self.output_dir)
-        written: list[Path] = []
-        try:
-            files = self._write_files(recording, name, written)
-        except BaseException:
-            for path in written:
-                with contextlib.suppress(OSError):
-                    path.unlink()
-            raise
+        # Complete or not at all: an older recording of that name stays whole when this one fails.
+        with tempfile.TemporaryDirectory(prefix=".recording-", dir=self.output_dir) as workshop:
+            made = self._write_files(recording, name, Path(workshop))
+            for path in reversed(list(made)):  # the manifest last: it names the others
+                os.replace(path, self.output_dir / path.name)
+        files = made.moved_to(self.output_dir)
         if overrides:
             overrides.saved.append((name, files, self))
         return files
 
-    def _write_files(self, recording: Recording, name: str, written: list[Path]) -> Files:
+    def _write_files(self, recording: Recording, name: str, folder: Path) -> Files:
         fields = dict(recording.manifest.fields)
         fields["notes"] = list(fields["notes"])
         sizes: dict[str, int] = {}
-        trace = self.output_dir / f"{name}_trace.safetensors"
+        trace = folder / f"{name}_trace.safetensors"
         with self.progress.step("writing goldens"):
             taps, outputs, sizes[trace.name] = self._write_trace(
                 recording, recording.inputs, trace, fields["notes"]
             )
-        written.append(trace)
         if recording.output_digest not in (None, _digest(outputs)):
             raise RecordingError("the model was changed between record and save", None, "record it again")
-        weights = self.output_dir / f"{name}_weights.safetensors"
+        weights: Path | None = folder / f"{name}_weights.safetensors"
         with self.progress.step("writing weights"):
             size = place_weights(self, recording, fields, weights)
-        if size is not None:
+        if size is None:
+            weights = None
+        else:
             sizes[weights.name] = size
-            written.append(weights)
         fields["name"] = name
-        fields["files"] = {"trace": trace.name, "weights": weights.name if size is not None else None}
+        fields["files"] = {"trace": trace.name, "weights": weights.name if weights else None}
         fields["taps"] = [{"id": t.id, "value": t.value, "key": t.key, "shape": t.shape} for t in taps]
-        manifest = self.output_dir / f"{name}_manifest.json"
+        manifest = folder / f"{name}_manifest.json"
         sizes[manifest.name] = write_manifest(manifest, fields)
-        return Files(manifest, trace, weights if size is not None else None, sizes, fields["notes"])
+        return Files(manifest, trace, weights, sizes, fields["notes"])
 
     def _write_trace(self, recording: Recording, inputs: Inputs, path: Path, notes: list[str]):
         return write_goldens(

@@ -27,7 +27,7 @@ def place_weights(recorder, recording, fields: dict, path: Path) -> int | None:
         parameter = parameters[entry["name"]]
         if parameter.name in found:
             file, key = found[parameter.name]
-            entry["file"], entry["key"] = os.path.relpath(file, path.parent), key
+            entry["file"], entry["key"] = os.path.relpath(file, recorder.output_dir), key
         elif not parameter.tensor.is_meta:
             entry["file"] = path.name
             saved.append((parameter.name, parameter.tensor))

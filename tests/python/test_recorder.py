@@ -641,6 +641,18 @@ def test_nothing_half_written_survives_a_failure(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_older_recording_survives_a_failure(tmp_path, monkeypatch):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(mlp().eval(), torch.randn(2, 4))
+    recorder.save("m")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    recorder.record(mlp().eval(), torch.randn(2, 4))
+    monkeypatch.setattr("pycandle.recorder.write_manifest", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        recorder.save("m")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_a_model_changed_between_record_and_save_is_refused(tmp_path):
     model = mlp().eval()
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)

@@ -231,6 +231,16 @@ def test_train_mode_without_effect_is_recorded(recorder):
     recorder.record(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(2, 4))
 
 
+class OwnDropout(nn.Module):
+    def forward(self, x):
+        return F.dropout(x, 0.5, self.training)  # HERE
+
+
+def test_functional_dropout_in_train_mode_is_refused(recorder):
+    error = refuse(recorder, OwnDropout(), torch.randn(2, 4))
+    assert "train mode" in error.what
+
+
 class AttentionDropout(nn.Module):
     def forward(self, x):
         return F.scaled_dot_product_attention(x, x, x, dropout_p=0.1)  # HERE
