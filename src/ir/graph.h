@@ -3,6 +3,7 @@
 
 #include <complex>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -74,7 +75,7 @@ struct Value {
 
 // Regions are graphs too; they see nothing of the outside but their inputs (dim symbols are shared).
 struct Graph {
-  std::vector<Value> values;
+  std::deque<Value> values;  // a deque: the types that builders hand out by reference outlive the nodes added next
   Values inputs;
   std::vector<Node> nodes;  // in an order in which every operand is defined before its use
   Values outputs;

@@ -288,7 +288,8 @@ OpDef batch_norm_training() {
       })
       .sample("F.batch_norm(t(4, 3, 5), None, None, t(3), t(3), True, 0.1, 1e-3)")
       .sample("F.batch_norm(t(4, 3), None, None, None, None, True)")
-      .sample("torch.ops.aten._native_batch_norm_legit_functional(t(4, 3, 5), t(3), t(3), t(3), t(3), True, 0.1, 1e-3)")
+      .sample("torch.ops.aten._native_batch_norm_legit_functional(t(4, 3, 5, dtype=torch.float32), t(3, dtype=torch.float32), t(3, dtype=torch.float32), "
+              "t(3, dtype=torch.float32), t(3, dtype=torch.float32), True, 0.1, 1e-3)")
       .spelled_cpp("batch_norm_training");
 }
 

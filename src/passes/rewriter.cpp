@@ -36,7 +36,6 @@ void remap_references(Program& p, const Values& map) {
 }
 
 Values copy_inputs(const Graph& old, Graph& fresh) {
-  fresh.values.reserve(old.values.size());
   Values map(old.values.size(), kNoValue);
   for (ValueId v : old.inputs) map[static_cast<size_t>(v)] = fresh.add_input(old.type(v));
   return map;
@@ -64,8 +63,8 @@ ValueId reconciled(Builder& b, ValueId value, const Type& expected, const Node& 
                      fmt::format("dim {} of {} and of what it was rewritten to", i, node.op->name));
   }
   if (!agrees) {
-    internal_error(fmt::format("{} was rewritten to a value of another type: {} became {}", node.op->name, expected.text(),
-                               type.text()));
+    internal_error(
+        fmt::format("{} was rewritten to a value of another type: {} became {}", node.op->name, expected.text(), type.text()));
   }
   return b.reshape(value, expected.shape);
 }
@@ -115,13 +114,11 @@ class DataBoundSymbols {
     }
   }
 
-  template <class Visit>
-  void binders(const Graph& g, const Node& node, const Visit& visit) const {
+  template <class Visit> void binders(const Graph& g, const Node& node, const Visit& visit) const {
     if (binder_.empty()) return;
     for (const std::string& symbol : symbols_of(g, node)) visit_binder(symbol, visit);
   }
-  template <class Visit>
-  void binders(const Check& check, const Visit& visit) const {
+  template <class Visit> void binders(const Check& check, const Visit& visit) const {
     if (binder_.empty()) return;
     std::vector<std::string> symbols;
     check.left.collect_symbols(symbols);
@@ -130,8 +127,7 @@ class DataBoundSymbols {
   }
 
  private:
-  template <class Visit>
-  void visit_binder(const std::string& symbol, const Visit& visit) const {
+  template <class Visit> void visit_binder(const std::string& symbol, const Visit& visit) const {
     const auto found = binder_.find(symbol);
     if (found != binder_.end() && found->second >= 0) visit(static_cast<size_t>(found->second));
   }
@@ -160,7 +156,8 @@ class DataBoundSymbols {
 
 // Marks backwards from `live` values; nodes come after what they use, so one sweep from the end is enough. A binder of
 // a data-bound symbol stands before its users too.
-std::vector<bool> live_nodes(const Graph& g, std::vector<bool>& live_values, std::vector<bool> live, const DataBoundSymbols* symbols) {
+std::vector<bool> live_nodes(const Graph& g, std::vector<bool>& live_values, std::vector<bool> live,
+                             const DataBoundSymbols* symbols) {
   for (size_t n = g.nodes.size(); n-- > 0;) {
     const Node& node = g.nodes[n];
     const bool used = live[n] || std::any_of(node.results.begin(), node.results.end(),
