@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 build=build/release
 
 mkdir -p build
+exec 9>build/.lock && flock 9 # one build at a time
+
 cmake --preset release -DPYCANDLE_PYTHON=ON -DPython_EXECUTABLE="$PWD/.venv/bin/python" >build/configure.log 2>&1 ||
   { cat build/configure.log; exit 1; }
 cmake --build --preset release

@@ -56,6 +56,8 @@ venv() {
   echo "$wanted" >.venv/.requirements
 }
 
+mkdir -p build
+exec 9>build/.setup-lock && flock 9 # one setup at a time
 for what in "$@"; do
   case $what in
     build) packages "${build_packages[@]}" ;;
