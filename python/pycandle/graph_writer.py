@@ -135,7 +135,9 @@ class GraphWriter:
             return self._schema_arguments(node, place)
         names = _parameters_of(node.target)
         given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
-        return [[name, self.encode(value, place)] for name, value in given.items()]
+        return [
+            [name, self.encode(_tensors_only(node, value, place), place)] for name, value in given.items()
+        ]
 
     def _schema_arguments(self, node: Node, place: Place | None) -> list[list]:
         arguments = []
@@ -287,6 +289,23 @@ def _parameters_of(target: object) -> list[str]:
     """Argument names of a control-flow operator."""
     function = target.__call__ if isinstance(target, torch._ops.HigherOrderOperator) else target
     return [name for name in inspect.signature(function).parameters if name != "self"]
+
+
+def _tensors_only(node: Node, value: object, place: Place | None) -> object:
+    """The tensors among a control-flow operator's operands: its subgraphs know sizes by their dim texts.
+
+    A number that a loop carries is another matter: it changes, so it is data.
+    """
+    if not isinstance(value, (list, tuple)):
+        return value
+    tensors = [item for item in value if isinstance(item, Node) and not is_size(item)]
+    if len(tensors) < len(value) and "cond" not in op_name(node.target):
+        raise RecordingError(
+            f"{op_name(node.target)} carries a Python number",
+            place,
+            "carry a tensor, such as torch.tensor(0)",
+        )
+    return tensors
 
 
 def _as_declared(value: object, declared: torch.Type) -> object:

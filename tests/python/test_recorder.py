@@ -345,6 +345,31 @@ def test_cond_has_subgraphs(record):
     assert len(manifest["graphs"][0]["inputs"]) == len(arguments["operands"])
 
 
+class ConditionalOnSize(nn.Module):
+    def forward(self, x):
+        n = x.shape[0]
+        return torch.cond(
+            x.sum() > 0, lambda x: x.reshape(n, 2, 2) + n, lambda x: x.reshape(n, 2, 2) * 2, (x,)
+        )
+
+
+def test_sizes_inside_a_branch_are_dim_texts(record):
+    manifest, _ = record(ConditionalOnSize(), torch.randn(3, 4))
+    (cond,) = [node for node in manifest["nodes"] if node["op"] == "higher_order.cond"]
+    assert dict(cond["args"])["operands"] == [{"v": 0}]
+    assert manifest["graphs"][0]["nodes"][0]["results"][0]["shape"] == ["s0", 2, 2]
+
+
+class LoopOverNumber(nn.Module):
+    def forward(self, x):
+        return torch._higher_order_ops.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, x))[1]
+
+
+def test_a_number_carried_by_a_loop_is_refused(record):
+    with pytest.raises(RecordingError, match="carries a Python number"):
+        record(LoopOverNumber(), torch.randn(2, 4))
+
+
 class Loop(nn.Module):
     def forward(self, x):
         def more(i, x):
