@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "base/file.h"
 #include "import/control_flow.h"
@@ -70,9 +71,11 @@ class GraphImporter : public SubgraphImporter {
       try {
         import(node);
       } catch (Error& error) {
-        locate(error, node);
-        if (error.code() != ErrorCode::gap && !owner_.tolerant_) throw;
-        gap(node, error.message(), true);
+        fail(node, error);
+      } catch (const std::logic_error& broken) {  // a list that is shorter than its mapping expects, and the like
+        Error error(ErrorCode::bad_input, fmt::format("{} cannot be imported from these arguments", node.op));
+        error.found(broken.what());
+        fail(node, error);
       }
     }
   }
@@ -103,11 +106,9 @@ class GraphImporter : public SubgraphImporter {
   ValueId value(ValueId recorded) {
     ValueId v = values_[index(recorded)];
     if (v >= 0) return v;
-    for (const Absent& a : absent_) {
-      if (kUndefined - 1 - static_cast<ValueId>(&a - absent_.data()) == v)
-        throw Error(ErrorCode::gap, fmt::format("result {} of {} is not supported", a.result, a.op));
-    }
-    internal_error(fmt::format("recorded value {} was read before it was imported", recorded));
+    if (v == kUndefined) internal_error(fmt::format("recorded value {} was read before it was imported", recorded));
+    const Absent& a = absent_.at(static_cast<size_t>(kUndefined - 1 - v));
+    throw Error(ErrorCode::gap, fmt::format("result {} of {} is not supported", a.result, a.op));
   }
 
   void translate(Argument& argument) {
@@ -181,6 +182,12 @@ class GraphImporter : public SubgraphImporter {
     if (node.origin.call >= 0) ++owner_.gaps_of_call_[static_cast<size_t>(node.origin.call)];
     for (auto& result : node.results)
       if (result && values_[index(result->id)] < 0) values_[index(result->id)] = builder_.graph().add_input(result->type);
+  }
+
+  void fail(const RecordedNode& node, Error& error) {
+    locate(error, node);
+    if (error.code() != ErrorCode::gap && !owner_.tolerant_) throw error;
+    gap(node, error.message(), true);
   }
 
   void count(const RecordedNode& node) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace pycandle {
@@ -139,6 +140,13 @@ Values AtenCall::tensors(std::string_view name) {
       wrong_kind(name, "a list of tensors");
     }
   }
+  return values;
+}
+
+Values AtenCall::given_tensors(std::string_view name) {
+  Values values = tensors(name);
+  bool complete = !values.empty() && std::find(values.begin(), values.end(), kNoValue) == values.end();
+  if (!complete) wrong_kind(name, "a list of at least one tensor");
   return values;
 }
 

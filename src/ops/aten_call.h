@@ -51,6 +51,7 @@ class AtenCall {
   ValueId tensor(std::string_view name);
   std::optional<ValueId> maybe_tensor(std::string_view name);
   Values tensors(std::string_view name);                           // a list; None entries are kNoValue
+  Values given_tensors(std::string_view name);                     // a list of at least one, none of them None
   Operand operand(std::string_view name);                          // a tensor, number or dim
   Scalar scalar(std::string_view name);
   std::optional<Scalar> maybe_scalar(std::string_view name);

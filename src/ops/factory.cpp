@@ -88,7 +88,11 @@ OpDef arange() {
   def.doc("start, start + step, …, before stop")
       .attributes(attr<Dim>("start", Dim(0)), attr<Dim>("stop"), attr<int64_t>("step", int64_t{1}),
                   attr<DType>("dtype", DType::i64))
-      .constraint("arange_c1", "step is not 0", [](const Call& c) { return c.integer("step") != 0; })
+      .constraint("arange_c1", "step is not 0, and at most 2^40 from it",
+                  [](const Call& c) {
+                    return c.integer("step") != 0 && c.integer("step") >= -(int64_t{1} << 40) &&
+                           c.integer("step") <= int64_t{1} << 40;
+                  })
       .constraint("arange_c2", "dtype is floating or an integer",
                   [](const Call& c) { return is_one_of(c.dtype("dtype"), reals); })
       .infer([](const Call& c) {

@@ -197,10 +197,14 @@ OpDef triangle(const char* name, const char* doc, const char* kept) {
 
 // ---- diagonals
 
+constexpr int64_t kLargestOffset = int64_t{1} << 40;
+
 Dim diagonal_length(Dim rows, Dim columns, int64_t offset) {
   Dim length = offset >= 0 ? min(rows, columns - offset) : min(rows + offset, columns);
   return may_be_at_most(0, length) && at_most(0, length) == Tri::yes ? length : max(length, 0);
 }
+
+bool is_sane_offset(const Call& c) { return c.integer("offset") >= -kLargestOffset && c.integer("offset") <= kLargestOffset; }
 
 // x with those two axes moved to the end.
 ValueId axes_last(Builder& b, ValueId x, int64_t first, int64_t second) {
@@ -218,6 +222,7 @@ OpDef diagonal() {
       .attributes(attr<int64_t>("offset", int64_t{0}), attr<int64_t>("axis1", int64_t{0}), attr<int64_t>("axis2", int64_t{1}))
       .constraint("diagonal_c1", "axis1 and axis2 are two axes of x",
                   [](const Call& c) { return are_axes({c.integer("axis1"), c.integer("axis2")}, c.rank("x")); })
+      .constraint("diagonal_c2", "offset is at most 2^40 from 0", is_sane_offset)
       .infer([](const Call& c) {
         Ints axes{c.integer("axis1"), c.integer("axis2")};
         Type type{c.type("x").dtype, without_axes(c.shape("x"), axes)};
@@ -267,6 +272,7 @@ OpDef diag_embed() {
       .operands("x")
       .attributes(attr<int64_t>("offset", int64_t{0}))
       .constraint("diag_embed_c1", "x has an axis", [](const Call& c) { return c.rank("x") >= 1; })
+      .constraint("diag_embed_c2", "offset is at most 2^40 from 0", is_sane_offset)
       .infer([](const Call& c) {
         Type type = c.type("x");
         type.shape.back() = type.shape.back() + std::abs(c.integer("offset"));

@@ -49,6 +49,7 @@ OpDef reshape() {
     int64_t first = axis_argument(c, "start_dim", c.b.rank(x)), last = axis_argument(c, "end_dim", c.b.rank(x));
     Shape shape = c.b.shape(x);
     if (shape.empty()) return {c.b.reshape(x, {1})};
+    if (first > last) throw Error(ErrorCode::bad_input, "flatten ends before it starts").expected("start_dim at most end_dim");
     Shape merged(shape.begin(), shape.begin() + first);
     merged.push_back(product(Shape(shape.begin() + first, shape.begin() + last + 1)));
     merged.insert(merged.end(), shape.begin() + last + 1, shape.end());
@@ -284,7 +285,7 @@ OpDef broadcast() {
     return {c.b.broadcast_to(x, c.b.shape(c.tensor("other")))};
   });
   def.from_aten_call("aten.broadcast_tensors.default", [](AtenCall& c) {
-    Values xs = c.tensors("tensors");
+    Values xs = c.given_tensors("tensors");
     Shape common;
     for (ValueId x : xs) common = broadcast_shapes(common, c.b.shape(x));
     for (ValueId& x : xs) x = c.b.broadcast_to(x, common);
@@ -293,7 +294,7 @@ OpDef broadcast() {
   for (const char* overload : {"aten.meshgrid.default", "aten.meshgrid.indexing"})
     def.from_aten_call(overload, [](AtenCall& c) {
       std::string indexing = c.has_argument("indexing") ? c.string("indexing") : "ij";
-      Values xs = c.tensors("tensors");
+      Values xs = c.given_tensors("tensors");
       // "xy" exchanges the first two axes of every grid.
       bool swapped = indexing == "xy" && xs.size() >= 2;
       if (indexing != "ij" && indexing != "xy") c.unsupported("indexing='" + indexing + "'");
@@ -438,7 +439,12 @@ OpDef split() {
     def.from_aten_call(overload, [equal_parts](AtenCall& c) {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      return equal_parts(c, x, axis, ceildiv(c.b.shape(x)[at(axis)], c.integer("chunks")));
+      int64_t chunks = c.integer("chunks");
+      if (chunks < 1)
+        throw Error(ErrorCode::bad_input, "there is no such number of chunks")
+            .expected("at least 1")
+            .found(std::to_string(chunks));
+      return equal_parts(c, x, axis, ceildiv(c.b.shape(x)[at(axis)], chunks));
     });
   for (const char* overload : {"aten.tensor_split.indices", "aten.tensor_split.sections"})
     def.from_aten_call(overload, [](AtenCall& c) {
@@ -448,6 +454,9 @@ OpDef split() {
       Dims sizes;
       if (c.has_argument("sections")) {
         int64_t count = c.integer("sections");
+        if (count != static_cast<int64_t>(c.result_count()))
+          c.unsupported(fmt::format("{} sections and {} results", count, c.result_count()));
+        if (count < 1) return Values{};
         for (int64_t i = 0; i < count; ++i)
           sizes.push_back(floordiv(size, count) + (size.is_number() && i < size.number() % count ? 1 : 0));
         if (!size.is_number()) c.b.check(mod(size, count), 0, "an axis that is split evenly");

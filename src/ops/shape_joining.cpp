@@ -18,7 +18,7 @@ OpDef cat() {
   OpDef def = mapping("concat");
   for (const char* name : {"cat", "concat", "concatenate"})
     def.from_aten_call(fmt::format("aten.{}.default", name), [](AtenCall& c) -> Values {
-      Values given = c.tensors("tensors"), xs;
+      Values given = c.given_tensors("tensors"), xs;
       std::vector<Operand> operands(given.begin(), given.end());
       DType common = result_type(c.b, operands);
       // An old habit of torch: a 1-d tensor of no element joins anything.
@@ -67,8 +67,7 @@ OpDef stack() {
   return def
       .from_aten_call("aten.stack.default",
                       [](AtenCall& c) -> Values {
-                        Values given = c.tensors("tensors");
-                        if (given.empty()) c.unsupported("no tensor");
+                        Values given = c.given_tensors("tensors");
                         int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(given[0]) + 1);
                         Values xs = promote(c.b, std::vector<Operand>(given.begin(), given.end()));
                         return {c.b.create("stack", xs, {{"axis", axis}})};

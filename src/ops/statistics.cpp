@@ -197,7 +197,7 @@ OpDef diff() {
       .operands("x")
       .attributes(attr<int64_t>("n", int64_t{1}), attr<int64_t>("axis"))
       .constraint("diff_c1", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .constraint("diff_c2", "n is not negative", [](const Call& c) { return c.integer("n") >= 0; })
+      .constraint("diff_c2", "n is 0 to 64", [](const Call& c) { return c.integer("n") >= 0 && c.integer("n") <= 64; })
       .infer([](const Call& c) {
         Type type = c.type("x");
         Dim& size = type.shape[at(c.integer("axis"))];
