@@ -30,7 +30,9 @@ std::optional<int64_t> solved(Dim d, const std::string& symbol, int64_t size, Bi
 }
 
 [[noreturn]] void wrong_input(const Input& input, std::string what, std::string expected, std::string found) {
-  throw Error(ErrorCode::bad_input, fmt::format("input {} {}", input.name, what)).expected(std::move(expected)).found(std::move(found));
+  throw Error(ErrorCode::bad_input, fmt::format("input {} {}", input.name, what))
+      .expected(std::move(expected))
+      .found(std::move(found));
 }
 
 void check_type(const Input& input, const Type& type, const Array& array) {
@@ -39,7 +41,8 @@ void check_type(const Input& input, const Type& type, const Array& array) {
                 std::string(name_of(array.dtype())));
   }
   if (array.rank() != type.rank()) {
-    wrong_input(input, "has another number of dims than the program", fmt::format("{} dims: {}", type.rank(), to_string(type.shape)),
+    wrong_input(input, "has another number of dims than the program",
+                fmt::format("{} dims: {}", type.rank(), to_string(type.shape)),
                 fmt::format("{} dims: {}", array.rank(), to_string(array.shape())));
   }
 }
@@ -98,7 +101,8 @@ Bindings bind_inputs(const Program& p, const std::vector<Array>& inputs, Binding
       if (dim.evaluate(bound) == found) continue;
       std::vector<std::string> symbols;
       dim.collect_symbols(symbols);
-      const std::string because = symbols.empty() ? "" : fmt::format(" = {} ({})", dim.evaluate(bound), bindings_text(symbols, bound));
+      const std::string because = symbols.empty() ? ""
+                                                  : fmt::format(" = {} ({})", dim.evaluate(bound), bindings_text(symbols, bound));
       wrong_input(p.inputs[i], fmt::format("has the wrong size in dim {}", axis), dim.text() + because,
                   fmt::format("{} ({})", found, to_string(inputs[i].shape())));
     }

@@ -47,8 +47,7 @@ class FileParameters final : public ParameterSource {
   Array get_state(const State& s, const Type& type) const override { return read("state", s.name, s.file, s.key, type); }
 
  private:
-  Array read(const char* kind, const std::string& name, const std::string& file, const std::string& key,
-             const Type& type) const {
+  Array read(const char* kind, const std::string& name, const std::string& file, const std::string& key, const Type& type) const {
     if (file.empty()) {
       throw Error(ErrorCode::bad_input, fmt::format("{} {} has no value: no weights were saved", kind, name))
           .expected(type.text())

@@ -36,7 +36,8 @@ Scalar cast_scalar(const Scalar& value, DType from, DType to) {
 
 bool is_scalar_arithmetic(const Node& node) {
   const OpDef& op = *node.op;
-  return op.is_primitive && op.evaluate && op.region_count == 0 && !op.is_random && node.results.size() == 1 && !node.operands.empty();
+  return op.is_primitive && op.evaluate && op.region_count == 0 && !op.is_random && node.results.size() == 1 &&
+         !node.operands.empty();
 }
 
 std::optional<Array> evaluated(Builder& b, const Node& node, const std::vector<Array>& arrays) {

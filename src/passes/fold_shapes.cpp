@@ -20,8 +20,8 @@ using DimFunction = Dim (*)(Dim, Dim);
 
 const std::map<std::string, DimFunction>& dim_functions() {
   static const std::map<std::string, DimFunction> table = {
-      {"add", [](Dim a, Dim b) { return a + b; }},      {"sub", [](Dim a, Dim b) { return a - b; }},
-      {"mul", [](Dim a, Dim b) { return a * b; }},      {"minimum", [](Dim a, Dim b) { return min(a, b); }},
+      {"add", [](Dim a, Dim b) { return a + b; }},         {"sub", [](Dim a, Dim b) { return a - b; }},
+      {"mul", [](Dim a, Dim b) { return a * b; }},         {"minimum", [](Dim a, Dim b) { return min(a, b); }},
       {"maximum", [](Dim a, Dim b) { return max(a, b); }},
   };
   return table;

@@ -26,7 +26,11 @@ struct PipelineOptions {
   bool verify = true;
 };
 
-struct PassTiming { std::string name; double seconds; size_t nodes_before, nodes_after; };
+struct PassTiming {
+  std::string name;
+  double seconds;
+  size_t nodes_before, nodes_after;
+};
 
 // Import or capture → canonicalise → fold scalars and shapes. Emission, inspect, taps and the round trip use this form.
 Program run_program_pipeline(Program, const OpTable&, const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr);

@@ -24,7 +24,8 @@ Model load_model(const std::filesystem::path& path, const LoadOptions& options) 
 }
 
 std::shared_ptr<const ParameterSource> recorded_parameters(const Recording& recording) {
-  return file_parameters(recording.folder, recording.weights_by_reference ? ParameterFiles::anywhere : ParameterFiles::inside_folder);
+  return file_parameters(recording.folder,
+                         recording.weights_by_reference ? ParameterFiles::anywhere : ParameterFiles::inside_folder);
 }
 
 Model::Tensors Model::forward(const Tensors& inputs) const { return run(inputs, nullptr); }

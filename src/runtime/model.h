@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "runtime/backends.h"
 #include "import/importer.h"
 #include "passes/pipeline.h"
+#include "runtime/backends.h"
 
 namespace pycandle {
 

@@ -73,7 +73,8 @@ Model::Tensors random_inputs(const Program& p, uint64_t seed, const Bindings& si
   for (const auto& [name, size] : sizes) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       throw Error(ErrorCode::usage, fmt::format("there is no dynamic dim {}", name))
-          .expected(names.empty() ? "none: every size of this program is fixed" : fmt::format("one of {}", fmt::join(names, ", ")))
+          .expected(names.empty() ? "none: every size of this program is fixed"
+                                  : fmt::format("one of {}", fmt::join(names, ", ")))
           .found(name);
     }
     bound[name] = size;
@@ -82,7 +83,8 @@ Model::Tensors random_inputs(const Program& p, uint64_t seed, const Bindings& si
   for (const Input& input : p.inputs) {
     const Type& type = p.graph.type(input.value);
     // A stream of its own for each name: another input beside it changes nothing.
-    tensors[input.name] = random_array(input, type.dtype, evaluate(type.shape, bound), Random(seed ^ parameter_id(input.name).low));
+    tensors[input.name] = random_array(input, type.dtype, evaluate(type.shape, bound),
+                                       Random(seed ^ parameter_id(input.name).low));
   }
   return tensors;
 }

@@ -9,7 +9,8 @@
 
 namespace pycandle {
 
-Goldens::Goldens(const Program& p, const std::filesystem::path& trace) : file_(Safetensors::open(trace)), key_of_(p.graph.values.size()) {
+Goldens::Goldens(const Program& p, const std::filesystem::path& trace)
+    : file_(Safetensors::open(trace)), key_of_(p.graph.values.size()) {
   for (const Input& input : p.inputs) {
     const std::string key = "input:" + input.name;
     if (!file_.contains(key)) {
@@ -36,7 +37,8 @@ void Goldens::add(const Program& p, ValueId v, const std::string& key) {
   for (size_t axis = 0; agrees && axis < found.size(); ++axis) {
     std::vector<std::string> symbols;
     type.shape[axis].collect_symbols(symbols);
-    if (symbols.size() == 1 && type.shape[axis] == Dim::symbol(symbols[0])) sizes_.emplace(symbols[0], found[axis]);  // bound by data
+    if (symbols.size() == 1 && type.shape[axis] == Dim::symbol(symbols[0]))
+      sizes_.emplace(symbols[0], found[axis]);  // bound by data
     const bool is_open = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return sizes_.count(s) == 0; });
     agrees = is_open || type.shape[axis].evaluate(sizes_) == found[axis];
   }

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "import/importer.h"
 #include "base/safetensors.h"
+#include "import/importer.h"
 
 namespace pycandle {
 

@@ -46,7 +46,8 @@ Judgement judge(const Array& candidate, const char* name, const Array& must_agre
     if (!std::isfinite(values[i]) || !std::isfinite(other[i])) {
       if (same_number(values[i], other[i])) continue;
       result.passed = false;
-      result.why = fmt::format("{} has {} where {} has {}, at element {}", name, number_text(values[i]), agree_name, number_text(other[i]), i);
+      result.why = fmt::format("{} has {} where {} has {}, at element {}", name, number_text(values[i]), agree_name,
+                               number_text(other[i]), i);
       return result;
     }
     const double truth = std::isfinite(exact[i]) ? exact[i] : other[i];
@@ -54,7 +55,8 @@ Judgement judge(const Array& candidate, const char* name, const Array& must_agre
     if (is_sentinel(truth, dtype)) {
       if (difference <= kMaxFactor * u * std::abs(truth)) continue;
       result.passed = false;
-      result.why = fmt::format("{} has {} where the program gives {}, at element {}", name, number_text(values[i]), number_text(truth), i);
+      result.why = fmt::format("{} has {} where the program gives {}, at element {}", name, number_text(values[i]),
+                               number_text(truth), i);
       return result;
     }
     double allowed = least_floor;
@@ -71,7 +73,8 @@ Judgement judge(const Array& candidate, const char* name, const Array& must_agre
   result.error_max = error.max;
   result.floor_rms = std::sqrt(floor.squares / n);
   result.floor_max = floor.max;
-  const bool rms_fits = result.error_rms <= kRmsFactor * result.floor_rms, max_fits = result.error_max <= kMaxFactor * result.floor_max;
+  const bool rms_fits = result.error_rms <= kRmsFactor * result.floor_rms,
+             max_fits = result.error_max <= kMaxFactor * result.floor_max;
   result.passed = rms_fits && max_fits;
   if (!result.passed) {
     const bool by_rms = !rms_fits;
@@ -107,8 +110,8 @@ Judgement judge_exactly(const Array& golden, const Array& ours) {
   result.error_rms = m.rms;
   if (result.passed) return result;
   const auto at = static_cast<size_t>(m.first_difference);
-  result.why = fmt::format("{} of {} {} values differ; element {} is {} and PyTorch has {}", m.differing, golden.size(), name_of(golden.dtype()),
-                           at, load_int(ours)[at], load_int(golden)[at]);
+  result.why = fmt::format("{} of {} {} values differ; element {} is {} and PyTorch has {}", m.differing, golden.size(),
+                           name_of(golden.dtype()), at, load_int(ours)[at], load_int(golden)[at]);
   return result;
 }
 

@@ -26,7 +26,10 @@ bool only_moves(const Node& node) {
 }  // namespace
 
 Slicer::Slicer(const Program& p, std::vector<bool> is_known)
-    : program_(p), is_known_(std::move(is_known)), parameter_of_(p.graph.values.size(), -1), node_mark_(p.graph.nodes.size(), -1),
+    : program_(p),
+      is_known_(std::move(is_known)),
+      parameter_of_(p.graph.values.size(), -1),
+      node_mark_(p.graph.nodes.size(), -1),
       in_slice_(p.graph.values.size()) {
   for (size_t i = 0; i < p.parameters.size(); ++i) {
     if (p.parameters[i].value != kNoValue) parameter_of_[static_cast<size_t>(p.parameters[i].value)] = static_cast<int32_t>(i);

@@ -27,6 +27,20 @@ namespace {
 
 using Kind = ReferenceMode::Kind;
 
+bool is_argument(const std::string& tap) { return tap.find("/input") != std::string::npos; }
+
+// A value leaves several modules at once: the innermost one computed it, and says most.
+void innermost_first(std::vector<std::string>& taps) {
+  const auto depth = [](const std::string& tap) {
+    const auto path_end = tap.begin() + static_cast<std::ptrdiff_t>(std::min(tap.rfind('@'), tap.size()));
+    return path_end == tap.begin() ? 0 : 1 + std::count(tap.begin(), path_end, '.');
+  };
+  std::stable_sort(taps.begin(), taps.end(), [&](const std::string& a, const std::string& b) {
+    if (is_argument(a) != is_argument(b)) return is_argument(b);
+    return depth(a) > depth(b);
+  });
+}
+
 // The values to judge, each with the taps that show it; in the order of computation, for ids count up with the nodes.
 std::map<ValueId, std::vector<std::string>> values_to_judge(const Program& p, const Goldens& goldens) {
   std::map<ValueId, std::vector<std::string>> taps_of;
@@ -39,6 +53,7 @@ std::map<ValueId, std::vector<std::string>> values_to_judge(const Program& p, co
       taps_of[output.value].push_back("output:" + output.name);
     }
   }
+  for (auto& [value, taps] : taps_of) innermost_first(taps);
   return taps_of;
 }
 
@@ -46,7 +61,12 @@ class Verification {
  public:
   Verification(const Program& p, const OpTable& table, const Backend& backend, std::shared_ptr<const ParameterSource> parameters,
                const Goldens& goldens)
-      : p_(p), table_(table), backend_(backend), parameters_(std::move(parameters)), goldens_(goldens), slicer_(p, known_values()) {}
+      : p_(p),
+        table_(table),
+        backend_(backend),
+        parameters_(std::move(parameters)),
+        goldens_(goldens),
+        slicer_(p, known_values()) {}
 
   // Without a verdict when the value cannot be judged; `why` says the reason.
   std::optional<LayerResult> judge(ValueId v, std::string& why) {
@@ -57,6 +77,7 @@ class Verification {
     }
     LayerResult result;
     result.op = slice.last_op;
+    result.path = p_.module_path(slice.origin);
     result.place = p_.file_line(slice.origin);
     result.source = p_.source_line(slice.origin);
     Evidence evidence;
@@ -120,13 +141,17 @@ class Verification {
     }
   }
 
-  void add_runs(const Program& decomposed, const RunRequest& request, const std::vector<ReferenceMode>& modes, Evidence& evidence) const {
+  void add_runs(const Program& decomposed, const RunRequest& request, const std::vector<ReferenceMode>& modes,
+                Evidence& evidence) const {
     std::vector<ReferenceRun> runs = run_reference_modes(decomposed, *parameters_, modes, request);
     for (size_t i = 0; i < modes.size(); ++i) {
       Array& output = runs[i].outputs.at(0);
-      if (modes[i].kind == Kind::rounded) evidence.rounded = std::move(output);
-      else if (modes[i].kind == Kind::f64) evidence.f64 = std::move(output);
-      else evidence.jittered.push_back(std::move(output));
+      if (modes[i].kind == Kind::rounded)
+        evidence.rounded = std::move(output);
+      else if (modes[i].kind == Kind::f64)
+        evidence.f64 = std::move(output);
+      else
+        evidence.jittered.push_back(std::move(output));
     }
   }
 
@@ -149,8 +174,13 @@ class Verification {
   Slicer slicer_;
 };
 
-// "transformer.h.3.mlp@0/output" → "transformer.h.3.mlp@0"
-std::string path_of(const std::string& tap) { return tap.substr(0, tap.rfind('/')); }
+// "transformer.h.3.mlp@0/output" → "transformer.h.3.mlp@0"; the root is "". An argument of a module was computed outside
+// of it: its path is that of the node.
+std::string path_of(const std::string& tap, const std::string& path_of_node) {
+  if (is_argument(tap)) return path_of_node;
+  const std::string path = tap.substr(0, tap.rfind('/'));
+  return path == "@0" ? "" : path;
+}
 
 std::vector<OutputError> final_errors(const Program& p, const OpTable& table, const Backend& backend,
                                       std::shared_ptr<const ParameterSource> parameters, const Goldens& goldens) {
@@ -172,7 +202,8 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
   const Backend& backend = find_backend(options.backend);
   Recording recording = import_manifest(manifest, table);
   if (options.trace.empty() && recording.trace_file.empty()) {
-    throw Error(ErrorCode::bad_input, "this recording has no goldens to verify against").hint("record the model with its weights, not on the meta device");
+    throw Error(ErrorCode::bad_input, "this recording has no goldens to verify against")
+        .hint("record the model with its weights, not on the meta device");
   }
   const Program p = run_program_pipeline(std::move(recording.program), table, options.pipeline);
   const Goldens goldens(p, options.trace.empty() ? recording.folder / recording.trace_file : options.trace);
@@ -187,15 +218,17 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
   for (const auto& [value, taps] : values) {
     if (options.progress) options.progress(done++, values.size());
     std::string why;
-    std::optional<LayerResult> layer = verification.judge(value, why);
+    const std::optional<LayerResult> judged = verification.judge(value, why);
     for (const std::string& tap : taps) {
-      if (!layer) {
+      if (!judged) {
         result.skipped.push_back({tap, why});
       } else {
-        layer->tap = tap;
-        layer->path = path_of(tap);
-        result.layers.push_back(*layer);
-        (layer->verdict == Verdict::exact ? result.exact : layer->verdict == Verdict::within_rounding ? result.within_rounding : result.wrong)++;
+        LayerResult& layer = result.layers.emplace_back(*judged);
+        layer.tap = tap;
+        layer.path = path_of(tap, judged->path);
+        (layer.verdict == Verdict::exact             ? result.exact
+         : layer.verdict == Verdict::within_rounding ? result.within_rounding
+                                                     : result.wrong)++;
       }
       if (!options.all_taps) break;
     }

@@ -23,7 +23,8 @@ enum class Verdict { exact, within_rounding, wrong_here };
 const char* to_string(Verdict);          // "exact", "within rounding", "wrong here"
 
 struct LayerResult {
-  std::string tap, path, op, place, source;    // place: file:line
+  std::string tap, op, place, source;    // place: file:line
+  std::string path;                      // module and call: "transformer.h.3.mlp@0"; the root is ""
   std::string dtype;
   Sizes shape;
   Metrics metrics;                       // ours against the golden, from golden inputs (local)
@@ -44,10 +45,15 @@ struct VerifyOptions {
 };
 
 // A tap with a golden that was not judged.
-struct SkippedTap { std::string tap, why; };
+struct SkippedTap {
+  std::string tap, why;
+};
 
 // One run from the golden inputs to the end: errors add up on the way, so this is information and no verdict.
-struct OutputError { std::string name; Metrics metrics; };
+struct OutputError {
+  std::string name;
+  Metrics metrics;
+};
 
 struct VerifyResult {
   std::string name, backend;

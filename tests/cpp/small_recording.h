@@ -80,7 +80,8 @@ inline Floats attention_golden(const Floats& x) {
       }
       for (float& s : scores) sum += s = std::exp(s - largest);
       for (int k = 0; k < kLength; ++k) {
-        for (int i = 0; i < kWidth; ++i) y[static_cast<size_t>((b * kLength + q) * kWidth + i)] += scores[k] / sum * rows[k * kWidth + i];
+        for (int i = 0; i < kWidth; ++i)
+          y[static_cast<size_t>((b * kLength + q) * kWidth + i)] += scores[k] / sum * rows[k * kWidth + i];
       }
     }
   }
@@ -104,11 +105,14 @@ struct SmallRecording {
     const Sizes shape{kBatch, kLength, kWidth};
     const int count = kBatch * kLength * kWidth;
     const Floats x = some_floats(count, 3), weight = some_floats(kWidth, 50), bias = some_floats(kWidth, 70);
-    const Floats norm = layer_norm_golden(x, weight, bias), act = gelu_golden(norm), attention = attention_golden(act), out = sub_golden(attention, x);
-    goldens = {{"input:x", float_array(shape, x)},          {"norm@0/output", float_array(shape, norm)}, {"act@0/output", float_array(shape, act)},
-               {"attn@0/output", float_array(shape, attention)}, {"rest@0/output", float_array(shape, out)},  {"output:output", float_array(shape, out)}};
+    const Floats norm = layer_norm_golden(x, weight, bias), act = gelu_golden(norm), attention = attention_golden(act),
+                 out = sub_golden(attention, x);
+    goldens = {{"input:x", float_array(shape, x)},         {"norm@0/output", float_array(shape, norm)},
+               {"act@0/output", float_array(shape, act)},  {"attn@0/output", float_array(shape, attention)},
+               {"rest@0/output", float_array(shape, out)}, {"output:output", float_array(shape, out)}};
     write_trace();
-    write_safetensors(folder.path() / "small_weights.safetensors", {{"norm.weight", float_array({kWidth}, weight)}, {"norm.bias", float_array({kWidth}, bias)}});
+    write_safetensors(folder.path() / "small_weights.safetensors",
+                      {{"norm.weight", float_array({kWidth}, weight)}, {"norm.bias", float_array({kWidth}, bias)}});
     write_text(manifest(), kManifest);
   }
 

@@ -72,7 +72,8 @@ TEST_P(PassFile, GivesTheProgramWrittenAfterIt) {
     const Program result = remove_unused(pass->second(before, catalogue()), catalogue());
     verify(result, c.title);
     EXPECT_EQ(text_of(result), text_of(after));
-    EXPECT_EQ(text_of(remove_unused(pass->second(result, catalogue()), catalogue())), text_of(result)) << "a second time changes nothing";
+    EXPECT_EQ(text_of(remove_unused(pass->second(result, catalogue()), catalogue())), text_of(result))
+        << "a second time changes nothing";
   }
 }
 
@@ -85,7 +86,8 @@ std::vector<fs::path> pass_files() {
   return files;
 }
 
-INSTANTIATE_TEST_SUITE_P(Passes, PassFile, ::testing::ValuesIn(pass_files()), [](const auto& param) { return param.param.stem().string(); });
+INSTANTIATE_TEST_SUITE_P(Passes, PassFile, ::testing::ValuesIn(pass_files()),
+                         [](const auto& param) { return param.param.stem().string(); });
 
 TEST(Passes, EveryPassHasAFileOfCases) {
   const std::vector<fs::path> files = pass_files();
@@ -128,7 +130,9 @@ const auto claims_nothing = [](const Node& node) { return node.op->is_primitive;
 
 class DumpFolder {
  public:
-  DumpFolder() : path_(fs::temp_directory_path() / ("pycandle_dumps_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "_" + std::to_string(reinterpret_cast<uintptr_t>(this)))) {}
+  DumpFolder()
+      : path_(fs::temp_directory_path() / ("pycandle_dumps_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
+                                           "_" + std::to_string(reinterpret_cast<uintptr_t>(this)))) {}
   ~DumpFolder() { fs::remove_all(path_); }
   const fs::path& path() const { return path_; }
   std::vector<std::string> files() const {
@@ -148,8 +152,9 @@ TEST(Pipeline, DumpsEveryStepUnderItsNumberAndName) {
   options.dump_dir = folder.path();
   const Program p = run_program_pipeline(small_program(), catalogue(), options);
   run_backend_pipeline(p, catalogue(), claims_nothing, options);
-  const std::vector<std::string> expected = {"00-import.ptir",      "01-canonicalise.ptir",  "02-fold-scalars.ptir", "03-fold-shapes.ptir",
-                                             "04-remove-unused.ptir", "05-decompose.ptir", "06-remove-unused.ptir"};
+  const std::vector<std::string> expected = {"00-import.ptir",       "01-canonicalise.ptir",  "02-fold-scalars.ptir",
+                                             "03-fold-shapes.ptir",  "04-remove-unused.ptir", "05-decompose.ptir",
+                                             "06-remove-unused.ptir"};
   EXPECT_EQ(folder.files(), expected);
   const Program dumped = parse_program(read_text(folder.path() / "04-remove-unused.ptir"), catalogue());
   EXPECT_TRUE(identical(dumped, p));

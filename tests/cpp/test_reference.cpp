@@ -36,8 +36,7 @@ Running compiled(const std::string& body, std::map<std::string, Array> parameter
   return {std::move(p), std::move(executable)};
 }
 
-template <class F>
-Error error_of(F&& f) {
+template <class F> Error error_of(F&& f) {
   try {
     f();
   } catch (const Error& e) {
@@ -251,7 +250,8 @@ using Kind = ReferenceMode::Kind;
 const std::vector<ReferenceMode> kModes = {{Kind::rounded, 0}, {Kind::f64, 0}, {Kind::jittered, 1}, {Kind::jittered, 2}};
 
 // The first output, by mode.
-std::vector<std::vector<double>> modes_of(const std::string& body, std::vector<Array> inputs, std::map<std::string, Array> parameters = {}) {
+std::vector<std::vector<double>> modes_of(const std::string& body, std::vector<Array> inputs,
+                                          std::map<std::string, Array> parameters = {}) {
   RunRequest request;
   request.inputs = std::move(inputs);
   const Program p = decompose_to_primitives(parsed(body), catalogue());
@@ -268,7 +268,8 @@ TEST(ReferenceModes, F64RoundsNothingAndJitterMovesByNoMoreThanOneRounding) {
 %1 = exp(%0): f32[4]
 
 output "output" %1
-)", {f32({4}, {0.1f, 1, 2, 3})});
+)",
+                               {f32({4}, {0.1f, 1, 2, 3})});
   const double u = unit_roundoff(DType::f32);
   const double x[] = {static_cast<double>(0.1f), 1, 2, 3};
   bool moved = false;
@@ -294,7 +295,8 @@ TEST(ReferenceModes, ACastBetweenFloatsDoesNothingInF64) {
 %3 = cast(%2) {dtype = f32}: f32[2]
 
 output "output" %3
-)", {f32({2}, {1, 2})});
+)",
+                               {f32({2}, {1, 2})});
   EXPECT_EQ(values[1], (std::vector<double>{std::exp(1.0), std::exp(2.0)}));
   EXPECT_EQ(values[0][0], 2.71875);
 }
@@ -330,7 +332,8 @@ TEST(ReferenceModes, ALoopRunsAsOftenInEveryMode) {
 }: f32[], f32[]
 
 output "output" %1
-)", {Array::scalar(DType::f32, static_cast<double>(0.7f))});
+)",
+                               {Array::scalar(DType::f32, static_cast<double>(0.7f))});
   for (size_t mode = 1; mode < values.size(); ++mode) EXPECT_NEAR(values[mode][0], values[0][0], 1e-4);
 }
 
@@ -340,7 +343,15 @@ TEST(ReferenceModes, ASumIsJitteredByTheSizeOfItsTermsNotOfItsResult) {
 %1 = reduce_sum(%0) {axes = [1]}: f32[64]
 
 output "output" %1
-)", {f32({64, 2}, [] { std::vector<double> v; for (int i = 0; i < 64; ++i) { v.push_back(1024); v.push_back(-1024); } return v; }())});
+)",
+                               {f32({64, 2}, [] {
+                                 std::vector<double> v;
+                                 for (int i = 0; i < 64; ++i) {
+                                   v.push_back(1024);
+                                   v.push_back(-1024);
+                                 }
+                                 return v;
+                               }())});
   const double u = unit_roundoff(DType::f32);
   double largest = 0;
   for (double v : values[2]) largest = std::max(largest, std::abs(v));
@@ -356,14 +367,16 @@ TEST(ReferenceModes, DataThatOnlyMovesIsNeverJitteredAndInfinitiesStay) {
 %1 = reverse(%0) {axes = [0]}: f32[3]
 
 output "output" %1
-)", {f32({3}, {1, 2, 3})});
+)",
+                              {f32({3}, {1, 2, 3})});
   for (const auto& mode : moved) EXPECT_EQ(mode, (std::vector<double>{3, 2, 1}));
   const auto exponentials = modes_of(R"(input %0 "x": f32[3]
 
 %1 = exp(%0): f32[3]
 
 output "output" %1
-)", {f32({3}, {inf, -inf, std::nan("")})});
+)",
+                                     {f32({3}, {inf, -inf, std::nan("")})});
   for (const auto& mode : exponentials) {
     EXPECT_EQ(mode[0], inf);
     EXPECT_EQ(mode[1], 0);
@@ -380,7 +393,8 @@ parameter %1 "w": f32[2]
 %3 = neg(%2): f32[4]
 
 output "output" %3
-)", {f32({2}, {1, 2})}, {{"w", f32({2}, {0.1, 0.2})}});
+)",
+                               {f32({2}, {1, 2})}, {{"w", f32({2}, {0.1, 0.2})}});
   for (const auto& mode : values) EXPECT_EQ(mode, values[0]);
 }
 

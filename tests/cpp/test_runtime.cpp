@@ -9,8 +9,7 @@
 namespace pycandle {
 namespace {
 
-template <class F>
-Error error_of(F&& f) {
+template <class F> Error error_of(F&& f) {
   try {
     f();
   } catch (const Error& e) {
@@ -44,7 +43,8 @@ TEST(Model, TraceShowsEveryTapById) {
   const SmallRecording recording;
   const Model model = load_model(recording.manifest());
   std::map<std::string, Array> taps;
-  const Model::Tensors out = model.trace({{"x", recording.goldens.at("input:x")}}, [&](const Tap& tap, const Array& a) { taps[tap.id] = a; });
+  const Model::Tensors out = model.trace({{"x", recording.goldens.at("input:x")}},
+                                         [&](const Tap& tap, const Array& a) { taps[tap.id] = a; });
   EXPECT_EQ(taps.size(), 5u);
   EXPECT_TRUE(taps.at("@0/output").same_bytes(out.at("output")));
 }
@@ -71,7 +71,8 @@ TEST(Model, AnUnknownBackendIsAUsageErrorThatListsThoseOfThisBuild) {
 
 TEST(Parameters, AWeightOfAnotherTypeIsAnErrorThatNamesBothTypes) {
   const SmallRecording recording;
-  write_safetensors(recording.folder.path() / "small_weights.safetensors", {{"norm.weight", Array(DType::f32, {9})}, {"norm.bias", Array(DType::f32, {8})}});
+  write_safetensors(recording.folder.path() / "small_weights.safetensors",
+                    {{"norm.weight", Array(DType::f32, {9})}, {"norm.bias", Array(DType::f32, {8})}});
   const Model model = load_model(recording.manifest());
   const Error e = error_of([&] { model.forward({{"x", recording.goldens.at("input:x")}}); });
   EXPECT_NE(e.message().find("norm.weight"), std::string::npos) << e.message();
@@ -116,7 +117,8 @@ const Program& small_program() {
 }
 
 TEST(RandomInputs, AreTheSameBitsEverywhereForTheSameSeed) {
-  const Array first = random_inputs(small_program(), 1).at("x"), again = random_inputs(small_program(), 1).at("x"), other = random_inputs(small_program(), 2).at("x");
+  const Array first = random_inputs(small_program(), 1).at("x"), again = random_inputs(small_program(), 1).at("x"),
+              other = random_inputs(small_program(), 2).at("x");
   EXPECT_TRUE(first.same_bytes(again));
   EXPECT_FALSE(first.same_bytes(other));
   EXPECT_EQ(first.shape(), (Sizes{2, 4, 8})) << "the recorded sizes, unless others are given";

@@ -5,10 +5,13 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ir/text.h"
+#include "ir/verifier.h"
 #include "ops/aten_call.h"
 #include "ops/catalogue.h"
 #include "small_recording.h"
 #include "verify/judge.h"
+#include "verify/slices.h"
 
 namespace pycandle {
 namespace {
@@ -37,7 +40,8 @@ TEST(Metrics, NaNAgainstANumberIsAnInfiniteError) {
 }
 
 TEST(Metrics, IntegersAreComparedAsIntegers) {
-  const Array a = store(DType::i64, {1}, std::vector<int64_t>{(int64_t{1} << 60) + 1}), b = store(DType::i64, {1}, std::vector<int64_t>{int64_t{1} << 60});
+  const Array a = store(DType::i64, {1}, std::vector<int64_t>{(int64_t{1} << 60) + 1}),
+              b = store(DType::i64, {1}, std::vector<int64_t>{int64_t{1} << 60});
   EXPECT_EQ(compare(a, b).differing, 1) << "a double cannot tell these apart";
   EXPECT_FALSE(judge_exactly(a, b).passed);
 }
@@ -88,6 +92,78 @@ TEST(Judge, TheBackendIsAllowedWhatTheGoldenNeededAndNoMore) {
   const double off = 1e-4;
   EXPECT_TRUE(judge_backend(evidence({1 + off, 2}, {1 - off, 2}, {1, 2})).passed);
   EXPECT_FALSE(judge_backend(evidence({1, 2}, {1 - off, 2}, {1, 2})).passed);
+}
+
+// ---- slices
+
+Program parsed(const std::string& body) { return parse_program("ptir.v1 program \"test\"\n\n" + body, catalogue()); }
+
+const char* const kTopk = R"(symbol s0 in [1, inf) example 2 from "x" axis 0
+
+input %0 "x": f32[s0, 6]
+
+parameter %1 "w": f32[6]
+parameter %2 "unused": f32[99]
+
+state %3 "offset": f32[6]
+
+%4 = broadcast(%1) {shape = [s0, 6], axes = [1]}: f32[s0, 6]
+%5 = mul(%0, %4): f32[s0, 6]
+%6, %7 = sort(%5) {axis = 1, descending = true}: f32[s0, 6], i64[s0, 6]
+%8 = broadcast(%3) {shape = [s0, 6], axes = [1]}: f32[s0, 6]
+%9 = add(%6, %8): f32[s0, 6]
+%10 = gather(%9, %7) {axis = 1}: f32[s0, 6]
+%11 = reshape(%10) {shape = [6*s0]}: f32[6*s0]
+%12 = exp(%0): f32[s0, 6]
+
+output "output" %11
+)";
+
+std::vector<bool> known(const Program& p, std::initializer_list<ValueId> values) {
+  std::vector<bool> is_known(p.graph.values.size());
+  for (ValueId v : values) is_known[static_cast<size_t>(v)] = true;
+  return is_known;
+}
+
+std::vector<std::string> ops_of(const Slice& slice) {
+  std::vector<std::string> names;
+  for (const Node& node : slice.program.graph.nodes) names.push_back(node.op->name);
+  return names;
+}
+
+TEST(Slices, ReachBackToTheNearestKnownValuesAndTakeOnlyTheirParameters) {
+  const Program p = parsed(kTopk);
+  Slicer slicer(p, known(p, {0, 3}));
+  const Slice all = slicer.slice(11);
+  verify(all.program, "slicing");
+  EXPECT_EQ(ops_of(all), (std::vector<std::string>{"broadcast", "mul", "sort", "broadcast", "add", "gather", "reshape"}));
+  EXPECT_EQ(all.inputs, (Values{0, 3}));
+  ASSERT_EQ(all.program.parameters.size(), 1u);
+  EXPECT_EQ(all.program.parameters[0].name, "w");
+  EXPECT_EQ(all.last_op, "gather") << "the reshape after it only moves";
+}
+
+TEST(Slices, AKnownResultOfANodeIsAnInputEvenWhenAnotherOfItsResultsIsComputed) {
+  const Program p = parsed(kTopk);
+  Slicer slicer(p, known(p, {0, 3, 6}));
+  const Slice slice = slicer.slice(10);
+  verify(slice.program, "slicing");
+  EXPECT_EQ(slice.inputs, (Values{0, 3, 6})) << "the sorted values are known, their indices are not";
+  EXPECT_EQ(ops_of(slice), (std::vector<std::string>{"broadcast", "mul", "sort", "broadcast", "add", "gather"}));
+  const Slice sorted = slicer.slice(6);
+  EXPECT_EQ(ops_of(sorted), (std::vector<std::string>{"broadcast", "mul", "sort"})) << "a slice after another starts afresh";
+}
+
+TEST(Slices, SayWhetherARandomOpIsInThem) {
+  const Program p = parsed(R"(input %0 "x": f32[4]
+
+%1 = uniform() {shape = [4], dtype = f32}: f32[4]
+%2 = add(%0, %1): f32[4]
+
+output "output" %2
+)");
+  EXPECT_TRUE(Slicer(p, known(p, {0})).slice(2).has_random_op);
+  EXPECT_FALSE(Slicer(p, known(p, {0, 1})).slice(2).has_random_op) << "its value is a golden";
 }
 
 // ---- whole recordings
@@ -166,7 +242,8 @@ Attribute& attribute_of(Node& node, const std::string& name) {
   throw std::runtime_error(node.op->name + " has no attribute " + name);
 }
 
-void expect_wrong(const std::string& overload, const std::function<void(Node&)>& spoil, const std::string& path, const std::string& place) {
+void expect_wrong(const std::string& overload, const std::function<void(Node&)>& spoil, const std::string& path,
+                  const std::string& place) {
   const SmallRecording recording;
   const std::unique_ptr<OpTable> table = spoiled(overload, spoil);
   VerifyOptions options;
@@ -184,11 +261,14 @@ TEST(Verify, AWrongEpsilonIsWrong) {
 }
 
 TEST(Verify, AWrongGeluIsWrong) {
-  expect_wrong("aten.gelu.default", [](Node& n) { attribute_of(n, "approximate") = std::string("tanh"); }, "act@0", "small.py:12");
+  expect_wrong(
+      "aten.gelu.default", [](Node& n) { attribute_of(n, "approximate") = std::string("tanh"); }, "act@0", "small.py:12");
 }
 
 TEST(Verify, ADroppedScaleIsWrong) {
-  expect_wrong("aten.scaled_dot_product_attention.default", [](Node& n) { attribute_of(n, "scale") = std::monostate(); }, "attn@0", "small.py:13");
+  expect_wrong(
+      "aten.scaled_dot_product_attention.default", [](Node& n) { attribute_of(n, "scale") = std::monostate(); }, "attn@0",
+      "small.py:13");
 }
 
 TEST(Verify, SwappedOperandsAreWrong) {
@@ -232,7 +312,9 @@ TEST(Verify, GoldensOfAnotherShapeVerifyTheSameRecording) {
   const Floats x = some_floats(kLength * kWidth, 20), weight = some_floats(kWidth, 50), bias = some_floats(kWidth, 70);
   const Floats norm = layer_norm_golden(x, weight, bias);
   const std::filesystem::path other = recording.folder.path() / "other.safetensors";
-  write_safetensors(other, {{"input:x", float_array(shape, x)}, {"norm@0/output", float_array(shape, norm)}, {"act@0/output", float_array(shape, gelu_golden(norm))}});
+  write_safetensors(other, {{"input:x", float_array(shape, x)},
+                            {"norm@0/output", float_array(shape, norm)},
+                            {"act@0/output", float_array(shape, gelu_golden(norm))}});
   VerifyOptions options;
   options.trace = other;
   const VerifyResult r = verify_recording(recording.manifest(), options);
@@ -240,8 +322,7 @@ TEST(Verify, GoldensOfAnotherShapeVerifyTheSameRecording) {
   EXPECT_EQ(layer(r, "act@0").shape, shape);
 }
 
-template <class F>
-Error error_of(F&& f) {
+template <class F> Error error_of(F&& f) {
   try {
     f();
   } catch (const Error& e) {

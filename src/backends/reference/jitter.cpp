@@ -47,8 +47,7 @@ Complex random_amount(double size, uint64_t stream, uint64_t index, Complex) {
   return {size * symmetric_uniform(stream, 2 * index), size * symmetric_uniform(stream, 2 * index + 1)};
 }
 
-template <class T>
-void add_jitter(const Array& y, const Array* scale, uint64_t stream, Array& out) {
+template <class T> void add_jitter(const Array& y, const Array* scale, uint64_t stream, Array& out) {
   const DType dtype = y.dtype();
   const double u = unit_roundoff(dtype), u_of_sums = std::min(u, unit_roundoff(DType::f32)), highest = highest_of(real_of(dtype));
   for_chunks(y.size(), [&](int64_t first, int64_t count) {

@@ -38,7 +38,8 @@ class ReferenceBackend final : public Backend {
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
     const auto claimed = [this](const Node& node) { return claims(node); };
-    return std::make_unique<ReferenceExecutable>(run_backend_pipeline(p, table, claimed, options, timings), std::move(parameters));
+    return std::make_unique<ReferenceExecutable>(run_backend_pipeline(p, table, claimed, options, timings),
+                                                 std::move(parameters));
   }
 };
 

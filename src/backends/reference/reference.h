@@ -23,8 +23,8 @@ struct ReferenceRun {
 
 // A run for each mode; the first mode is the rounded one. All of them see the inputs, states and seed of the request.
 // The program is decomposed already (decompose_to_primitives).
-std::vector<ReferenceRun> run_reference_modes(const Program& decomposed, const ParameterSource&, const std::vector<ReferenceMode>&,
-                                              const RunRequest&);
+std::vector<ReferenceRun> run_reference_modes(const Program& decomposed, const ParameterSource&,
+                                              const std::vector<ReferenceMode>&, const RunRequest&);
 // The backend pipeline down to primitives.
 Program decompose_to_primitives(const Program&, const OpTable&);
 

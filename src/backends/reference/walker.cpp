@@ -12,14 +12,13 @@
 namespace pycandle {
 namespace {
 
-template <class T, size_t n>
-bool contains(const T (&names)[n], std::string_view name) {
+template <class T, size_t n> bool contains(const T (&names)[n], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
 // Floats that are decisions: a value next to a step lands on either side of it, and what follows may have used it as an
 // index already. The other lanes take lane 0's.
-constexpr std::string_view kSteps[] = {"ceil", "floor", "round", "trunc", "sign"};
+constexpr std::string_view kSteps[] = {"ceil", "floor", "floor_divide", "round", "sign", "trunc", "trunc_divide"};
 // These load every operand by its own dtype, so a large f32 parameter is not copied to f64 first.
 constexpr std::string_view kTakesMixedDtypes[] = {"dot_general", "convolution"};
 
@@ -70,10 +69,12 @@ WalkPlan::WalkPlan(Program decomposed) : program(std::move(decomposed)) {
   }
   taps_of.resize(g.values.size());
   for (size_t i = 0; i < program.taps.size(); ++i) taps_of[static_cast<size_t>(program.taps[i].value)].push_back(i);
-  has_data_bound_symbols = std::any_of(program.symbols.begin(), program.symbols.end(), [](const Symbol& s) { return s.axis < 0; });
+  has_data_bound_symbols = std::any_of(program.symbols.begin(), program.symbols.end(),
+                                       [](const Symbol& s) { return s.axis < 0; });
 }
 
-Walker::Walker(const WalkPlan& plan, const ParameterSource& parameters, const std::vector<ReferenceMode>& modes, const RunRequest& request)
+Walker::Walker(const WalkPlan& plan, const ParameterSource& parameters, const std::vector<ReferenceMode>& modes,
+               const RunRequest& request)
     : plan_(plan),
       parameters_(parameters),
       request_(request),
@@ -103,7 +104,9 @@ void Walker::run() {
     try {
       run_node(n);
     } catch (Error& error) {
-      error.op(node.op->name).module_path(p.module_path(node.origin)).python(p.file_line(node.origin), p.source_line(node.origin));
+      error.op(node.op->name)
+          .module_path(p.module_path(node.origin))
+          .python(p.file_line(node.origin), p.source_line(node.origin));
       throw;
     }
     for (ValueId v : node.results) deliver_taps(v);
@@ -135,7 +138,8 @@ void Walker::deliver_taps(ValueId v) {
 
 bool Walker::is_same_in_every_lane(const Node& node) const {
   if (lanes_.size() == 1 || node.op->is_random) return true;
-  const bool moves_data = node.op->rounding == Rounding::exact && node.regions.empty() && !node.operands.empty() && node.op->name != "cast";
+  const bool moves_data = node.op->rounding == Rounding::exact && node.regions.empty() && !node.operands.empty() &&
+                          node.op->name != "cast";
   return moves_data && std::all_of(node.operands.begin(), node.operands.end(),
                                    [&](ValueId v) { return v == kNoValue || is_shared_[static_cast<size_t>(v)]; });
 }
@@ -218,7 +222,9 @@ std::vector<Array> Walker::evaluate(Lane& lane, const Graph& g, const Node& node
   std::vector<const Array*> pointers;
   pointers.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) pointers.push_back(node.operands[i] == kNoValue ? nullptr : &operands[i]);
-  const RegionRunner runner = [&](const Graph& region, std::vector<Array> inputs) { return run_region(lane, region, std::move(inputs)); };
+  const RegionRunner runner = [&](const Graph& region, std::vector<Array> inputs) {
+    return run_region(lane, region, std::move(inputs));
+  };
   Evaluation evaluation(node, g, std::move(pointers), bindings_, is_f64(lane.mode), &runner);
   if (node.op->is_random) evaluation.seed = mixed(request_.seed, random_ops_++);
   std::vector<Array> results = node.op->evaluate(evaluation);
@@ -240,7 +246,7 @@ std::vector<Array> Walker::run_region(Lane& lane, const Graph& region, std::vect
     std::vector<Array> operands;
     for (ValueId v : node.operands) operands.push_back(v == kNoValue ? Array() : values[static_cast<size_t>(v)]);
     const bool is_alone = lanes_.size() == 1, is_first = &lane == &lanes_[0];
-    std::vector<Array> results = is_alone ? evaluate(lane, region, node, operands)
+    std::vector<Array> results = is_alone   ? evaluate(lane, region, node, operands)
                                  : is_first ? lead(lane, region, node, operands)
                                             : follow(lane, region, node, std::move(operands));
     for (size_t r = 0; r < results.size(); ++r) values[static_cast<size_t>(node.results[r])] = std::move(results[r]);
