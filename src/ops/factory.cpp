@@ -116,15 +116,22 @@ OpDef arange() {
     Operand start = c.has_argument("start") ? c.operand("start") : Operand{Scalar{int64_t{0}}};
     Operand end = c.operand("end");
     Operand step = c.has_argument("step") ? c.operand("step") : Operand{Scalar{int64_t{1}}};
-    auto as_dim = [](const Operand& o) -> std::optional<Dim> {
+    // Whole numbers written as floats count as integers, but make the result floating.
+    bool floating = false;
+    auto as_dim = [&floating](const Operand& o) -> std::optional<Dim> {
       if (auto* d = std::get_if<Dim>(&o)) return *d;
-      auto* s = std::get_if<Scalar>(&o);
-      if (s && std::holds_alternative<int64_t>(*s)) return Dim(std::get<int64_t>(*s));
-      return {};
+      const Scalar& s = std::get<Scalar>(o);
+      if (std::holds_alternative<int64_t>(s)) return Dim(std::get<int64_t>(s));
+      floating = true;
+      double value = as_double(s);
+      bool whole = std::holds_alternative<double>(s) && std::trunc(value) == value && std::abs(value) < 0x1p48;
+      return whole ? std::optional<Dim>(Dim(static_cast<int64_t>(value))) : std::nullopt;
     };
+    for (const Operand& o : {start, end, step})
+      if (std::holds_alternative<ValueId>(o)) c.unsupported("a tensor as a bound");
     std::optional<Dim> first = as_dim(start), last = as_dim(end), by = as_dim(step);
     bool integers_only = first && last && by && by->is_number();
-    DType dtype = dtype_or(c, integers_only ? DType::i64 : DType::f32);
+    DType dtype = dtype_or(c, floating ? DType::f32 : DType::i64);
     if (integers_only)
       return {c.b.create("arange", {}, {{"start", *first}, {"stop", *last}, {"step", by->number()}, {"dtype", dtype}})};
     // Numbers with fractions: counted and scaled in f64, rounded once, as torch does.
@@ -147,6 +154,8 @@ OpDef arange() {
       .sample("torch.arange(5, dtype=torch.float32) + t(5)")
       .sample("torch.arange(0, 1, 0.1) + t(10)")
       .sample("torch.arange(5.0) + t(5)")
+      .sample("torch.arange(9, 2, -2.0, dtype=torch.int64) + i(4)")
+      .sample("torch.arange(1, 2.5, 0.5) + t(3)")
       .sample("torch.arange(0) + i(0)")
       .sample("torch.arange(3, dtype=torch.bfloat16) + t(3)");
 }
