@@ -49,6 +49,7 @@ std::optional<Array> evaluated(Builder& b, const Node& node, const std::vector<A
     const ValueId result = scratch_builder.create(node.op->name, inputs, node.attributes);
     if (!scratch.type(result).shape.empty()) return std::nullopt;
     std::vector<const Array*> operands;
+    operands.reserve(arrays.size());
     for (const Array& a : arrays) operands.push_back(&a);
     return node.op->evaluate(Evaluation(scratch.nodes.back(), scratch, operands, {}, /*f64_mode=*/false, nullptr)).at(0);
   } catch (const Error&) {

@@ -31,6 +31,7 @@ Judgement judge(const Array& candidate, const char* name, const Array& must_agre
   const double u = unit_roundoff(dtype);
   const std::vector<double> values = as_reals(candidate), other = as_reals(must_agree), exact = as_reals(f64);
   std::vector<std::vector<double>> seen;
+  seen.reserve(witnesses.size());
   for (const Array* w : witnesses) seen.push_back(as_reals(*w));
 
   std::vector<double> usual;  // what the scale is made of

@@ -88,6 +88,7 @@ std::optional<Array> scale_of_terms(const Node& node, const Graph& graph, const 
     magnitudes.push_back(is_data ? absolute(operands[i]) : operands[i]);
   }
   std::vector<const Array*> pointers;
+  pointers.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) pointers.push_back(node.operands[i] == kNoValue ? nullptr : &magnitudes[i]);
   Node sum;
   sum.op = node.op->name == "sub" ? &catalogue().at("add") : node.op;

@@ -16,6 +16,7 @@ class ReferenceExecutable final : public Executable {
     Walker walker(plan_, *parameters_, {ReferenceMode{}}, request);
     walker.run();
     std::vector<Array> outputs;
+    outputs.reserve(plan_.program.outputs.size());
     for (const Output& o : plan_.program.outputs) outputs.push_back(walker.value(0, o.value));
     if (request.states) {
       for (size_t i = 0; i < plan_.program.states.size(); ++i) {
