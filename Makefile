@@ -8,6 +8,9 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PYTEST_JOBS ?= 2
 PYTEST_FLAGS ?= -q
+# ctest without a line for each test that passed
+CTEST := ctest -j $(JOBS) --output-on-failure
+ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
 test test-full: export OMP_NUM_THREADS ?= 1
 
@@ -24,14 +27,14 @@ demo: build ## record a real model, run it without PyTorch, verify every layer
 	@.venv/bin/python examples/demo.py
 
 test: build ## every test a change can break: C++ and Python
-	@ctest --test-dir build/release -j $(JOBS) --output-on-failure --progress
+	@$(CTEST) --preset release | $(ONLY_NEWS)
 	@.venv/bin/python -m pytest $(PYTEST_FLAGS) -n $(PYTEST_JOBS) tests
 
 test-cpp: ## the C++ tests alone; needs no PyTorch
 	@scripts/setup.sh build
 	@cmake --preset release
 	@cmake --build --preset release
-	@ctest --test-dir build/release -j $(JOBS) --output-on-failure --progress
+	@$(CTEST) --preset release | $(ONLY_NEWS)
 
 test-full: build ## all tests, the slow ones too; writes the dated table docs/test-full.md
 	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS)
@@ -40,7 +43,7 @@ test-asan: ## the C++ tests under the address and undefined-behaviour sanitizers
 	@scripts/setup.sh build
 	@cmake --preset asan
 	@cmake --build --preset asan
-	@ctest --preset asan -j $(JOBS)
+	@$(CTEST) --preset asan | $(ONLY_NEWS)
 
 format: ## format C++ and Python sources
 	@scripts/setup.sh venv

@@ -28,6 +28,15 @@ cmp -s "$build/bin/pycandle" .venv/bin/pycandle ||
   { cp "$build/bin/pycandle" .venv/bin/.pycandle.new && mv .venv/bin/.pycandle.new .venv/bin/pycandle; }
 
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+version=$(.venv/bin/pycandle --version | cut -d ' ' -f 2)
+info=pycandle-$version.dist-info # what pip writes, so that Python's tools see the package
+if [ ! -d "$site/$info" ]; then
+  rm -rf "$site"/pycandle-*.dist-info
+  mkdir "$site/$info"
+  printf 'Metadata-Version: 2.1\nName: pycandle\nVersion: %s\n' "$version" >"$site/$info/METADATA"
+  echo make >"$site/$info/INSTALLER"
+  printf '%s,,\n' pycandle.pth "$info/METADATA" "$info/INSTALLER" "$info/RECORD" ../../../bin/pycandle >"$site/$info/RECORD"
+fi
 echo "$PWD/python" >"$site/pycandle.pth"
 for extension in "$build"/python/pycandle/_core*.so; do
   ln -sfn "$PWD/$extension" "python/pycandle/$(basename "$extension")"
