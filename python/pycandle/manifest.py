@@ -6,6 +6,7 @@ import inspect
 import json
 import platform
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -242,20 +243,24 @@ def _where_defined(
 ) -> tuple[int | None, int | None, int | None]:
     if module is None:
         return None, None, None
+    file, line, forward_line = _class_lines(type(module))
+    if file is None:
+        return None, None, None
+    index, _ = sources.index(Place(file, line))
+    return index, line, forward_line
+
+
+@cache
+def _class_lines(kind: type) -> tuple[str | None, int | None, int | None]:
+    """File and line of a class, and the line of its forward when it has one of its own."""
     try:
-        file = inspect.getsourcefile(type(module))
-        _, line = inspect.getsourcelines(type(module))
-        index, _ = sources.index(Place(file, line))
+        file = inspect.getsourcefile(kind)
+        line = inspect.getsourcelines(kind)[1]
+        forward = inspect.unwrap(kind.forward)
+        in_class = inspect.getsourcefile(forward) == file
+        return file, line, inspect.getsourcelines(forward)[1] if in_class else None
     except (OSError, TypeError):
         return None, None, None
-    try:
-        forward = inspect.unwrap(type(module).forward)
-        forward_line = inspect.getsourcelines(forward)[1]
-        if inspect.getsourcefile(forward) != file:
-            forward_line = None
-    except (OSError, TypeError):
-        forward_line = None
-    return index, line, forward_line
 
 
 def _scalars(attributes: dict) -> dict:
