@@ -1,0 +1,44 @@
+"""The C++ side of pycandle: load_model() in the package is what to use."""
+
+import os
+
+
+def backends() -> list[str]:
+    """The backends of this build."""
+
+class Error(RuntimeError):
+    pass
+
+class Model:
+    """A recorded model, ready to run."""
+
+    def forward(self, inputs: dict) -> dict:
+        """Outputs by name."""
+
+    def trace(self, inputs: dict) -> tuple[dict, dict]:
+        """(taps by id, outputs by name)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int | str]]]: ...
+
+    @property
+    def outputs(self) -> list[tuple[str, str, list[int | str]]]: ...
+
+    @property
+    def taps(self) -> list[str]: ...
+
+    @property
+    def notes(self) -> list[str]: ...
+
+    @property
+    def output_tree(self) -> str:
+        """The nesting of the outputs, as JSON text."""
+
+def load_model(path: str | os.PathLike, backend: str = 'reference') -> Model:
+    """A manifest, the folder of one, or a bundle."""
