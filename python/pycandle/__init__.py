@@ -15,7 +15,7 @@ _HOMES = {
     "Error": "_core",
     "Model": "model",
     "load_model": "model",
-    "compile": "compile",
+    "compile": "compiling",
 }
 __all__ = ["__version__", *_HOMES]
 

@@ -1,5 +1,6 @@
 """`pycandle record`: runs a recording script, or records a model that a factory builds.
 
+Examples:
     pycandle record                                     runs .pycandle/scripts/recorder.py
     pycandle record --script S --name N --out DIR
     pycandle record --model torchvision.models:resnet18 --input "x=f32[1,3,224,224]" --perturb

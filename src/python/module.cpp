@@ -58,7 +58,7 @@ nb::object to_python(const Array& array) {
     if (array.bytes() > 0) std::memcpy(kept->mutable_data(), array.data(), array.bytes());
     const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Array*>(p); });
     std::vector<size_t> shape(array.shape().begin(), array.shape().end());
-    return nb::cast(nb::ndarray<>(kept->mutable_data(), shape.size(), shape.data(), owner, nullptr, nb::dlpack::dtype{row.code, row.bits, 1}));
+    return nb::cast(nb::ndarray<nb::array_api>(kept->mutable_data(), shape.size(), shape.data(), owner, nullptr, nb::dlpack::dtype{row.code, row.bits, 1}));
   }
   internal_error("a dtype without a DLPack code");
 }
