@@ -245,10 +245,11 @@ class GoldenRecorder:
         """Writes `{name}_trace.safetensors`: the same taps of the same recording at other inputs."""
         recording = self._needs_recording("add_goldens")
         _check_name(name)
-        inputs = gather_inputs(recording.signature, args, kwargs)
-        _check_fits(recording, inputs)
-        if not recording.meta:
-            check_at(recording.eager, recording.chosen, inputs)
+        with prepared(recording.eager.model, args, kwargs, self.seed, []) as (call_args, call_kwargs):
+            inputs = gather_inputs(recording.signature, call_args, call_kwargs)
+            _check_fits(recording, inputs)
+            if not recording.meta:
+                check_at(recording.eager, recording.chosen, inputs)
         _make_folder(self.output_dir)
         path = self.output_dir / f"{name}_trace.safetensors"
         self._write_trace(recording, inputs, path, [])

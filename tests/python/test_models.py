@@ -48,10 +48,7 @@ def assert_not_constant(name: str, value: np.ndarray) -> None:
     assert flat.size == 1 or np.ptp(flat) > 1e-4 * np.abs(flat).max(), f"{name} is constant: the test would see nothing"
 
 
-SEEDS = [pytest.param(0), pytest.param(1, marks=pytest.mark.full), pytest.param(2, marks=pytest.mark.full)]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_model_verifies_and_agrees_with_eager_at_other_shapes(case: Case, seed: int, tmp_path, pycandle) -> None:
     model = prepared(case, seed)
@@ -71,7 +68,8 @@ def test_a_model_verifies_and_agrees_with_eager_at_other_shapes(case: Case, seed
         got = [outputs[info.name] for info in loaded.outputs]
         assert len(got) == len(expected)
         for info, ours, theirs in zip(loaded.outputs, got, expected, strict=True):
-            assert_not_constant(info.name, theirs)
+            if sizes is case.recorded:
+                assert_not_constant(info.name, theirs)
             assert_close(f"{case.name} {info.name} at {sizes}", ours, theirs)
 
     trace = recorder.add_goldens("elsewhere", **case.inputs(case.others[1], generator(seed + 7)))
