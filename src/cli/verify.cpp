@@ -24,9 +24,17 @@ Json to_json(const LayerResult& l) {
 
 Style style_of(Verdict v) { return v == Verdict::wrong_here ? Style::red : v == Verdict::exact ? Style::green : Style::plain; }
 
+// The tap as a person calls it: a module's only output is the module.
+std::string label(const LayerResult& l) {
+  static const std::string kOutput = "/output";
+  const bool whole = l.tap.size() > kOutput.size() && l.tap.compare(l.tap.size() - kOutput.size(), kOutput.size(), kOutput) == 0;
+  const std::string name = whole ? l.tap.substr(0, l.tap.size() - kOutput.size()) : l.tap;
+  return name.rfind("@0", 0) == 0 ? "(root)" + name.substr(2) : name;
+}
+
 std::vector<std::string> row(const LayerResult& l) {
   const bool wrong = l.verdict == Verdict::wrong_here;
-  return {l.path.empty() ? "(root)" : l.path, l.op, l.dtype + to_string(l.shape), styled(wrong ? "WRONG HERE" : to_string(l.verdict), style_of(l.verdict)),
+  return {label(l), l.op, l.dtype + to_string(l.shape), styled(wrong ? "WRONG HERE" : to_string(l.verdict), style_of(l.verdict)),
           fmt::format("abs {}", short_number(l.metrics.max_abs)), fmt::format("rel {}", short_number(l.metrics.max_rel)),
           fmt::format("cos {:.7f}", l.metrics.cosine), styled(l.place, Style::dim)};
 }

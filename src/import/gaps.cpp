@@ -9,21 +9,23 @@ namespace {
 
 constexpr size_t kPlacesKept = 20, kPlacesShown = 3;
 
-// The number of letters to change, add or take away; gives up above the limit.
+// The number of letters to change, add, take away or swap with their neighbour; gives up above the limit.
 size_t edit_distance(std::string_view a, std::string_view b, size_t limit) {
   if (a.size() > b.size() + limit || b.size() > a.size() + limit) return limit + 1;
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
+  std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        cost[i][j] = i + j;
+        continue;
+      }
+      const size_t changed = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, changed});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
     }
   }
-  return row[b.size()];
+  return cost[a.size()][b.size()];
 }
 
 std::string_view without_overload(std::string_view op) { return op.substr(0, op.rfind('.')); }
@@ -44,7 +46,7 @@ void Gaps::add(const std::string& op, const std::string& reason, const std::stri
     gap.op = op;
     gap.reason = reason;
     gap.suggestion = is_known_overload
-                         ? "change this use of it in the model, or add a decomposition at recording (docs/custom-ops.md)"
+                         ? "change this use of it in the model, or add a decomposition at recording (docs/recording.md)"
                          : suggestion(op);
   }
   if (gap.places.size() < kPlacesKept && !place.empty() &&
@@ -77,7 +79,7 @@ std::string Gaps::suggestion(const std::string& op) const {
       near = overload;
     }
   }
-  std::string text = "add a decomposition at recording (docs/custom-ops.md)";
+  std::string text = "add a decomposition at recording (docs/recording.md)";
   if (!siblings.empty()) return fmt::format("{} is supported; {}", fmt::join(siblings, ", "), text);
   if (!near.empty()) return fmt::format("the nearest that is supported is {}; {}", near, text);
   return text;

@@ -11,6 +11,11 @@ bool one_per_axis(const Call& c, size_t n, std::initializer_list<const char*> na
   return std::all_of(names.begin(), names.end(), [&](const char* name) { return c.integers(name).size() == n; });
 }
 
+// Small enough that products of two of them do not overflow.
+bool positive_and_sane(const Ints& values) {
+  return std::all_of(values.begin(), values.end(), [](int64_t v) { return v > 0 && v < (int64_t{1} << 30); });
+}
+
 // torch's rule. With ceil_mode a window may start anywhere before the end of the input and its low padding.
 Dim pooled_size(const Call& c, size_t i, Dim size, int64_t dilation) {
   const int64_t kernel = c.integers("kernel_size")[i], stride = c.integers("stride")[i], padding = c.integers("padding")[i];
@@ -56,9 +61,21 @@ OpDef sliding_pool(const std::string& name, size_t n) {
       })
       .constraint(name + "_c3", "padding is at most half of kernel_size", [n](const Call& c) {
         for (size_t i = 0; i < n; ++i) {
-          if (c.integers("padding")[i] < 0 || 2 * c.integers("padding")[i] > c.integers("kernel_size")[i]) return false;
+          if (c.integers("padding")[i] < 0 || c.integers("padding")[i] > c.integers("kernel_size")[i] / 2) return false;
         }
         return true;
+      })
+      .constraint(name + "_c4", "kernel_size and stride are positive", [](const Call& c) {
+        return positive_and_sane(c.integers("kernel_size")) && positive_and_sane(c.integers("stride"));
+      });
+}
+
+// What max pools have beside.
+OpDef dilated_pool(const std::string& name, size_t n) {
+  return sliding_pool(name, n)
+      .attributes(attr<Ints>("dilation"))
+      .constraint(name + "_c5", "dilation is positive, one entry a position axis", [n](const Call& c) {
+        return c.integers("dilation").size() == n && positive_and_sane(c.integers("dilation"));
       });
 }
 
@@ -72,9 +89,8 @@ std::function<Values(AtenCall&)> build_max_pool(const std::string& name, size_t 
 
 OpDef max_pool(size_t n) {
   const std::string name = "max_pool" + dimensions(n);
-  return sliding_pool(name, n)
+  return dilated_pool(name, n)
       .doc("the largest element of each window")
-      .attributes(attr<Ints>("dilation"))
       .infer([n](const Call& c) { return pooled_type(c, n, c.integers("dilation")); })
       .decompose([n](Builder& b, const Call& c) { return windows(b, c, n, "reduce_window", c.value("x"), c.integers("dilation"), "max"); })
       .from_aten_call("aten." + name + ".default", build_max_pool(name, n))
@@ -83,9 +99,8 @@ OpDef max_pool(size_t n) {
 
 OpDef max_pool_with_indices(size_t n) {
   const std::string name = "max_pool" + dimensions(n) + "_with_indices";
-  return sliding_pool(name, n)
+  return dilated_pool(name, n)
       .doc("the largest element of each window, and where it stands")
-      .attributes(attr<Ints>("dilation"))
       .infer_all([n](const Call& c) {
         const Type y = pooled_type(c, n, c.integers("dilation"));
         return std::vector<Type>{y, Type{DType::i64, y.shape}};
