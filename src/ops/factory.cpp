@@ -188,7 +188,7 @@ OpDef linspace() {
                                {{"start", start}, {"end", end}, {"steps", c.dim("steps")}, {"dtype", dtype_or(c, DType::f32)}})};
           })
       .spelled_cpp("linspace")
-      .sample("torch.linspace(-1, 1, 7) + t(7)")
+      .sample("torch.linspace(-1, 1, 7) + t(7, dtype=torch.float32)")
       .sample("torch.linspace(0.5, 3, 1) + t(1)")
       .sample("torch.linspace(0, 10, 5, dtype=torch.float64) + t(5)")
       .sample("torch.linspace(0, 1, 0) + t(0)");

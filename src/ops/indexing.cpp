@@ -116,7 +116,7 @@ OpDef index() {
       .sample("t(4, 5, 6)[i(3, 1, low=0, high=3), :, i(2, low=0, high=5)]")
       .sample("t(4, 5, 6)[:, i(3, 1, low=0, high=4), i(2, low=0, high=5)]")
       .sample("t(4, 5)[i(2, 2, low=0, high=3, dtype=torch.int32)]")
-      .sample("t(4, 5)[i(low=0, high=3)]")
+      .sample("torch.ops.aten.index.Tensor(t(4, 5), [i(low=0, high=3)])")
       .sample("t(4, 5)[i(0, low=0, high=3)]");
 }
 

@@ -299,7 +299,11 @@ OpDef broadcast() {
       bool swapped = indexing == "xy" && xs.size() >= 2;
       if (indexing != "ij" && indexing != "xy") c.unsupported("indexing='" + indexing + "'");
       Shape grid;
-      for (ValueId x : xs) grid.push_back(product(c.b.shape(x)));
+      for (ValueId x : xs) {
+        if (c.b.rank(x) > 1)
+          throw Error(ErrorCode::bad_input, "meshgrid takes vectors").expected("rank 0 or 1").found(c.b.type(x).text());
+        grid.push_back(product(c.b.shape(x)));
+      }
       if (swapped) std::swap(grid[0], grid[1]);
       Values out;
       for (size_t i = 0; i < xs.size(); ++i) {

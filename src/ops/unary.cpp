@@ -244,9 +244,9 @@ OpDef complex_numbers() {
                         ValueId re = c.b.select_index(x, -1, 0);
                         return {c.b.binary("make_complex", re, c.b.select_index(x, -1, 1))};
                       })
-      .sample("torch.complex(t(2, 3), t(2, 3))")
+      .sample("torch.complex(t(2, 3, dtype=torch.float32), t(2, 3, dtype=torch.float32))")
       .sample("torch.polar(t(4).abs(), t(4))")
-      .sample("torch.view_as_complex(t(3, 2))");
+      .sample("torch.view_as_complex(t(3, 2, dtype=torch.float64))");
 }
 
 // ---- other functions
