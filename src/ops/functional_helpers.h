@@ -24,6 +24,11 @@ inline Ints axes_between(int64_t first, int64_t last) {
   return axes;
 }
 
+// Positive, and small enough that products of two of them do not overflow.
+inline bool positive_and_sane(const Ints& values) {
+  return std::all_of(values.begin(), values.end(), [](int64_t v) { return v > 0 && v < (int64_t{1} << 30); });
+}
+
 // torch's int[n] arguments: one number stands for n of them.
 inline Ints spread(Ints values, size_t n) {
   if (values.size() == 1) values.resize(n, values[0]);

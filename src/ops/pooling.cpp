@@ -11,11 +11,6 @@ bool one_per_axis(const Call& c, size_t n, std::initializer_list<const char*> na
   return std::all_of(names.begin(), names.end(), [&](const char* name) { return c.integers(name).size() == n; });
 }
 
-// Small enough that products of two of them do not overflow.
-bool positive_and_sane(const Ints& values) {
-  return std::all_of(values.begin(), values.end(), [](int64_t v) { return v > 0 && v < (int64_t{1} << 30); });
-}
-
 // torch's rule. With ceil_mode a window may start anywhere before the end of the input and its low padding.
 Dim pooled_size(const Call& c, size_t i, Dim size, int64_t dilation) {
   const int64_t kernel = c.integers("kernel_size")[i], stride = c.integers("stride")[i], padding = c.integers("padding")[i];

@@ -121,11 +121,14 @@ bool are_pairs(const Call& c) {
   for (const char* name : {"kernel_size", "dilation", "padding", "stride"}) {
     if (c.integers(name).size() != 2) return false;
   }
+  for (const char* name : {"kernel_size", "dilation", "stride"}) {
+    if (!positive_and_sane(c.integers(name))) return false;
+  }
   return true;
 }
 
 OpDef patches(const std::string& name) {
-  return functional(name).operands("x").constraint(name + "_c1", "kernel_size, dilation, padding and stride are pairs", are_pairs);
+  return functional(name).operands("x").constraint(name + "_c1", "kernel_size, dilation, padding and stride are pairs, only padding may be 0", are_pairs);
 }
 
 OpDef im2col() {

@@ -159,6 +159,7 @@ TEST(NeuralNetwork, ErrorsNameTheConstraint) {
   names(error_from("softmax", {{DType::f32, {2, 3}}}, {{"dim", int64_t{2}}}), "softmax_c1");
   names(error_from("gelu", {{DType::f32, {2}}}, {{"approximate", std::string("erf")}}), "gelu_c2");
   names(error_from("group_norm", {{DType::f32, {2, 5}}}, {{"groups", int64_t{2}}}), "group_norm_c1");
+  names(error_from("conv1d", {{DType::f32, {2, 5}}, {DType::f32, {3, 2, 2}}}, {{"stride", Ints{0}}, {"padding", Ints{0}}, {"dilation", Ints{1}}}), "conv1d_c3");
   names(error_from("max_pool1d", {{DType::f32, {2, 5}}}, {{"kernel_size", Ints{2}}, {"stride", Ints{2}}, {"padding", Ints{2}}, {"dilation", Ints{1}}}), "max_pool1d_c3");
 }
 
