@@ -52,6 +52,7 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
         if not target.startswith(("http:", "https:")):
             assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
