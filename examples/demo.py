@@ -30,7 +30,15 @@ def show_similarity(sentences: list[str], similarity) -> None:
 def main() -> None:
     manifest = (OUT / "minilm_manifest.json").relative_to(ROOT).as_posix()
     print("1. Record: PyTorch runs the model once; its graph, weights and golden values are kept.")
-    run("record", "--script", "examples/minilm_recorder.py", "--name", "minilm", "--out", OUT.relative_to(ROOT).as_posix())
+    run(
+        "record",
+        "--script",
+        "examples/minilm_recorder.py",
+        "--name",
+        "minilm",
+        "--out",
+        OUT.relative_to(ROOT).as_posix(),
+    )
     print("\n2. What was recorded.")
     run("inspect", manifest, "--depth", "2")
     print("\n3. Verify: every layer against what PyTorch computed.")

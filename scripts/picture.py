@@ -22,7 +22,9 @@ def shortened(lines: list[str]) -> list[str]:
 
 def main() -> None:
     program = Path(sys.executable).with_name("pycandle")
-    text = subprocess.run([program, "verify", MANIFEST], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [program, "verify", MANIFEST], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     console = Console(record=True, width=148, file=io.StringIO())
     console.print(Text(f"$ pycandle verify {MANIFEST}", style="bold"))
     for line in shortened(text.splitlines()):

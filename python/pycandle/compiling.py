@@ -21,7 +21,9 @@ from .recorder import GoldenRecorder
 class CompiledModel:
     """Takes the arguments of the model it was made from and gives back the same structure."""
 
-    def __init__(self, model: Model, signature: inspect.Signature, spec: pytree.TreeSpec, leaves: list) -> None:
+    def __init__(
+        self, model: Model, signature: inspect.Signature, spec: pytree.TreeSpec, leaves: list
+    ) -> None:
         self.model = model
         self._signature = signature
         self._spec = spec
@@ -42,7 +44,9 @@ class CompiledModel:
         return pytree.tree_unflatten(leaves, self._spec)
 
 
-def compile(model: torch.nn.Module, *example: Any, backend: str = "reference", dynamic: object = None, **kwargs: Any) -> CompiledModel:
+def compile(
+    model: torch.nn.Module, *example: Any, backend: str = "reference", dynamic: object = None, **kwargs: Any
+) -> CompiledModel:
     """Records the model at the example inputs and loads the result.
 
     compiled = pycandle.compile(model, x)

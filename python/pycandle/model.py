@@ -126,4 +126,6 @@ def _to_numpy(name: str, value: Any) -> np.ndarray:
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError) as error:
-        raise TypeError(f"{name} has a dtype that NumPy has not (bf16): pass torch tensors to get torch tensors back") from error
+        raise TypeError(
+            f"{name} has a dtype that NumPy has not (bf16): pass torch tensors to get torch tensors back"
+        ) from error

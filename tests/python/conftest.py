@@ -22,9 +22,16 @@ class Program:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def __call__(self, *arguments, status: int | None = 0, cwd: Path | None = None) -> subprocess.CompletedProcess:
+    def __call__(
+        self, *arguments, status: int | None = 0, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess:
         finished = subprocess.run(
-            [self.path, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=900, check=False
+            [self.path, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            timeout=900,
+            check=False,
         )
         if status is not None and finished.returncode != status:
             raise AssertionError(

@@ -18,7 +18,9 @@ def blocks(kind: str) -> list[str]:
 
 
 def run(*command, cwd: Path, status: int = 0) -> str:
-    finished = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=1500, check=False)
+    finished = subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=1500, check=False
+    )
     assert finished.returncode == status, f"{command}\n{finished.stdout[-5000:]}\n{finished.stderr[-5000:]}"
     return finished.stdout + finished.stderr
 
@@ -47,7 +49,18 @@ def test_someone_new_adds_a_functional_by_touching_one_file(tmp_path, pycandle) 
 
     # ccache, where there is one, knows every other file already.
     os.environ.setdefault("CCACHE_BASEDIR", str(source))
-    run("cmake", "-S", source, "-B", source / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPYCANDLE_TESTS=OFF", cwd=tmp_path)
+    run(
+        "cmake",
+        "-S",
+        source,
+        "-B",
+        source / "build",
+        "-G",
+        "Ninja",
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DPYCANDLE_TESTS=OFF",
+        cwd=tmp_path,
+    )
     run("cmake", "--build", source / "build", "--target", "pycandle", cwd=tmp_path)
     built = source / "build" / "bin" / "pycandle"
 

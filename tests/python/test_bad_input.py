@@ -84,7 +84,9 @@ def drop(*path) -> Callable[[Path], None]:
     return edit(change)
 
 
-def weights(change: Callable[[bytes], bytes], file: str = "small_weights.safetensors") -> Callable[[Path], None]:
+def weights(
+    change: Callable[[bytes], bytes], file: str = "small_weights.safetensors"
+) -> Callable[[Path], None]:
     def apply(folder: Path) -> None:
         path = folder / file
         path.write_bytes(change(path.read_bytes()))
@@ -92,7 +94,9 @@ def weights(change: Callable[[bytes], bytes], file: str = "small_weights.safeten
     return apply
 
 
-def header(change: Callable[[dict], object], file: str = "small_weights.safetensors") -> Callable[[Path], None]:
+def header(
+    change: Callable[[dict], object], file: str = "small_weights.safetensors"
+) -> Callable[[Path], None]:
     def rewrite(content: bytes) -> bytes:
         (length,) = struct.unpack("<Q", content[:8])
         entries = json.loads(content[8 : 8 + length])
@@ -117,14 +121,18 @@ BAD = {
     "manifest truncated": raw(lambda text: text[: len(text) // 2]),
     "manifest empty": raw(lambda text: ""),
     "manifest not JSON": raw(lambda text: "hello"),
-    "manifest not UTF-8": lambda folder: (folder / "small_manifest.json").write_bytes(b'{"format": "\xff\xfe"}'),
+    "manifest not UTF-8": lambda folder: (folder / "small_manifest.json").write_bytes(
+        b'{"format": "\xff\xfe"}'
+    ),
     "manifest is a list": raw(lambda text: "[]"),
     "manifest is a number": raw(lambda text: "3"),
     "trailing bytes": raw(lambda text: text + "{}"),
     "duplicate keys": raw(lambda text: text.replace('"format"', '"name": "x", "format"', 1)),
     "deep nesting": raw(lambda text: "[" * 100_000),
     "deep nesting closed": raw(lambda text: '{"a":' * 5000 + "1" + "}" * 5000),
-    "NaN in numbers": raw(lambda text: text.replace('"min": 1', '"min": NaN', 1).replace('"min":1', '"min":NaN', 1)),
+    "NaN in numbers": raw(
+        lambda text: text.replace('"min": 1', '"min": NaN', 1).replace('"min":1', '"min":NaN', 1)
+    ),
     "wrong format": set_at("format", "something.else"),
     "no format": drop("format"),
     "version from the future": set_at("version", "2.0.0"),
@@ -139,7 +147,9 @@ BAD = {
     "value not defined": set_at("nodes", 0, "args", 0, ["input", {"v": 9999}]),
     "value id negative": set_at("nodes", 0, "args", 0, ["input", {"v": -5}]),
     "value id huge": set_at("nodes", 0, "args", 0, ["input", {"v": 2**62}]),
-    "value defined twice": edit(lambda m: m["nodes"][1]["results"][0].update(value=m["nodes"][0]["results"][0]["value"])),
+    "value defined twice": edit(
+        lambda m: m["nodes"][1]["results"][0].update(value=m["nodes"][0]["results"][0]["value"])
+    ),
     "value used before it exists": edit(
         lambda m: m["nodes"][0]["args"][0].__setitem__(1, {"v": m["nodes"][-1]["results"][0]["value"]})
     ),
@@ -186,7 +196,9 @@ BAD = {
     "dtype of the same size": first_weight(dtype="I32"),
     "shape of the same size": first_weight(shape=[4, 6]),
     "trace truncated": weights(lambda content: content[:-3], "small_trace.safetensors"),
-    "trace header not JSON": weights(lambda content: struct.pack("<Q", 4) + b"oops" + content[12:], "small_trace.safetensors"),
+    "trace header not JSON": weights(
+        lambda content: struct.pack("<Q", 4) + b"oops" + content[12:], "small_trace.safetensors"
+    ),
 }
 
 
@@ -223,7 +235,9 @@ def test_a_missing_recording_is_an_error_that_names_it(tmp_path, pycandle) -> No
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_that_names_it(folder: Path, pycandle) -> None:
-    target = Path("/proc/nowhere/out.safetensors") if os.geteuid() == 0 else folder / "locked" / "out.safetensors"
+    target = (
+        Path("/proc/nowhere/out.safetensors") if os.geteuid() == 0 else folder / "locked" / "out.safetensors"
+    )
     if os.geteuid() != 0:
         target.parent.mkdir(mode=0o500)
     assert str(target.parent) in pycandle("forward", folder, "--out", target, status=2).stderr

@@ -126,7 +126,9 @@ def test_the_gil_is_released_while_a_model_runs(tmp_path) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_other_float_types_go_in_and_out(dtype, tmp_path) -> None:
     torch.manual_seed(1)
-    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.LayerNorm(8)).to(dtype).eval()
+    module = (
+        torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU(), torch.nn.LayerNorm(8)).to(dtype).eval()
+    )
     recorder = GoldenRecorder(tmp_path)
     x = torch.randn(3, 8, dtype=dtype)
     recorder.record(module, x)

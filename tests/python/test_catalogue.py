@@ -25,9 +25,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch.utils._pytree as pytree
+from conftest import PYCANDLE
 
 import pycandle.rnn_ops  # noqa: F401  (registers torch.ops.pycandle)
-from conftest import PYCANDLE
 from pycandle.chain import Chosen
 from pycandle.dims import DimNames
 from pycandle.exporting import export_model
@@ -107,7 +107,7 @@ class Giver:
 
 
 def evaluate(expression: str, source) -> object:
-    return eval(expression, {"torch": torch, "F": F, "t": source.t, "i": source.i, "m": source.m})  # noqa: S307
+    return eval(expression, {"torch": torch, "F": F, "t": source.t, "i": source.i, "m": source.m})
 
 
 def tensors_in(result: object) -> list[torch.Tensor]:
@@ -120,7 +120,7 @@ def make_case(sample: Sample, dtype: torch.dtype) -> Case | None:
     try:
         with torch.no_grad():
             expected = tensors_in(evaluate(sample.expression, maker))
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
         if dtype is not torch.float32:
             return None
         return Case(sample, [], [], None, [f"torch itself: {type(error).__name__}: {error}"])
@@ -173,7 +173,10 @@ def record(cases: list[Case], folder: Path) -> dict:
     write_tensors(folder / "samples_trace.safetensors", [])
     for entry in fields["parameters"]:
         entry["file"] = "samples_weights.safetensors"
-    fields |= {"name": "samples", "files": {"trace": "samples_trace.safetensors", "weights": "samples_weights.safetensors"}}
+    fields |= {
+        "name": "samples",
+        "files": {"trace": "samples_trace.safetensors", "weights": "samples_weights.safetensors"},
+    }
     fields["taps"] = []
     write_manifest(folder / "samples_manifest.json", fields)
     write_tensors(folder / "inputs.safetensors", [(name, tensor) for _, name, tensor in inputs.tensors()])
@@ -189,9 +192,18 @@ def _signature():
 
 def run(cases: list[Case], folder: Path) -> dict[str, torch.Tensor] | str:
     """The outputs by name, or the error."""
-    command = [PYCANDLE, "forward", folder / "samples_manifest.json", "--inputs", folder / "inputs.safetensors"]
+    command = [
+        PYCANDLE,
+        "forward",
+        folder / "samples_manifest.json",
+        "--inputs",
+        folder / "inputs.safetensors",
+    ]
     finished = subprocess.run(
-        [*map(str, command), "--out", str(folder / "outputs.safetensors")], capture_output=True, text=True, timeout=600
+        [*map(str, command), "--out", str(folder / "outputs.safetensors")],
+        capture_output=True,
+        text=True,
+        timeout=600,
     )
     if finished.returncode != 0:
         return finished.stderr.strip() or f"exit {finished.returncode}"
@@ -213,7 +225,11 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
         raw = data[8 + length + begin : 8 + length + end]
-        flat = torch.frombuffer(raw, dtype=dtypes[entry["dtype"]]) if raw else torch.empty(0, dtype=dtypes[entry["dtype"]])
+        flat = (
+            torch.frombuffer(raw, dtype=dtypes[entry["dtype"]])
+            if raw
+            else torch.empty(0, dtype=dtypes[entry["dtype"]])
+        )
         tensors[name] = flat.reshape(entry["shape"])
     return tensors
 
@@ -222,7 +238,9 @@ def judge(case: Case, got: list[torch.Tensor]) -> None:
     for index, (expected, ours) in enumerate(zip(case.expected, got, strict=True)):
         if expected.dtype is torch.complex128 and ours.dtype is torch.float64:
             ours = torch.view_as_complex(ours.contiguous())
-        exact = case.exact[index] if case.exact is not None and len(case.exact) == len(case.expected) else None
+        exact = (
+            case.exact[index] if case.exact is not None and len(case.exact) == len(case.expected) else None
+        )
         problem = difference(expected, ours, exact)
         if problem:
             case.failures.append(f"output {index}: {problem}")
@@ -233,9 +251,16 @@ def difference(expected: torch.Tensor, ours: torch.Tensor, exact: torch.Tensor |
         return f"{ours.dtype} {list(ours.shape)} instead of {expected.dtype} {list(expected.shape)}"
     if not expected.dtype.is_floating_point and not expected.is_complex():
         wrong = int((expected != ours).sum())
-        return f"{wrong} of {expected.numel()} differ: {ours.flatten()[:8]} instead of {expected.flatten()[:8]}" if wrong else None
+        return (
+            f"{wrong} of {expected.numel()} differ: {ours.flatten()[:8]} instead of {expected.flatten()[:8]}"
+            if wrong
+            else None
+        )
     if expected.is_complex():
-        parts = [torch.view_as_real(x.resolve_conj()) if x is not None and x.is_complex() else None for x in (expected, ours, exact)]
+        parts = [
+            torch.view_as_real(x.resolve_conj()) if x is not None and x.is_complex() else None
+            for x in (expected, ours, exact)
+        ]
         return difference(*parts)
     tolerance = TOLERANCE[expected.dtype] * torch.finfo(expected.dtype).eps / 2
     a, b = expected.double(), ours.double()
@@ -264,7 +289,7 @@ def check_together(cases: list[Case], folder: Path) -> None:
     try:
         fields = record(cases, folder)
         outputs = run(cases, folder)
-    except Exception as error:  # noqa: BLE001  whatever recording says is the sample's failure
+    except Exception as error:
         outputs = f"recording: {error}"
     if isinstance(outputs, str):
         if len(cases) == 1:
@@ -308,7 +333,9 @@ def samples_of(family: str) -> list[Sample]:
 def pytest_generate_tests(metafunc) -> None:
     if "family" in metafunc.fixturenames:
         assert Path(PYCANDLE).exists(), f"{PYCANDLE} is not built: make build"
-        metafunc.parametrize("family", list(dict.fromkeys(op["family"] for op in catalogue() if op["samples"])))
+        metafunc.parametrize(
+            "family", list(dict.fromkeys(op["family"] for op in catalogue() if op["samples"]))
+        )
 
 
 def failures_of(samples: list[Sample], dtype: torch.dtype, folder: Path) -> list[str]:
@@ -316,7 +343,9 @@ def failures_of(samples: list[Sample], dtype: torch.dtype, folder: Path) -> list
     sound = [case for case in cases if not case.failures]
     for first in range(0, len(sound), TOGETHER):
         check_together(sound[first : first + TOGETHER], folder / str(first))
-    return [f"{case.sample.op}: {case.sample.expression}\n    {text}" for case in cases for text in case.failures]
+    return [
+        f"{case.sample.op}: {case.sample.expression}\n    {text}" for case in cases for text in case.failures
+    ]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -326,7 +355,9 @@ def test_samples_agree_with_torch(family: str, dtype: str, tmp_path: Path) -> No
 
 
 def test_every_functional_that_torch_knows_has_a_sample() -> None:
-    without = [op["name"] for op in catalogue() if op["kind"] == "functional" and op["aten"] and not op["samples"]]
+    without = [
+        op["name"] for op in catalogue() if op["kind"] == "functional" and op["aten"] and not op["samples"]
+    ]
     assert not without, f"no sample: {', '.join(without)}"
 
 

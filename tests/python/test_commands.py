@@ -57,9 +57,14 @@ def test_inspect_shows_modules_ops_and_cost(manifest, model, pycandle) -> None:
     facts = pycandle.json("inspect", manifest)
     assert facts["name"] == "bert" and facts["soundness"] == "verified"
     assert facts["ops"]["linear"] == 13 and facts["ops"]["scaled_dot_product_attention"] == 2
-    assert {i["name"]: i["shape"] for i in facts["inputs"]} == {"input_ids": ["s0", "s1"], "attention_mask": ["s0", "s1"]}
+    assert {i["name"]: i["shape"] for i in facts["inputs"]} == {
+        "input_ids": ["s0", "s1"],
+        "attention_mask": ["s0", "s1"],
+    }
     assert facts["parameter_elements"] >= sum(p.numel() for p in model.parameters())
-    multiply_adds = sum(m.weight.numel() for m in model.encoder.modules() if isinstance(m, torch.nn.Linear)) * 18
+    multiply_adds = (
+        sum(m.weight.numel() for m in model.encoder.modules() if isinstance(m, torch.nn.Linear)) * 18
+    )
     assert 2 * multiply_adds < facts["flops"] < 3 * multiply_adds
     paths = [module["path"] for module in facts["modules"]]
     assert paths[0] == "" and "encoder.layer.1.attention.self" in paths
@@ -86,11 +91,15 @@ def test_forward_is_deterministic_and_follows_seed_and_sizes(manifest, tmp_path,
 def test_forward_takes_inputs_by_name_and_gives_what_torch_gives(manifest, model, tmp_path, pycandle) -> None:
     inputs = BY_NAME["bert"].inputs({"batch": 3, "seq": 6}, torch.Generator().manual_seed(9))
     save_file(inputs, tmp_path / "in.safetensors")
-    pycandle("forward", manifest, "--inputs", tmp_path / "in.safetensors", "--out", tmp_path / "out.safetensors")
+    pycandle(
+        "forward", manifest, "--inputs", tmp_path / "in.safetensors", "--out", tmp_path / "out.safetensors"
+    )
     with torch.no_grad():
         expected = model(**inputs)
     got = load_file(tmp_path / "out.safetensors")
-    torch.testing.assert_close(got["output.last_hidden_state"], expected.last_hidden_state, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        got["output.last_hidden_state"], expected.last_hidden_state, rtol=1e-4, atol=1e-5
+    )
     torch.testing.assert_close(got["output.pooler_output"], expected.pooler_output, rtol=1e-4, atol=1e-5)
 
 
@@ -110,7 +119,9 @@ def test_verify_gives_a_row_per_tap(manifest, pycandle) -> None:
     rows = {row["tap"]: row for row in result["layers"]}
     row = rows["encoder.layer.0.intermediate.dense@0/output"]
     assert row["op"] == "linear" and re.search(r"\.py:\d+$", row["python"]) and row["shape"] == [2, 9, 48]
-    assert row["cosine"] > 0.999999 and row["max_abs"] < 1e-4 and row["verdict"] in ("exact", "within rounding")
+    assert (
+        row["cosine"] > 0.999999 and row["max_abs"] < 1e-4 and row["verdict"] in ("exact", "within rounding")
+    )
     assert len(pycandle.json("verify", manifest, "--all-taps")["layers"]) > len(result["layers"])
     text = pycandle("verify", manifest).stdout
     assert "encoder.layer.1.output" in text and "0 wrong" in text
@@ -119,7 +130,11 @@ def test_verify_gives_a_row_per_tap(manifest, pycandle) -> None:
 def test_verify_says_wrong_when_a_golden_is_changed(manifest, tmp_path, pycandle) -> None:
     trace = load_file(manifest.with_name("bert_trace.safetensors"))
     key = "encoder.layer.1.attention.self@0/output"
-    key = key if key in trace else next(k for k in trace if k.startswith("encoder.layer.1.attention.self@0/output"))
+    key = (
+        key
+        if key in trace
+        else next(k for k in trace if k.startswith("encoder.layer.1.attention.self@0/output"))
+    )
     for change in (1e-3, float("nan")):
         changed = dict(trace)
         changed[key] = trace[key].clone()
@@ -127,7 +142,9 @@ def test_verify_says_wrong_when_a_golden_is_changed(manifest, tmp_path, pycandle
         save_file(changed, tmp_path / "changed.safetensors")
         result = pycandle.json("verify", manifest, "--trace", tmp_path / "changed.safetensors", status=1)
         wrong = [row["tap"] for row in result["layers"] if row["verdict"] == "wrong here"]
-        assert result["status"] == "wrong" and wrong and wrong[0].startswith("encoder.layer.1.attention.self@0")
+        assert (
+            result["status"] == "wrong" and wrong and wrong[0].startswith("encoder.layer.1.attention.self@0")
+        )
 
 
 def test_dumps_show_the_program_after_each_pass(manifest, tmp_path, pycandle) -> None:
@@ -151,7 +168,9 @@ def test_analysis_counts_everything(manifest, pycandle) -> None:
 
 def test_ops_lists_the_catalogue(pycandle) -> None:
     ops = {op["name"]: op for op in pycandle.json("ops")}
-    assert ops["layer_norm"]["kind"] == "functional" and "aten.layer_norm.default" in ops["layer_norm"]["aten"]
+    assert (
+        ops["layer_norm"]["kind"] == "functional" and "aten.layer_norm.default" in ops["layer_norm"]["aten"]
+    )
     assert ops["dot_general"]["kind"] == "primitive"
     assert "aten.gelu.default" in pycandle("ops", "gelu").stdout
 

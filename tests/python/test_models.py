@@ -40,17 +40,23 @@ def assert_close(name: str, got: np.ndarray, expected: np.ndarray) -> None:
     scale = np.sqrt(np.mean(expected.astype(np.float64) ** 2))
     error = np.sqrt(np.mean(difference**2))
     assert error <= 2e-5 * scale, f"{name}: relative RMS error {error / scale:.2e}"
-    assert np.abs(difference).max() <= 1e-3 * scale, f"{name}: largest error {np.abs(difference).max() / scale:.2e} of RMS"
+    assert np.abs(difference).max() <= 1e-3 * scale, (
+        f"{name}: largest error {np.abs(difference).max() / scale:.2e} of RMS"
+    )
 
 
 def assert_not_constant(name: str, value: np.ndarray) -> None:
     flat = value.reshape(-1)
-    assert flat.size == 1 or np.ptp(flat) > 1e-4 * np.abs(flat).max(), f"{name} is constant: the test would see nothing"
+    assert flat.size == 1 or np.ptp(flat) > 1e-4 * np.abs(flat).max(), (
+        f"{name} is constant: the test would see nothing"
+    )
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_model_verifies_and_agrees_with_eager_at_other_shapes(case: Case, seed: int, tmp_path, pycandle) -> None:
+def test_a_model_verifies_and_agrees_with_eager_at_other_shapes(
+    case: Case, seed: int, tmp_path, pycandle
+) -> None:
     model = prepared(case, seed)
     recorder = GoldenRecorder(tmp_path, dynamic=case.dynamic)
     recorder.record(model, **case.inputs(case.recorded, generator(seed)))

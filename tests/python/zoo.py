@@ -69,7 +69,9 @@ def bert() -> nn.Module:
     from transformers import BertConfig, BertModel
 
     return BertModel(
-        BertConfig(vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
+        BertConfig(
+            vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48
+        )
     )
 
 
@@ -77,7 +79,9 @@ def t5() -> nn.Module:
     from transformers import T5Config, T5ForConditionalGeneration
 
     return T5ForConditionalGeneration(
-        T5Config(vocab_size=97, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0)
+        T5Config(
+            vocab_size=97, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, decoder_start_token_id=0
+        )
     )
 
 
@@ -168,9 +172,15 @@ BATCH_SEQ = {0: "batch", 1: "seq"}
 
 CASES = [
     Case("resnet34", torchvision_model("resnet34"), image(64), {"batch": 2}, BATCHES),
-    Case("mobilenet_v2", torchvision_model("mobilenet_v2"), image(64), {"batch": 1}, BATCHES[1:] + [{"batch": 2}]),
+    Case(
+        "mobilenet_v2",
+        torchvision_model("mobilenet_v2"),
+        image(64),
+        {"batch": 1},
+        [*BATCHES[1:], {"batch": 2}],
+    ),
     Case("vit_b_16", torchvision_model("vit_b_16", image_size=32), image(32), {"batch": 2}, BATCHES),
-    Case("gpt2", gpt2, tokens(97), {"batch": 1, "seq": 8}, SEQUENCES[1:] + [{"batch": 1, "seq": 5}]),
+    Case("gpt2", gpt2, tokens(97), {"batch": 1, "seq": 8}, [*SEQUENCES[1:], {"batch": 1, "seq": 5}]),
     Case("gpt2_masked", gpt2, tokens(97, mask=True), {"batch": 2, "seq": 9}, SEQUENCES),
     Case("llama", llama, tokens(97), {"batch": 2, "seq": 9}, SEQUENCES),
     Case("bert", bert, tokens(97, mask=True), {"batch": 2, "seq": 9}, SEQUENCES),
