@@ -1,6 +1,9 @@
 // Manifests: what is imported, what is refused, and how clearly.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -335,11 +338,11 @@ TEST(Import, twenty_thousand_nodes_take_less_than_three_seconds) {
                                                 Json::array({"alpha", 1})})},
                           {"results", Json::array({{{"value", i}, {"dtype", "f32"}, {"shape", {"s0", 4}}}})}});
   std::string text = m.dump();
-  auto start = std::chrono::steady_clock::now();
+  std::clock_t start = std::clock();  // of the processor: a wall clock would measure what else the machine does
   import_manifest_text(text, catalogue(), "manifest long");
-  std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  [[maybe_unused]] double taken = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 #if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(taken.count(), 3.0);
+  EXPECT_LT(taken, 3.0);
 #endif
 }
 
