@@ -191,3 +191,56 @@ def test_a_python_that_is_not_there_is_an_error_that_says_so(pycandle, monkeypat
     monkeypatch.setitem(os.environ, "PYCANDLE_PYTHON", "/nowhere/python")
     assert "/nowhere/python" in pycandle("record", "--script", "x.py", status=2).stderr
     assert pycandle.json("doctor", status=1)["status"] == "incomplete"
+
+
+def change_argument(op: str, path: str, name: str, value: object):
+    """A manifest in which one argument of one node of a module is another: what a wrong importer would make of it."""
+
+    def change(manifest: dict) -> None:
+        calls = [index for index, call in enumerate(manifest["module_calls"]) if call["path"] == path]
+        (node,) = [node for node in manifest["nodes"] if node["op"] == op and node["call"] in calls]
+        (argument,) = [argument for argument in node["args"] if argument[0] == name]
+        assert argument[1] != value
+        argument[1] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "layer"),
+    [
+        (
+            change_argument(
+                "aten.layer_norm.default", "encoder.layer.1.output.LayerNorm", "eps", {"float": 1e-4}
+            ),
+            "LayerNorm",
+        ),
+        (
+            change_argument(
+                "aten.gelu.default", "encoder.layer.0.intermediate.intermediate_act_fn", "approximate", "tanh"
+            ),
+            "intermediate_act_fn",
+        ),
+        (
+            change_argument(
+                "aten.scaled_dot_product_attention.default",
+                "encoder.layer.1.attention.self",
+                "scale",
+                {"float": 0.36},
+            ),
+            "attention.self",
+        ),
+    ],
+    ids=["epsilon", "gelu", "scale"],
+)
+def test_a_wrong_argument_is_wrong_here_and_nowhere_else(
+    change, layer: str, manifest, tmp_path, pycandle
+) -> None:
+    changed = json.loads(manifest.read_text())
+    change(changed)
+    for file in manifest.parent.glob("*.safetensors"):
+        (tmp_path / file.name).symlink_to(file)
+    (tmp_path / manifest.name).write_text(json.dumps(changed))
+    result = pycandle.json("verify", tmp_path, status=1)
+    wrong = [row["path"] for row in result["layers"] if row["verdict"] == "wrong here"]
+    assert len(wrong) == 1 and layer in wrong[0]
