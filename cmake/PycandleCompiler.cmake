@@ -28,6 +28,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   endif()
 endif()
 
+# For code that is run once and never hot (commands, tests): compiles faster.
+add_library(pycandle_quick_to_compile INTERFACE)
+target_compile_options(pycandle_quick_to_compile INTERFACE $<$<CONFIG:Release>:-O1>)
+
 if(PYCANDLE_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
