@@ -175,10 +175,11 @@ class Verification {
 };
 
 // "transformer.h.3.mlp@0/output" → "transformer.h.3.mlp@0"; the root is "". An argument of a module was computed outside
-// of it: its path is that of the node.
+// of it, and "node:7" and "output:logits" name no module: their path is that of the node.
 std::string path_of(const std::string& tap, const std::string& path_of_node) {
-  if (is_argument(tap)) return path_of_node;
-  const std::string path = tap.substr(0, tap.rfind('/'));
+  const size_t slash = tap.rfind('/');
+  if (is_argument(tap) || slash == std::string::npos) return path_of_node;
+  const std::string path = tap.substr(0, slash);
   return path == "@0" ? "" : path;
 }
 
