@@ -66,7 +66,8 @@ def _differs_in_training(module: nn.Module) -> bool:
 def check_repeatable(eager: Eager, inputs: Inputs, expected: list, notes: list[str]) -> None:
     """The same input again gives the same output, and nothing of one call reaches the next."""
     if not _all_equal(expected, eager.run(inputs)):
-        difference = first_change(eager, inputs)
+        # What decides may not change between two runs that follow at once: a clock, seen in f32.
+        difference = next(filter(None, (first_change(eager, inputs) for _ in range(5))), None)
         raise RecordingError(
             "the model gives another output when the same input is run again",
             difference.place if difference else None,

@@ -224,6 +224,8 @@ class GoldenRecorder:
             sizes[weights.name] = size
         fields["name"] = name
         fields["files"] = {"trace": trace.name, "weights": weights.name if weights else None}
+        if self.weights == "ref":  # the reader lets parameters lie outside the folder only when told so
+            fields["weights"] = "ref"
         fields["taps"] = [{"id": t.id, "value": t.value, "key": t.key, "shape": t.shape} for t in taps]
         manifest = folder / f"{name}_manifest.json"
         sizes[manifest.name] = write_manifest(manifest, fields)

@@ -175,7 +175,9 @@ def test_ops_lists_the_catalogue(pycandle) -> None:
     assert "aten.gelu.default" in pycandle("ops", "gelu").stdout
 
 
-@pytest.mark.parametrize(("file", "option"), [("docs/ops.md", "--markdown"), ("src/ops/functional.h", "--header")])
+@pytest.mark.parametrize(
+    ("file", "option"), [("docs/ops.md", "--markdown"), ("src/ops/functional.h", "--header")]
+)
 def test_what_is_generated_from_the_catalogue_is_current(file: str, option: str, pycandle) -> None:
     written = (Path(__file__).parents[2] / file).read_text()
     assert written == pycandle("ops", option).stdout, "make build writes it again"
@@ -245,3 +247,17 @@ def test_a_wrong_argument_is_wrong_here_and_nowhere_else(
     result = pycandle.json("verify", tmp_path, status=1)
     wrong = [row["path"] for row in result["layers"] if row["verdict"] == "wrong here"]
     assert len(wrong) == 1 and layer in wrong[0]
+
+
+def test_weights_by_reference_stay_where_they_are(tmp_path, pycandle) -> None:
+    torch.manual_seed(0)
+    small = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.ReLU(), torch.nn.Linear(5, 3)).eval()
+    save_file(small.state_dict(), tmp_path / "checkpoint.safetensors")
+    recorder = GoldenRecorder(
+        tmp_path / "out", weights="ref", weights_files=[tmp_path / "checkpoint.safetensors"]
+    )
+    recorder.record(small, torch.randn(2, 4))
+    recorder.save("small")
+    assert pycandle.json("verify", tmp_path / "out")["status"] == "passed"
+    fields = json.loads((tmp_path / "out" / "small_manifest.json").read_text())
+    assert {entry["file"] for entry in fields["parameters"]} == {"../checkpoint.safetensors"}

@@ -133,7 +133,7 @@ class NumpyRandom(nn.Module):
 
 class Clock(nn.Module):
     def forward(self, x):
-        return x + time.perf_counter()  # HERE
+        return x + time.perf_counter() % 1  # HERE
 
 
 class AlternatingBranch(nn.Module):
