@@ -15,18 +15,26 @@ double coverage_percent(const Analysis& a) { return a.total == 0 ? 100.0 : 100.0
 Json to_json(const Analysis& a) {
   Json gaps = Json::array();
   for (const Gap& gap : a.gaps) {
-    gaps.push_back({{"op", gap.op}, {"count", gap.count}, {"reason", gap.reason}, {"suggestion", gap.suggestion}, {"places", gap.places}});
+    gaps.push_back(
+        {{"op", gap.op}, {"count", gap.count}, {"reason", gap.reason}, {"suggestion", gap.suggestion}, {"places", gap.places}});
   }
   Json layers = Json::array();
   for (const auto& layer : a.layers) {
-    layers.push_back({{"path", layer.path}, {"class", layer.class_name}, {"nodes", layer.nodes}, {"unsupported", layer.unsupported}});
+    layers.push_back(
+        {{"path", layer.path}, {"class", layer.class_name}, {"nodes", layer.nodes}, {"unsupported", layer.unsupported}});
   }
-  return {{"name", a.name}, {"supported", a.supported}, {"unsupported", a.total - a.supported}, {"total", a.total},
-          {"coverage_percent", coverage_percent(a)}, {"gaps", gaps}, {"layers", layers}};
+  return {{"name", a.name},
+          {"supported", a.supported},
+          {"unsupported", a.total - a.supported},
+          {"total", a.total},
+          {"coverage_percent", coverage_percent(a)},
+          {"gaps", gaps},
+          {"layers", layers}};
 }
 
 void print_text(const Analysis& a) {
-  fmt::print("{}: {} of {} nodes are supported ({:.1f} %)\n", styled(a.name, Style::bold), a.supported, a.total, coverage_percent(a));
+  fmt::print("{}: {} of {} nodes are supported ({:.1f} %)\n", styled(a.name, Style::bold), a.supported, a.total,
+             coverage_percent(a));
   for (const Gap& gap : a.gaps) {
     fmt::print("\n{} {}{}\n", styled("gap", Style::red), gap.op, gap.count > 1 ? fmt::format(", {} times", gap.count) : "");
     if (!gap.reason.empty()) fmt::print("  why   {}\n", gap.reason);
@@ -37,7 +45,9 @@ void print_text(const Analysis& a) {
   if (a.gaps.empty()) return;
   Table table;
   for (const auto& layer : a.layers) {
-    if (layer.unsupported > 0) table.row({layer.path.empty() ? "(root)" : layer.path, layer.class_name, fmt::format("{} of {} nodes", layer.unsupported, layer.nodes)});
+    if (layer.unsupported > 0)
+      table.row({layer.path.empty() ? "(root)" : layer.path, layer.class_name,
+                 fmt::format("{} of {} nodes", layer.unsupported, layer.nodes)});
   }
   fmt::print("\nlayers with gaps\n{}", table.text());
 }

@@ -20,7 +20,8 @@ CLI::App* add_command(CLI::App& app, Context& context, const std::string& name, 
 
 void add_pipeline_options(CLI::App* command, PipelineOptions& options) {
   command->add_option_function<std::vector<std::string>>(
-      "--disable-pass", [&options](const std::vector<std::string>& names) { options.disabled.insert(names.begin(), names.end()); },
+      "--disable-pass",
+      [&options](const std::vector<std::string>& names) { options.disabled.insert(names.begin(), names.end()); },
       "leave out a pass (repeatable): " + fmt::format("{}", fmt::join(pass_names(), ", ")));
   command->add_option("--dump-dir", options.dump_dir, "write the program after each pass into this folder");
   command->add_option("--dump-mode", options.dump_mode, "all: after every pass; final: the last one")

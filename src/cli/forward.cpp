@@ -46,8 +46,9 @@ Json number(double v) { return std::isfinite(v) ? Json(v) : Json(fmt::format("{}
 
 void add_forward(CLI::App& app, Context& context) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command = add_command(app, context, "forward", "run a recorded model, on random inputs or on yours",
-                                  "pycandle forward pycandle_trace/gpt2_manifest.json --seed 1 --set s0=4 --out outputs.safetensors");
+  CLI::App* command = add_command(
+      app, context, "forward", "run a recorded model, on random inputs or on yours",
+      "pycandle forward pycandle_trace/gpt2_manifest.json --seed 1 --set s0=4 --out outputs.safetensors");
   add_run_options(command, *options);
   command->callback([options, &context] {
     const Model model = load_model(options->model, options->load);
@@ -62,13 +63,27 @@ void add_forward(CLI::App& app, Context& context) {
       const Summary s = summarise(array);
       std::vector<std::string> first;
       for (const double v : s.first) first.push_back(fmt::format("{:.4g}", v));
-      const std::string range = array.size() == 0 ? "empty" : fmt::format("min {:.4g}  mean {:.4g}  max {:.4g}", s.min, s.mean, s.max);
+      const std::string range = array.size() == 0 ? "empty"
+                                                  : fmt::format("min {:.4g}  mean {:.4g}  max {:.4g}", s.min, s.mean, s.max);
       table.row({output.name, fmt::format("{}{}", name_of(array.dtype()), to_string(array.shape())), range,
-                 s.nan > 0 ? styled(fmt::format("{} NaN", s.nan), Style::red) : fmt::format("{}{}", fmt::join(first, " "), array.size() > 4 ? " …" : "")});
-      list.push_back({{"name", output.name}, {"dtype", name_of(array.dtype())}, {"shape", array.shape()}, {"min", number(s.min)}, {"mean", number(s.mean)}, {"max", number(s.max)}, {"nan", s.nan}});
+                 s.nan > 0 ? styled(fmt::format("{} NaN", s.nan), Style::red)
+                           : fmt::format("{}{}", fmt::join(first, " "), array.size() > 4 ? " …" : "")});
+      list.push_back({{"name", output.name},
+                      {"dtype", name_of(array.dtype())},
+                      {"shape", array.shape()},
+                      {"min", number(s.min)},
+                      {"mean", number(s.mean)},
+                      {"max", number(s.max)},
+                      {"nan", s.nan}});
     }
     if (context.json) {
-      fmt::print("{}\n", Json{{"status", "fine"}, {"name", model.program().name}, {"backend", model.backend()}, {"seconds", seconds}, {"outputs", list}, {"out", options->out}}.dump(2));
+      fmt::print("{}\n", Json{{"status", "fine"},
+                              {"name", model.program().name},
+                              {"backend", model.backend()},
+                              {"seconds", seconds},
+                              {"outputs", list},
+                              {"out", options->out}}
+                             .dump(2));
       return;
     }
     fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds, table.text());

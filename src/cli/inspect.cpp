@@ -64,7 +64,8 @@ Json typed(const std::string& name, const Type& type) {
 
 Json to_json(const Recording& recording, const Cost& cost, const std::vector<ModuleRow>& modules) {
   const Program& p = recording.program;
-  Json inputs = Json::array(), outputs = Json::array(), parameters = Json::array(), ops = Json::object(), rows = Json::array(), symbols = Json::array();
+  Json inputs = Json::array(), outputs = Json::array(), parameters = Json::array(), ops = Json::object(), rows = Json::array(),
+       symbols = Json::array();
   for (const Input& input : p.inputs) inputs.push_back(typed(input.name, p.graph.type(input.value)));
   for (const Output& output : p.outputs) outputs.push_back(typed(output.name, p.graph.type(output.value)));
   for (const Parameter& parameter : p.parameters) {
@@ -73,11 +74,36 @@ Json to_json(const Recording& recording, const Cost& cost, const std::vector<Mod
     parameters.push_back(std::move(entry));
   }
   for (const auto& [name, count] : op_counts(p.graph)) ops[name] = count;
-  for (const ModuleRow& m : modules) rows.push_back({{"path", m.path}, {"class", m.class_name}, {"calls", m.calls}, {"nodes", m.nodes}, {"flops", m.flops}, {"parameters", m.parameters}});
-  for (const Symbol& s : p.symbols) symbols.push_back({{"name", s.name}, {"min", s.range.min}, {"max", s.range.max ? Json(*s.range.max) : Json()}, {"example", s.example}, {"input", s.input}, {"axis", s.axis}});
-  return {{"name", p.name}, {"class", recording.model_class}, {"soundness", recording.soundness}, {"notes", recording.notes}, {"symbols", symbols}, {"inputs", inputs},
-          {"outputs", outputs}, {"nodes", p.graph.nodes.size()}, {"taps", p.taps.size()}, {"parameter_elements", cost.parameter_elements}, {"parameter_bytes", cost.parameter_bytes},
-          {"flops", cost.flops}, {"peak_activation_bytes", cost.peak_activation_bytes}, {"ops", ops}, {"modules", rows}, {"parameters", parameters}};
+  for (const ModuleRow& m : modules)
+    rows.push_back({{"path", m.path},
+                    {"class", m.class_name},
+                    {"calls", m.calls},
+                    {"nodes", m.nodes},
+                    {"flops", m.flops},
+                    {"parameters", m.parameters}});
+  for (const Symbol& s : p.symbols)
+    symbols.push_back({{"name", s.name},
+                       {"min", s.range.min},
+                       {"max", s.range.max ? Json(*s.range.max) : Json()},
+                       {"example", s.example},
+                       {"input", s.input},
+                       {"axis", s.axis}});
+  return {{"name", p.name},
+          {"class", recording.model_class},
+          {"soundness", recording.soundness},
+          {"notes", recording.notes},
+          {"symbols", symbols},
+          {"inputs", inputs},
+          {"outputs", outputs},
+          {"nodes", p.graph.nodes.size()},
+          {"taps", p.taps.size()},
+          {"parameter_elements", cost.parameter_elements},
+          {"parameter_bytes", cost.parameter_bytes},
+          {"flops", cost.flops},
+          {"peak_activation_bytes", cost.peak_activation_bytes},
+          {"ops", ops},
+          {"modules", rows},
+          {"parameters", parameters}};
 }
 
 void print_text(const Recording& recording, const Cost& cost, const std::vector<ModuleRow>& modules, size_t depth) {
@@ -87,10 +113,15 @@ void print_text(const Recording& recording, const Cost& cost, const std::vector<
   for (const Input& input : p.inputs) facts.row({"input", input.name, p.graph.type(input.value).text()});
   for (const Output& output : p.outputs) facts.row({"output", output.name, p.graph.type(output.value).text()});
   for (const Symbol& s : p.symbols) {
-    facts.row({"dim", s.name, fmt::format("{} … {}, {} in the recording", s.range.min, s.range.max ? fmt::format("{}", *s.range.max) : "any", s.example)});
+    facts.row({"dim", s.name,
+               fmt::format("{} … {}, {} in the recording", s.range.min, s.range.max ? fmt::format("{}", *s.range.max) : "any",
+                           s.example)});
   }
-  facts.row({"parameters", human_count(static_cast<double>(cost.parameter_elements)), human_bytes(static_cast<double>(cost.parameter_bytes))});
-  facts.row({"work", human_count(cost.flops) + "FLOP", fmt::format("at the recorded sizes, {} of activations at the peak", human_bytes(static_cast<double>(cost.peak_activation_bytes)))});
+  facts.row({"parameters", human_count(static_cast<double>(cost.parameter_elements)),
+             human_bytes(static_cast<double>(cost.parameter_bytes))});
+  facts.row({"work", human_count(cost.flops) + "FLOP",
+             fmt::format("at the recorded sizes, {} of activations at the peak",
+                         human_bytes(static_cast<double>(cost.peak_activation_bytes)))});
   facts.row({"graph", fmt::format("{} nodes", p.graph.nodes.size()), fmt::format("{} taps", p.taps.size())});
   fmt::print("{}", facts.text());
   for (const std::string& note : recording.notes) fmt::print("  note        {}\n", note);
@@ -102,7 +133,9 @@ void print_text(const Recording& recording, const Cost& cost, const std::vector<
     const auto level = static_cast<size_t>(std::count(m.path.begin(), m.path.end(), '.')) + (m.path.empty() ? 0 : 1);
     if (level > depth) continue;
     const std::string short_class = m.class_name.substr(m.class_name.rfind('.') + 1);
-    table.row({m.path.empty() ? "(root)" : m.path, short_class, fmt::format("{} nodes", m.nodes), human_count(static_cast<double>(m.parameters)), human_count(m.flops) + "FLOP", m.calls > 1 ? fmt::format("{} calls", m.calls) : ""});
+    table.row({m.path.empty() ? "(root)" : m.path, short_class, fmt::format("{} nodes", m.nodes),
+               human_count(static_cast<double>(m.parameters)), human_count(m.flops) + "FLOP",
+               m.calls > 1 ? fmt::format("{} calls", m.calls) : ""});
   }
   fmt::print("\n{}\n{}", styled("modules", Style::bold), table.text());
 }
@@ -117,10 +150,13 @@ void add_inspect(CLI::App& app, Context& context) {
     PipelineOptions pipeline;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "inspect", "show modules, ops, parameters, sizes, FLOPs and memory of a recording", "pycandle inspect pycandle_trace/gpt2_manifest.json --depth 2");
+  CLI::App* command = add_command(app, context, "inspect",
+                                  "show modules, ops, parameters, sizes, FLOPs and memory of a recording",
+                                  "pycandle inspect pycandle_trace/gpt2_manifest.json --depth 2");
   command->add_option("model", options->model, "a manifest, the folder of one, or a bundle")->required();
   command->add_flag("--ptir", options->ptir, "print the program as PTIR text");
-  command->add_flag("--places", options->places, "with --ptir: module calls, files and lines too, so that the text parses back whole");
+  command->add_flag("--places", options->places,
+                    "with --ptir: module calls, files and lines too, so that the text parses back whole");
   command->add_option("--depth", options->depth, "how deep to list modules")->capture_default_str();
   add_pipeline_options(command, options->pipeline);
   command->callback([options, &context] {

@@ -20,8 +20,11 @@ int run(int argc, char** argv) {
       return exit_status(error.code());
     }
   }
-  CLI::App app("PyCandle turns a PyTorch model into a portable program, and proves layer by layer that it computes the same.", "pycandle");
-  app.footer("Each command has its own --help with an example.\nExit status: 0 fine, 1 verdict or gap, 2 bad input or usage, 3 internal.");
+  CLI::App app("PyCandle turns a PyTorch model into a portable program, and proves layer by layer that it computes the same.",
+               "pycandle");
+  app.footer(
+      "Each command has its own --help with an example.\nExit status: 0 fine, 1 verdict or gap, 2 bad input or usage, 3 "
+      "internal.");
   app.set_version_flag("--version", std::string("pycandle ") + PYCANDLE_VERSION);
   app.require_subcommand(1);
   Context context;

@@ -9,10 +9,13 @@ namespace pycandle::cli {
 
 void add_run_options(CLI::App* command, RunOptions& options) {
   command->add_option("model", options.model, "a manifest, the folder of one, or a bundle")->required();
-  command->add_option("--backend", options.load.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))->capture_default_str();
-  auto* inputs = command->add_option("--inputs", options.inputs, "a safetensors file with a tensor for each input, under its name");
+  command->add_option("--backend", options.load.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
+      ->capture_default_str();
+  auto* inputs = command->add_option("--inputs", options.inputs,
+                                     "a safetensors file with a tensor for each input, under its name");
   command->add_option("--seed", options.seed, "seed of the random inputs")->capture_default_str()->excludes(inputs);
-  command->add_option("--set", options.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")->excludes(inputs);
+  command->add_option("--set", options.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
+      ->excludes(inputs);
   command->add_option("--out", options.out, "write the tensors to this safetensors file");
   command->add_flag("--timing", options.timing, "show how long each pass took");
   add_pipeline_options(command, options.load.pipeline);
@@ -29,7 +32,8 @@ Model::Tensors inputs_for(const Model& model, const RunOptions& options) {
 void print_timings(const Model& model) {
   Table table;
   for (const PassTiming& pass : model.timings()) {
-    table.row({pass.name, fmt::format("{:.1f} ms", pass.seconds * 1e3), fmt::format("{} → {} nodes", pass.nodes_before, pass.nodes_after)});
+    table.row({pass.name, fmt::format("{:.1f} ms", pass.seconds * 1e3),
+               fmt::format("{} → {} nodes", pass.nodes_before, pass.nodes_after)});
   }
   fmt::print("{}", table.text());
 }

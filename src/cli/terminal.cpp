@@ -65,9 +65,7 @@ std::string Table::text(const std::string& indent) const {
   return out;
 }
 
-double Progress::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
+double Progress::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 
 void Progress::update(size_t done, size_t total) {
   using namespace std::chrono_literals;

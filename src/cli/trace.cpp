@@ -30,11 +30,17 @@ void add_trace(CLI::App& app, Context& context) {
     size_t bytes = 0;
     for (const auto& [name, value] : tensors) bytes += value.bytes();
     if (context.json) {
-      fmt::print("{}\n", Json{{"status", "fine"}, {"name", model.program().name}, {"backend", model.backend()}, {"taps", taps}, {"bytes", bytes}, {"out", options->out}}.dump(2));
+      fmt::print("{}\n", Json{{"status", "fine"},
+                              {"name", model.program().name},
+                              {"backend", model.backend()},
+                              {"taps", taps},
+                              {"bytes", bytes},
+                              {"out", options->out}}
+                             .dump(2));
       return;
     }
-    fmt::print("{} · {} · {} taps · {:.2f} s\n{} in {}\n", styled(model.program().name, Style::bold), model.backend(), taps, progress.seconds(),
-               human_bytes(static_cast<double>(bytes)), options->out);
+    fmt::print("{} · {} · {} taps · {:.2f} s\n{} in {}\n", styled(model.program().name, Style::bold), model.backend(), taps,
+               progress.seconds(), human_bytes(static_cast<double>(bytes)), options->out);
     if (options->timing) print_timings(model);
   });
 }

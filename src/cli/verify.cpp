@@ -15,11 +15,28 @@ namespace {
 Json number(double v) { return std::isfinite(v) ? Json(v) : Json(fmt::format("{}", v)); }
 
 Json to_json(const LayerResult& l) {
-  return {{"tap", l.tap}, {"path", l.path}, {"op", l.op}, {"python", l.place}, {"source", l.source}, {"dtype", l.dtype}, {"shape", l.shape},
-          {"max_abs", number(l.metrics.max_abs)}, {"max_rel", number(l.metrics.max_rel)}, {"rms", number(l.metrics.rms)}, {"mse", number(l.metrics.mse)},
-          {"cosine", number(l.metrics.cosine)}, {"differing", l.metrics.differing}, {"nan_mismatches", l.metrics.nan_mismatches},
-          {"first_difference", l.metrics.first_difference}, {"error_rms", number(l.error_rms)}, {"error_max", number(l.error_max)},
-          {"floor_rms", number(l.floor_rms)}, {"floor_max", number(l.floor_max)}, {"judged", l.judged}, {"verdict", to_string(l.verdict)}, {"why", l.why}};
+  return {{"tap", l.tap},
+          {"path", l.path},
+          {"op", l.op},
+          {"python", l.place},
+          {"source", l.source},
+          {"dtype", l.dtype},
+          {"shape", l.shape},
+          {"max_abs", number(l.metrics.max_abs)},
+          {"max_rel", number(l.metrics.max_rel)},
+          {"rms", number(l.metrics.rms)},
+          {"mse", number(l.metrics.mse)},
+          {"cosine", number(l.metrics.cosine)},
+          {"differing", l.metrics.differing},
+          {"nan_mismatches", l.metrics.nan_mismatches},
+          {"first_difference", l.metrics.first_difference},
+          {"error_rms", number(l.error_rms)},
+          {"error_max", number(l.error_max)},
+          {"floor_rms", number(l.floor_rms)},
+          {"floor_max", number(l.floor_max)},
+          {"judged", l.judged},
+          {"verdict", to_string(l.verdict)},
+          {"why", l.why}};
 }
 
 Style style_of(Verdict v) { return v == Verdict::wrong_here ? Style::red : v == Verdict::exact ? Style::green : Style::plain; }
@@ -34,9 +51,14 @@ std::string label(const LayerResult& l) {
 
 std::vector<std::string> row(const LayerResult& l) {
   const bool wrong = l.verdict == Verdict::wrong_here;
-  return {label(l), l.op, l.dtype + to_string(l.shape), styled(wrong ? "WRONG HERE" : to_string(l.verdict), style_of(l.verdict)),
-          fmt::format("abs {}", short_number(l.metrics.max_abs)), fmt::format("rel {}", short_number(l.metrics.max_rel)),
-          fmt::format("cos {:.7f}", l.metrics.cosine), styled(l.place, Style::dim)};
+  return {label(l),
+          l.op,
+          l.dtype + to_string(l.shape),
+          styled(wrong ? "WRONG HERE" : to_string(l.verdict), style_of(l.verdict)),
+          fmt::format("abs {}", short_number(l.metrics.max_abs)),
+          fmt::format("rel {}", short_number(l.metrics.max_rel)),
+          fmt::format("cos {:.7f}", l.metrics.cosine),
+          styled(l.place, Style::dim)};
 }
 
 void print_text(const VerifyResult& result, double seconds) {
@@ -50,7 +72,8 @@ void print_text(const VerifyResult& result, double seconds) {
     if (!layer.place.empty()) fmt::print("  in    {}{}\n", layer.place, layer.source.empty() ? "" : ":  " + layer.source);
     fmt::print("  why   {}\n", layer.why);
   }
-  const std::string counts = fmt::format("{} exact, {} within rounding, {} wrong", result.exact, result.within_rounding, result.wrong);
+  const std::string counts = fmt::format("{} exact, {} within rounding, {} wrong", result.exact, result.within_rounding,
+                                         result.wrong);
   fmt::print("{}\n", styled(counts, result.passed() ? Style::green : Style::red));
 }
 
@@ -62,12 +85,15 @@ void add_verify(CLI::App& app, Context& context) {
     VerifyOptions verify;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "verify", "check every tap against PyTorch's values; exit 1 when anything is wrong",
+  CLI::App* command = add_command(app, context, "verify",
+                                  "check every tap against PyTorch's values; exit 1 when anything is wrong",
                                   "pycandle verify pycandle_trace/gpt2_manifest.json");
   command->add_option("model", options->model, "a manifest, the folder of one, or a bundle")->required();
-  command->add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))->capture_default_str();
+  command->add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
+      ->capture_default_str();
   command->add_flag("--all-taps", options->verify.all_taps, "also those taps whose value another tap already shows");
-  command->add_option("--trace", options->verify.trace, "goldens of the same recording at other inputs (GoldenRecorder.add_goldens)");
+  command->add_option("--trace", options->verify.trace,
+                      "goldens of the same recording at other inputs (GoldenRecorder.add_goldens)");
   add_pipeline_options(command, options->verify.pipeline);
   command->callback([options, &context] {
     Progress progress("verify");
@@ -76,10 +102,15 @@ void add_verify(CLI::App& app, Context& context) {
     if (context.json) {
       Json layers = Json::array();
       for (const LayerResult& layer : result.layers) layers.push_back(to_json(layer));
-      fmt::print("{}\n", Json{{"status", result.passed() ? "passed" : "wrong"}, {"name", result.name}, {"backend", result.backend},
-                              {"counts", {{"exact", result.exact}, {"within_rounding", result.within_rounding}, {"wrong_here", result.wrong}}},
-                              {"seconds", progress.seconds()}, {"layers", layers}}
-                             .dump(2, ' ', false, Json::error_handler_t::replace));
+      fmt::print(
+          "{}\n",
+          Json{{"status", result.passed() ? "passed" : "wrong"},
+               {"name", result.name},
+               {"backend", result.backend},
+               {"counts", {{"exact", result.exact}, {"within_rounding", result.within_rounding}, {"wrong_here", result.wrong}}},
+               {"seconds", progress.seconds()},
+               {"layers", layers}}
+              .dump(2, ' ', false, Json::error_handler_t::replace));
     } else {
       print_text(result, progress.seconds());
     }

@@ -13,7 +13,9 @@ void complete_operands(const OpDef& op, const Graph& graph, Values& operands) {
   size_t fixed = op.fixed_operands();
   if (operands.size() > fixed && !op.has_variadic()) {
     throw Error(ErrorCode::bad_input, fmt::format("{} has too many operands", op.name))
-        .expected(fmt::format("at most {}", fixed)).found(std::to_string(operands.size())).op(op.name);
+        .expected(fmt::format("at most {}", fixed))
+        .found(std::to_string(operands.size()))
+        .op(op.name);
   }
   operands.resize(std::max(operands.size(), fixed), kNoValue);
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -38,7 +40,9 @@ Attribute checked_attribute(const OpDef& op, const AttrSpec& spec, const Attribu
   if (spec.optional && std::holds_alternative<std::monostate>(given)) return given;
   if (auto value = converted(given, spec.kind)) return *std::move(value);
   throw Error(ErrorCode::bad_input, fmt::format("attribute '{}' of {} is of the wrong kind", spec.name, op.name))
-      .expected(std::string(name_of(spec.kind))).found(to_string(given)).op(op.name);
+      .expected(std::string(name_of(spec.kind)))
+      .found(to_string(given))
+      .op(op.name);
 }
 
 // Every attribute of the definition, in its order: given, or by default.
@@ -59,13 +63,16 @@ Attributes complete_attributes(const OpDef& op, Attributes given) {
       result.emplace_back(spec.name, checked_attribute(op, spec, *spec.default_value));
     } else {
       throw Error(ErrorCode::bad_input, fmt::format("attribute '{}' of {} is missing", spec.name, op.name))
-          .expected(fmt::format("a value of kind {}", name_of(spec.kind))).op(op.name);
+          .expected(fmt::format("a value of kind {}", name_of(spec.kind)))
+          .op(op.name);
     }
   }
   if (used == given.size()) return result;
   auto unknown = std::find_if(given.begin(), given.end(), [&](const auto& entry) { return op.attribute_index(entry.first) < 0; });
   throw Error(ErrorCode::bad_input, fmt::format("{} has no attribute '{}'", op.name, unknown->first))
-      .expected(attribute_names(op)).found(unknown->first).op(op.name);
+      .expected(attribute_names(op))
+      .found(unknown->first)
+      .op(op.name);
 }
 
 // One place for all ops: whatever the attributes say, no result has a size below zero.
@@ -74,7 +81,8 @@ void check_sizes(const std::vector<Type>& types, const Call& call) {
     for (Dim size : type.shape) {
       if (!size.is_number() || size.number() >= 0) continue;
       throw Error(ErrorCode::bad_input, fmt::format("a result of {} has a negative size", call.op().name))
-          .expected("sizes of 0 or more").found(fmt::format("{} from {}", type.text(), call.text()));
+          .expected("sizes of 0 or more")
+          .found(fmt::format("{} from {}", type.text(), call.text()));
     }
   }
 }
@@ -87,7 +95,9 @@ Values Builder::create_all(std::string_view name, Values operands, Attributes at
   attributes = complete_attributes(op, std::move(attributes));
   if (static_cast<int>(regions.size()) != op.region_count) {
     throw Error(ErrorCode::bad_input, fmt::format("{} has the wrong number of regions", op.name))
-        .expected(std::to_string(op.region_count)).found(std::to_string(regions.size())).op(op.name);
+        .expected(std::to_string(op.region_count))
+        .found(std::to_string(regions.size()))
+        .op(op.name);
   }
   Call call(op, *graph_, operands, attributes, regions, this);
   std::vector<Type> types;
@@ -95,7 +105,8 @@ Values Builder::create_all(std::string_view name, Values operands, Attributes at
     for (const Constraint& constraint : op.constraint_list) {
       if (constraint.holds(call)) continue;
       throw Error(ErrorCode::bad_input, fmt::format("constraint {} of {} does not hold", constraint.name, op.name))
-          .expected(constraint.text).found(call.text());
+          .expected(constraint.text)
+          .found(call.text());
     }
     types = op.infer_types(call);
     check_sizes(types, call);

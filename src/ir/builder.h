@@ -36,7 +36,11 @@ class Builder {
   DType dtype(ValueId v) const { return type(v).dtype; }
   int64_t rank(ValueId v) const { return type(v).rank(); }
   // A builder for a region of a control-flow op: add inputs with region.graph().add_input(type), set graph().outputs.
-  Builder region(Graph& body) const { Builder b(body, *table_, checks_, ranges_); b.origin = origin; return b; }
+  Builder region(Graph& body) const {
+    Builder b(body, *table_, checks_, ranges_);
+    b.origin = origin;
+    return b;
+  }
 
   // Are these dims equal? no → false; unknown → true, and a run-time check is noted.
   bool check(Dim left, Dim right, std::string what);
@@ -80,7 +84,8 @@ class Builder {
   // f16 and bf16 compute in f32, as torch does: widened before, narrowed to the result's dtype after.
   ValueId widened(ValueId x);
   ValueId narrowed(ValueId x, DType to) { return cast(x, to); }
-  ValueId affine(ValueId x, std::optional<ValueId> weight, std::optional<ValueId> bias);  // x*weight + bias over the last dims, cast to x's dtype
+  ValueId affine(ValueId x, std::optional<ValueId> weight,
+                 std::optional<ValueId> bias);  // x*weight + bias over the last dims, cast to x's dtype
 
   // ---- shape; negative axes count from the end; each returns its operand when nothing changes
   ValueId reshape(ValueId x, Shape shape);
@@ -105,7 +110,8 @@ class Builder {
   // ---- products
   // Axes of batch_l[i] and batch_r[i] agree, contract_l[i] and contract_r[i] are summed over.
   // Result: batch axes, then the rest of the left, then the rest of the right.
-  ValueId dot_general(ValueId left, ValueId right, const Ints& batch_l, const Ints& batch_r, const Ints& contract_l, const Ints& contract_r);
+  ValueId dot_general(ValueId left, ValueId right, const Ints& batch_l, const Ints& batch_r, const Ints& contract_l,
+                      const Ints& contract_r);
   ValueId matmul(ValueId a, ValueId b);                              // torch.matmul of the same dtype
 
   int64_t normal_axis(int64_t axis, int64_t rank) const;             // throws bad_input when out of range
@@ -118,6 +124,7 @@ class Builder {
 };
 
 Ints last_axes(int64_t rank, size_t count);  // last_axes(4, 2) = {2, 3}
-Shape broadcast_shapes(const Shape&, const Shape&);  // numpy rules; an unknown pair takes the left one; bad_input when they differ
+Shape broadcast_shapes(const Shape&,
+                       const Shape&);  // numpy rules; an unknown pair takes the left one; bad_input when they differ
 
 }  // namespace pycandle

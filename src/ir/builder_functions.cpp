@@ -29,7 +29,8 @@ bool is_one(Dim d) { return d == Dim(1); }
 
 [[noreturn]] void not_broadcastable(const Shape& a, const Shape& b) {
   throw Error(ErrorCode::bad_input, fmt::format("shapes {} and {} do not broadcast", to_string(a), to_string(b)))
-      .expected("sizes that are equal or 1, aligned at the end").found(to_string(a) + " and " + to_string(b));
+      .expected("sizes that are equal or 1, aligned at the end")
+      .found(to_string(a) + " and " + to_string(b));
 }
 
 // A number as the dtype stores it, so that equal constants are equal attributes.
@@ -37,9 +38,11 @@ Scalar in_category(const Scalar& value, DType dtype) {
   if (is_floating(dtype)) return as_double(value);
   if (is_complex(dtype)) return as_complex(value);
   if (dtype == DType::boolean) return as_complex(value) != std::complex<double>(0);
-  if (const double* number = std::get_if<double>(&value); number && (std::trunc(*number) != *number || std::abs(*number) > 0x1p62)) {
+  if (const double* number = std::get_if<double>(&value);
+      number && (std::trunc(*number) != *number || std::abs(*number) > 0x1p62)) {
     throw Error(ErrorCode::bad_input, fmt::format("{} is not a number of {}", to_string(value), name_of(dtype)))
-        .expected(fmt::format("an integer, as the tensor is {}", name_of(dtype))).found(to_string(value));
+        .expected(fmt::format("an integer, as the tensor is {}", name_of(dtype)))
+        .found(to_string(value));
   }
   return as_int(value);
 }
@@ -49,7 +52,8 @@ Scalar in_category(const Scalar& value, DType dtype) {
 int64_t Builder::normal_axis(int64_t axis, int64_t rank) const {
   if (axis < -rank || axis >= rank) {
     throw Error(ErrorCode::bad_input, fmt::format("axis {} is out of range", axis))
-        .expected(rank == 0 ? "no axis, as the tensor has none" : fmt::format("{} to {}", -rank, rank - 1)).found(std::to_string(axis));
+        .expected(rank == 0 ? "no axis, as the tensor has none" : fmt::format("{} to {}", -rank, rank - 1))
+        .found(std::to_string(axis));
   }
   return axis < 0 ? axis + rank : axis;
 }
@@ -90,7 +94,8 @@ ValueId Builder::binary(std::string_view op, ValueId a, ValueId b) {
   if (dtype(a) != dtype(b)) {
     throw Error(ErrorCode::bad_input, fmt::format("the operands of {} have different dtypes", op))
         .expected("equal dtypes: PTIR promotes nothing by itself")
-        .found(fmt::format("{} and {}", type(a).text(), type(b).text())).op(std::string(op));
+        .found(fmt::format("{} and {}", type(a).text(), type(b).text()))
+        .op(std::string(op));
   }
   Shape common = broadcast_shapes(shape(a), shape(b));
   ValueId left = broadcast_to(a, common), right = broadcast_to(b, common);
@@ -169,7 +174,9 @@ ValueId Builder::squeeze(ValueId x, int64_t axis) {
   Shape to = shape(x);
   axis = normal_axis(axis, rank(x));
   if (!check(to[at(axis)], 1, fmt::format("dim {} of {} and 1", axis, to_string(to)))) {
-    throw Error(ErrorCode::bad_input, fmt::format("axis {} cannot be removed", axis)).expected("a size of 1").found(type(x).text());
+    throw Error(ErrorCode::bad_input, fmt::format("axis {} cannot be removed", axis))
+        .expected("a size of 1")
+        .found(type(x).text());
   }
   to.erase(to.begin() + axis);
   return reshape(x, std::move(to));
@@ -219,7 +226,9 @@ ValueId Builder::reduce(std::string_view op, ValueId x, const Ints& axes, bool k
   Ints normal = normal_axes(*this, axes, rank(x));
   std::sort(normal.begin(), normal.end());
   if (std::adjacent_find(normal.begin(), normal.end()) != normal.end()) {
-    throw Error(ErrorCode::bad_input, fmt::format("an axis appears twice in {}", op)).found(to_string(Attribute(axes))).op(std::string(op));
+    throw Error(ErrorCode::bad_input, fmt::format("an axis appears twice in {}", op))
+        .found(to_string(Attribute(axes)))
+        .op(std::string(op));
   }
   Shape kept = shape(x);
   for (int64_t axis : normal) kept[at(axis)] = 1;

@@ -10,8 +10,7 @@ namespace {
   internal_error(fmt::format("{} has no {} '{}'", node.op->name, what, name));
 }
 
-template <class T>
-const T& attribute_as(const Evaluation& e, std::string_view name) {
+template <class T> const T& attribute_as(const Evaluation& e, std::string_view name) {
   const Attribute& attribute = e.attribute(name);
   if (const T* value = std::get_if<T>(&attribute)) return *value;
   internal_error(fmt::format("attribute '{}' of {} is {}: of another kind than its evaluator thinks", name, e.node().op->name,
@@ -20,9 +19,14 @@ const T& attribute_as(const Evaluation& e, std::string_view name) {
 
 }  // namespace
 
-Evaluation::Evaluation(const Node& node, const Graph& graph, std::vector<const Array*> operands, const Bindings& bindings, bool f64_mode,
-                       const RegionRunner* run_region)
-    : node_(&node), graph_(&graph), operands_(std::move(operands)), bindings_(&bindings), f64_mode_(f64_mode), run_region_(run_region) {
+Evaluation::Evaluation(const Node& node, const Graph& graph, std::vector<const Array*> operands, const Bindings& bindings,
+                       bool f64_mode, const RegionRunner* run_region)
+    : node_(&node),
+      graph_(&graph),
+      operands_(std::move(operands)),
+      bindings_(&bindings),
+      f64_mode_(f64_mode),
+      run_region_(run_region) {
   require(operands_.size() == node.operands.size(), "an evaluation has an array (or nullptr) for each operand of its node");
 }
 

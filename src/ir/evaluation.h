@@ -36,8 +36,8 @@ class Evaluation {
   const Numbers& numbers(std::string_view name) const;
   Sizes sizes(std::string_view name) const;                       // attributes of kind dims
 
-  Sizes out_shape(size_t result = 0) const;                       // of the inferred type; throws when a symbol is bound by data
-  DType out_dtype(size_t result = 0) const;                       // as stored: f64 instead of f32 in f64 mode
+  Sizes out_shape(size_t result = 0) const;  // of the inferred type; throws when a symbol is bound by data
+  DType out_dtype(size_t result = 0) const;  // as stored: f64 instead of f32 in f64 mode
   DType stored(DType logical) const;
   bool f64_mode() const { return f64_mode_; }
   const Bindings& bindings() const { return *bindings_; }

@@ -20,7 +20,8 @@ Attribute attribute(const Scalar& scalar) {
 Scalar scalar_of(const Attribute& attribute) {
   return std::visit(
       [&](const auto& value) -> Scalar {
-        if constexpr (std::is_constructible_v<Scalar, const decltype(value)&> && !std::is_same_v<std::decay_t<decltype(value)>, DType>) {
+        if constexpr (std::is_constructible_v<Scalar, const decltype(value)&> &&
+                      !std::is_same_v<std::decay_t<decltype(value)>, DType>) {
           return value;
         } else {
           internal_error("attribute " + to_string(attribute) + " is not a scalar");
@@ -33,8 +34,7 @@ namespace {
 
 bool same_number(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
 
-template <class T>
-bool same_value(const T& a, const T& b) {
+template <class T> bool same_value(const T& a, const T& b) {
   if constexpr (std::is_same_v<T, double>) {
     return same_number(a, b);
   } else if constexpr (std::is_same_v<T, std::complex<double>>) {
@@ -46,14 +46,12 @@ bool same_value(const T& a, const T& b) {
   }
 }
 
-template <class Variant>
-bool same_variant(const Variant& a, const Variant& b) {
+template <class Variant> bool same_variant(const Variant& a, const Variant& b) {
   if (a.index() != b.index()) return false;
   return std::visit([&](const auto& left) { return same_value(left, std::get<std::decay_t<decltype(left)>>(b)); }, a);
 }
 
-template <class T, class Print>
-std::string list_text(const std::vector<T>& items, const Print& print) {
+template <class T, class Print> std::string list_text(const std::vector<T>& items, const Print& print) {
   std::string text = "[";
   for (const T& item : items) {
     if (text.size() > 1) text += ", ";
@@ -83,8 +81,9 @@ struct AttributeText {
 bool same(const Attribute& a, const Attribute& b) { return same_variant(a, b); }
 
 bool same(const Attributes& a, const Attributes& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& left, const auto& right) { return left.first == right.first && same(left.second, right.second); });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& left, const auto& right) {
+    return left.first == right.first && same(left.second, right.second);
+  });
 }
 
 std::string to_string(const Attribute& attribute) { return std::visit(AttributeText{}, attribute); }
@@ -150,8 +149,7 @@ SymbolRanges Program::ranges() const {
 
 namespace {
 
-template <class T>
-const T* entry(const std::vector<T>& table, int32_t index) {
+template <class T> const T* entry(const std::vector<T>& table, int32_t index) {
   return index >= 0 && static_cast<size_t>(index) < table.size() ? &table[static_cast<size_t>(index)] : nullptr;
 }
 
@@ -182,7 +180,8 @@ namespace {
 // Walks two graphs together and remembers which value of one stands for which of the other.
 class Comparison {
  public:
-  Comparison(const Graph& a, const Graph& b, bool origins) : a_(a), b_(b), origins_(origins), partner_(a.values.size(), kNoValue) {}
+  Comparison(const Graph& a, const Graph& b, bool origins)
+      : a_(a), b_(b), origins_(origins), partner_(a.values.size(), kNoValue) {}
 
   bool graphs() {
     if (a_.inputs.size() != b_.inputs.size() || a_.nodes.size() != b_.nodes.size()) return false;
@@ -229,22 +228,23 @@ class Comparison {
   Values partner_;  // of each value of a_
 };
 
-template <class T, class Equal>
-bool all_equal(const std::vector<T>& a, const std::vector<T>& b, const Equal& equal) {
+template <class T, class Equal> bool all_equal(const std::vector<T>& a, const std::vector<T>& b, const Equal& equal) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal);
 }
 
 bool trees(const Comparison& graphs, const Tree& a, const Tree& b) {
   return a.kind == b.kind && graphs.value(a.value, b.value) && same_variant(a.literal, b.literal) && a.type_name == b.type_name &&
-         all_equal(a.items, b.items, [&](const auto& x, const auto& y) { return x.first == y.first && trees(graphs, x.second, y.second); });
+         all_equal(a.items, b.items,
+                   [&](const auto& x, const auto& y) { return x.first == y.first && trees(graphs, x.second, y.second); });
 }
 
 bool calls_equal(const Comparison& graphs, const ModuleCall& a, const ModuleCall& b) {
   auto named = [](const auto& x, const auto& y) { return x.first == y.first && same_variant(x.second, y.second); };
-  return a.path == b.path && a.call == b.call && a.class_name == b.class_name && a.parent == b.parent && a.class_file == b.class_file &&
-         a.class_line == b.class_line && a.forward_line == b.forward_line && all_equal(a.attributes, b.attributes, named) &&
-         all_equal(a.config, b.config, named) &&
-         all_equal(a.args, b.args, [&](const auto& x, const auto& y) { return x.first == y.first && trees(graphs, x.second, y.second); }) &&
+  return a.path == b.path && a.call == b.call && a.class_name == b.class_name && a.parent == b.parent &&
+         a.class_file == b.class_file && a.class_line == b.class_line && a.forward_line == b.forward_line &&
+         all_equal(a.attributes, b.attributes, named) && all_equal(a.config, b.config, named) &&
+         all_equal(a.args, b.args,
+                   [&](const auto& x, const auto& y) { return x.first == y.first && trees(graphs, x.second, y.second); }) &&
          trees(graphs, a.output, b.output);
 }
 
@@ -255,30 +255,37 @@ bool structurally_equal(const Graph& a, const Graph& b) { return Comparison(a, b
 bool identical(const Program& a, const Program& b) {
   Comparison graphs(a.graph, b.graph, true);
   if (a.name != b.name || !graphs.graphs()) return false;
-  return all_equal(a.symbols, b.symbols, [](const Symbol& x, const Symbol& y) {
-           return x.name == y.name && x.range.min == y.range.min && x.range.max == y.range.max && x.example == y.example &&
-                  x.input == y.input && x.axis == y.axis;
-         }) &&
-         all_equal(a.inputs, b.inputs, [&](const Input& x, const Input& y) {
-           return x.name == y.name && graphs.value(x.value, y.value) && x.range == y.range && x.used == y.used;
-         }) &&
-         all_equal(a.parameters, b.parameters, [&](const Parameter& x, const Parameter& y) {
-           return x.name == y.name && x.aliases == y.aliases && x.kind == y.kind && x.persistent == y.persistent &&
-                  graphs.value(x.value, y.value) && x.type == y.type && x.file == y.file && x.key == y.key;
-         }) &&
-         all_equal(a.states, b.states, [&](const State& x, const State& y) {
-           return x.name == y.name && graphs.value(x.value, y.value) && graphs.value(x.updated, y.updated) && x.file == y.file &&
-                  x.key == y.key;
-         }) &&
+  return all_equal(a.symbols, b.symbols,
+                   [](const Symbol& x, const Symbol& y) {
+                     return x.name == y.name && x.range.min == y.range.min && x.range.max == y.range.max &&
+                            x.example == y.example && x.input == y.input && x.axis == y.axis;
+                   }) &&
+         all_equal(a.inputs, b.inputs,
+                   [&](const Input& x, const Input& y) {
+                     return x.name == y.name && graphs.value(x.value, y.value) && x.range == y.range && x.used == y.used;
+                   }) &&
+         all_equal(a.parameters, b.parameters,
+                   [&](const Parameter& x, const Parameter& y) {
+                     return x.name == y.name && x.aliases == y.aliases && x.kind == y.kind && x.persistent == y.persistent &&
+                            graphs.value(x.value, y.value) && x.type == y.type && x.file == y.file && x.key == y.key;
+                   }) &&
+         all_equal(a.states, b.states,
+                   [&](const State& x, const State& y) {
+                     return x.name == y.name && graphs.value(x.value, y.value) && graphs.value(x.updated, y.updated) &&
+                            x.file == y.file && x.key == y.key;
+                   }) &&
          all_equal(a.outputs, b.outputs,
                    [&](const Output& x, const Output& y) { return x.name == y.name && graphs.value(x.value, y.value); }) &&
-         all_equal(a.taps, b.taps,
-                   [&](const Tap& x, const Tap& y) { return x.id == y.id && graphs.value(x.value, y.value) && x.key == y.key; }) &&
-         all_equal(a.checks, b.checks, [](const Check& x, const Check& y) {
-           return x.left == y.left && x.right == y.right && x.what == y.what && x.origin == y.origin;
-         }) &&
+         all_equal(
+             a.taps, b.taps,
+             [&](const Tap& x, const Tap& y) { return x.id == y.id && graphs.value(x.value, y.value) && x.key == y.key; }) &&
+         all_equal(a.checks, b.checks,
+                   [](const Check& x, const Check& y) {
+                     return x.left == y.left && x.right == y.right && x.what == y.what && x.origin == y.origin;
+                   }) &&
          all_equal(a.calls, b.calls, [&](const ModuleCall& x, const ModuleCall& y) { return calls_equal(graphs, x, y); }) &&
-         all_equal(a.files, b.files, [](const SourceFile& x, const SourceFile& y) { return x.path == y.path && x.lines == y.lines; });
+         all_equal(a.files, b.files,
+                   [](const SourceFile& x, const SourceFile& y) { return x.path == y.path && x.lines == y.lines; });
 }
 
 }  // namespace pycandle

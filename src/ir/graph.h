@@ -35,7 +35,8 @@ using Ints = std::vector<int64_t>;
 using Numbers = std::vector<double>;
 using Dims = Shape;
 // monostate: an optional attribute that is absent (scale=None).
-using Attribute = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, DType, Dim, Ints, Numbers, Dims>;
+using Attribute =
+    std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, DType, Dim, Ints, Numbers, Dims>;
 // In the order of the op's definition, complete (defaults filled in by the builder).
 using Attributes = std::vector<std::pair<std::string, Attribute>>;
 Attribute attribute(const Scalar&);

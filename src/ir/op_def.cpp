@@ -17,12 +17,11 @@ std::string_view name_of(AttrKind kind) {
 
 namespace {
 
-template <class T>
-bool holds(const Attribute& attribute) {
-  return std::holds_alternative<T>(attribute);
-}
+template <class T> bool holds(const Attribute& attribute) { return std::holds_alternative<T>(attribute); }
 
-bool is_scalar(const Attribute& a) { return holds<bool>(a) || holds<int64_t>(a) || holds<double>(a) || holds<std::complex<double>>(a); }
+bool is_scalar(const Attribute& a) {
+  return holds<bool>(a) || holds<int64_t>(a) || holds<double>(a) || holds<std::complex<double>>(a);
+}
 
 }  // namespace
 
@@ -77,8 +76,7 @@ size_t fixed_operand(const OpDef& op, std::string_view name) {
   return static_cast<size_t>(index);
 }
 
-template <class T>
-const T& attribute_as(const Call& call, std::string_view name, const char* kind) {
+template <class T> const T& attribute_as(const Call& call, std::string_view name, const char* kind) {
   const Attribute& attribute = call.attribute(name);
   if (const T* value = std::get_if<T>(&attribute)) return *value;
   internal_error(fmt::format("attribute '{}' of {} is {}, not of kind {}", name, call.op().name, to_string(attribute), kind));
@@ -207,8 +205,7 @@ OpDef& OpDef::add_pattern(std::string pattern, std::vector<std::string> discards
 
 namespace {
 
-template <class Specs>
-int index_of(const Specs& specs, std::string_view name) {
+template <class Specs> int index_of(const Specs& specs, std::string_view name) {
   auto found = std::find_if(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == name; });
   return found == specs.end() ? -1 : static_cast<int>(found - specs.begin());
 }
@@ -230,12 +227,15 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 
 // Names stand in the text form, so they must read back: letters, digits, _ and (ops only) dots.
 bool is_name(std::string_view name, bool dots) {
-  return !name.empty() && is_letter(name[0]) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || (dots && c == '.'); });
+  return !name.empty() && is_letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || (dots && c == '.');
+  });
 }
 
 void check_pattern(const OpDef& op, const AtenMapping& mapping) {
-  auto wrong = [&](const std::string& what) { internal_error(fmt::format("{}: the pattern of {} {}", op.name, mapping.overload, what)); };
+  auto wrong = [&](const std::string& what) {
+    internal_error(fmt::format("{}: the pattern of {} {}", op.name, mapping.overload, what));
+  };
   size_t discarded = 0;
   std::string_view rest = mapping.pattern;
   while (!rest.empty()) {
@@ -263,11 +263,14 @@ void check_definition(const OpDef& op) {
   if (!op.is_primitive && op.evaluate) wrong("a functional has no evaluator");
   std::set<std::string, std::less<>> names;
   for (const OperandSpec& spec : op.operand_specs) {
-    if (!is_name(spec.name, false) || !names.insert(spec.name).second) wrong("operand '" + spec.name + "' is misnamed or named twice");
-    if (spec.kind == OperandSpec::Kind::variadic && &spec != &op.operand_specs.back()) wrong("its variadic operand is not the last one");
+    if (!is_name(spec.name, false) || !names.insert(spec.name).second)
+      wrong("operand '" + spec.name + "' is misnamed or named twice");
+    if (spec.kind == OperandSpec::Kind::variadic && &spec != &op.operand_specs.back())
+      wrong("its variadic operand is not the last one");
   }
   for (const AttrSpec& spec : op.attr_specs) {
-    if (!is_name(spec.name, false) || !names.insert(spec.name).second) wrong("attribute '" + spec.name + "' is misnamed or named twice");
+    if (!is_name(spec.name, false) || !names.insert(spec.name).second)
+      wrong("attribute '" + spec.name + "' is misnamed or named twice");
     bool absent = spec.default_value && holds<std::monostate>(*spec.default_value);
     if (spec.default_value && !(absent && spec.optional) && !converted(*spec.default_value, spec.kind)) {
       wrong(fmt::format("the default of '{}' is not of kind {}", spec.name, name_of(spec.kind)));

@@ -23,7 +23,11 @@ enum class AttrKind { boolean, integer, number, scalar, string, dtype, dim, inte
 std::string_view name_of(AttrKind);
 
 struct OperandSpec {
-  enum class Kind { required, optional, variadic } kind = Kind::required;  // at most one variadic, the last; its entries are never absent
+  enum class Kind {
+    required,
+    optional,
+    variadic
+  } kind = Kind::required;  // at most one variadic, the last; its entries are never absent
   std::string name;
   OperandSpec(const char* n) : name(n) {}  // NOLINT(google-explicit-constructor): "x" is a required operand
   OperandSpec(Kind k, std::string n) : kind(k), name(std::move(n)) {}
@@ -49,15 +53,17 @@ template <> inline AttrKind attr_kind<Ints>() { return AttrKind::integers; }
 template <> inline AttrKind attr_kind<Numbers>() { return AttrKind::numbers; }
 template <> inline AttrKind attr_kind<Dims>() { return AttrKind::dims; }
 template <class T> AttrSpec attr(std::string name) { return {std::move(name), attr_kind<T>(), false, {}}; }
-template <class T> AttrSpec attr(std::string name, Attribute default_value) { return {std::move(name), attr_kind<T>(), false, std::move(default_value)}; }
+template <class T> AttrSpec attr(std::string name, Attribute default_value) {
+  return {std::move(name), attr_kind<T>(), false, std::move(default_value)};
+}
 template <class T> AttrSpec optional_attr(std::string name) { return {std::move(name), attr_kind<T>(), true, Attribute{}}; }
 
 // One call of an op while a graph is built: operands and attributes by the names of the definition.
 class Call {
  public:
   // builder: who notes run-time checks; without one, dims that may be equal are taken as equal.
-  Call(const OpDef& op, const Graph& graph, const Values& operands, const Attributes& attributes, const std::vector<Graph>& regions,
-       Builder* builder = nullptr)
+  Call(const OpDef& op, const Graph& graph, const Values& operands, const Attributes& attributes,
+       const std::vector<Graph>& regions, Builder* builder = nullptr)
       : op_(&op), graph_(&graph), operands_(&operands), attributes_(&attributes), regions_(&regions), builder_(builder) {}
 
   const OpDef& op() const { return *op_; }
@@ -145,10 +151,22 @@ struct OpDef {
   std::string summary;                                // one line for the op table
 
   // The fluent form.
-  template <class... S> OpDef& operands(S&&... s) { (operand_specs.push_back(OperandSpec(std::forward<S>(s))), ...); return *this; }
-  template <class... A> OpDef& attributes(A&&... a) { (attr_specs.push_back(std::forward<A>(a)), ...); return *this; }
-  OpDef& regions(int count) { region_count = count; return *this; }
-  OpDef& doc(std::string text) { summary = std::move(text); return *this; }
+  template <class... S> OpDef& operands(S&&... s) {
+    (operand_specs.push_back(OperandSpec(std::forward<S>(s))), ...);
+    return *this;
+  }
+  template <class... A> OpDef& attributes(A&&... a) {
+    (attr_specs.push_back(std::forward<A>(a)), ...);
+    return *this;
+  }
+  OpDef& regions(int count) {
+    region_count = count;
+    return *this;
+  }
+  OpDef& doc(std::string text) {
+    summary = std::move(text);
+    return *this;
+  }
   OpDef& constraint(std::string id, std::string text, std::function<bool(const Call&)> holds) {
     constraint_list.push_back({std::move(id), std::move(text), std::move(holds)});
     return *this;
@@ -157,20 +175,47 @@ struct OpDef {
     infer_types = [f = std::move(f)](const Call& c) { return std::vector<Type>{f(c)}; };
     return *this;
   }
-  OpDef& infer_all(std::function<std::vector<Type>(const Call&)> f) { infer_types = std::move(f); several_results = true; return *this; }
+  OpDef& infer_all(std::function<std::vector<Type>(const Call&)> f) {
+    infer_types = std::move(f);
+    several_results = true;
+    return *this;
+  }
   OpDef& evaluator(std::function<Array(const Evaluation&)> f);
-  OpDef& evaluator_all(std::function<std::vector<Array>(const Evaluation&)> f) { evaluate = std::move(f); return *this; }
-  OpDef& rounds(Rounding r) { rounding = r; return *this; }
-  OpDef& random() { is_random = true; return *this; }
+  OpDef& evaluator_all(std::function<std::vector<Array>(const Evaluation&)> f) {
+    evaluate = std::move(f);
+    return *this;
+  }
+  OpDef& rounds(Rounding r) {
+    rounding = r;
+    return *this;
+  }
+  OpDef& random() {
+    is_random = true;
+    return *this;
+  }
   OpDef& decompose(std::function<ValueId(Builder&, const Call&)> f);
-  OpDef& decompose_all(std::function<Values(Builder&, const Call&)> f) { decomposition = std::move(f); return *this; }
+  OpDef& decompose_all(std::function<Values(Builder&, const Call&)> f) {
+    decomposition = std::move(f);
+    return *this;
+  }
   // "aten.layer_norm.default(x, normalized_shape, weight, bias, eps, _)": operand and attribute names in the order of
   // the overload's schema; _ is discarded, and each _ needs a reason.
-  template <class... D> OpDef& from_aten(std::string pattern, D... discards) { return add_pattern(std::move(pattern), {std::string(discards)...}); }
+  template <class... D> OpDef& from_aten(std::string pattern, D... discards) {
+    return add_pattern(std::move(pattern), {std::string(discards)...});
+  }
   OpDef& from_aten_call(std::string overload, std::function<Values(AtenCall&)> build);
-  OpDef& sample(Sample expression) { samples.push_back(std::move(expression)); return *this; }
-  OpDef& spelled_cpp(std::string s) { cpp_spelling = std::move(s); return *this; }
-  OpDef& spelled_candle(std::string s) { candle_spelling = std::move(s); return *this; }
+  OpDef& sample(Sample expression) {
+    samples.push_back(std::move(expression));
+    return *this;
+  }
+  OpDef& spelled_cpp(std::string s) {
+    cpp_spelling = std::move(s);
+    return *this;
+  }
+  OpDef& spelled_candle(std::string s) {
+    candle_spelling = std::move(s);
+    return *this;
+  }
   OpDef& add_pattern(std::string pattern, std::vector<std::string> discards);
 
   int operand_index(std::string_view operand) const;    // -1 when it has none of that name

@@ -45,7 +45,8 @@ class Parser {
     while (in_.accept_word("call")) call();
     in_.here();
     if (!in_.at_end()) {
-      in_.unexpected("in this order: symbol, input, parameter (buffer, constant), state, nodes, output, update, tap, check, file, call");
+      in_.unexpected(
+          "in this order: symbol, input, parameter (buffer, constant), state, nodes, output, update, tap, check, file, call");
     }
     check_reference(calls_, program_.calls.size(), "module call");
     check_reference(files_, program_.files.size(), "file");
@@ -111,7 +112,8 @@ class Parser {
     size_t at = in_.here();
     int64_t number = value_number();
     auto found = scope.find(number);
-    if (found == scope.end()) in_.fail(at, fmt::format("%{} is not defined", number), "a value that is defined above", fmt::format("%{}", number));
+    if (found == scope.end())
+      in_.fail(at, fmt::format("%{} is not defined", number), "a value that is defined above", fmt::format("%{}", number));
     return found->second;
   }
 
@@ -126,19 +128,20 @@ class Parser {
     try {
       result = Dim::parse(text);
     } catch (Error& e) {
-      in_.fail(at, e.message(), e.expected().empty() ? "a dim" : e.expected(), e.found().empty() ? std::string(text.substr(0, 80)) : e.found());
+      in_.fail(at, e.message(), e.expected().empty() ? "a dim" : e.expected(),
+               e.found().empty() ? std::string(text.substr(0, 80)) : e.found());
     }
     std::vector<std::string> symbols;
     result.collect_symbols(symbols);
     for (const std::string& symbol : symbols) {
-      if (!symbols_.count(symbol)) in_.fail(at, fmt::format("symbol {} is not declared", symbol), fmt::format("'symbol {}' at the top", symbol), symbol);
+      if (!symbols_.count(symbol))
+        in_.fail(at, fmt::format("symbol {} is not declared", symbol), fmt::format("'symbol {}' at the top", symbol), symbol);
     }
     dims_.emplace(text, result);
     return result;
   }
 
-  template <class Item>
-  auto list(const Item& item) {
+  template <class Item> auto list(const Item& item) {
     std::vector<decltype(item())> items;
     in_.expect('[');
     if (in_.accept(']')) return items;
@@ -153,7 +156,9 @@ class Parser {
     size_t at = in_.here();
     std::string_view name = in_.word("a dtype");
     auto found = dtype_from_name(name);
-    if (!found) in_.fail(at, fmt::format("'{}' is not a dtype", name.substr(0, 40)), "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128", std::string(name.substr(0, 40)));
+    if (!found)
+      in_.fail(at, fmt::format("'{}' is not a dtype", name.substr(0, 40)), "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128",
+               std::string(name.substr(0, 40)));
     return *found;
   }
 
@@ -181,7 +186,8 @@ class Parser {
     } catch (const Error&) {  // min, max, mod, floordiv
     }
     if (!is_symbol) in_.fail(at, fmt::format("'{}' cannot name a symbol", result.name.substr(0, 40)), "a name such as s0");
-    if (!symbols_.insert(result.name).second) in_.fail(at, fmt::format("symbol {} is declared twice", result.name), "another name");
+    if (!symbols_.insert(result.name).second)
+      in_.fail(at, fmt::format("symbol {} is declared twice", result.name), "another name");
     if (in_.accept_word("in")) {
       size_t range_at = in_.here();
       in_.expect('[');
@@ -289,7 +295,9 @@ class Parser {
     size_t op_at = in_.here();
     std::string_view name = in_.word("the name of an op", true);
     const OpDef* op = table_.find(name);
-    if (!op) in_.fail(op_at, fmt::format("there is no op '{}'", name.substr(0, 80)), "the name of an op", std::string(name.substr(0, 80)));
+    if (!op)
+      in_.fail(op_at, fmt::format("there is no op '{}'", name.substr(0, 80)), "the name of an op",
+               std::string(name.substr(0, 80)));
 
     Values operands;
     in_.expect('(');
@@ -319,7 +327,8 @@ class Parser {
     builder.origin = location();
     Values created = create(builder, op_at, *op, std::move(operands), std::move(given), std::move(regions));
     if (created.size() != results.size()) {
-      in_.fail(op_at, fmt::format("{} has another number of results", op->name), std::to_string(created.size()), std::to_string(results.size()));
+      in_.fail(op_at, fmt::format("{} has another number of results", op->name), std::to_string(created.size()),
+               std::to_string(results.size()));
     }
     std::vector<Type> inferred;
     for (ValueId value : created) inferred.push_back(builder.type(value));
@@ -356,7 +365,9 @@ class Parser {
       size_t at = in_.here();
       std::string_view name = in_.word("the name of an attribute");
       int index = op.attribute_index(name);
-      if (index < 0) in_.fail(at, fmt::format("{} has no attribute '{}'", op.name, name.substr(0, 80)), "an attribute of the op", std::string(name.substr(0, 80)));
+      if (index < 0)
+        in_.fail(at, fmt::format("{} has no attribute '{}'", op.name, name.substr(0, 80)), "an attribute of the op",
+                 std::string(name.substr(0, 80)));
       in_.expect('=');
       const AttrSpec& spec = op.attr_specs[static_cast<size_t>(index)];
       result.emplace_back(name, spec.optional && in_.accept_word("none") ? Attribute{} : attribute_value(spec.kind));
@@ -479,7 +490,8 @@ class Parser {
     in_.expect('#');
     size_t at = in_.here();
     int32_t number = in_.index("a number");
-    if (static_cast<size_t>(number) != expected) in_.fail(at, "numbers must count up from 0", std::to_string(expected), std::to_string(number));
+    if (static_cast<size_t>(number) != expected)
+      in_.fail(at, "numbers must count up from 0", std::to_string(expected), std::to_string(number));
   }
 
   void file() {
@@ -511,7 +523,8 @@ class Parser {
       in_.expect('#');
       size_t at = in_.here();
       result.parent = in_.index("the number of a module call");
-      if (static_cast<size_t>(result.parent) >= program_.calls.size()) in_.fail(at, "a call's parent stands above it", "a number below its own", fmt::format("#{}", result.parent));
+      if (static_cast<size_t>(result.parent) >= program_.calls.size())
+        in_.fail(at, "a call's parent stands above it", "a number below its own", fmt::format("#{}", result.parent));
     }
     if (in_.accept_word("at")) place(result.class_file, result.class_line);
     if (in_.accept_word("forward")) result.forward_line = in_.index("a line number");
@@ -543,7 +556,8 @@ class Parser {
     if (!in_.is_scalar_next()) in_.unexpected("null, true, false, a number or a string");
     size_t at = in_.here();
     Scalar value = in_.scalar();
-    if (std::holds_alternative<std::complex<double>>(value)) in_.fail(at, "a complex number cannot stand here", "null, true, false, a number or a string");
+    if (std::holds_alternative<std::complex<double>>(value))
+      in_.fail(at, "a complex number cannot stand here", "null, true, false, a number or a string");
     if (const bool* truth = std::get_if<bool>(&value)) return Literal(*truth);
     if (const int64_t* integer = std::get_if<int64_t>(&value)) return Literal(*integer);
     return Literal(std::get<double>(value));
@@ -612,7 +626,8 @@ class Parser {
 Program parse_program(std::string_view text, const OpTable& table, std::string_view name) {
   if (text.size() > kMaxText) {
     throw Error(ErrorCode::bad_input, fmt::format("{} is too large", name))
-        .expected(fmt::format("at most {} bytes", kMaxText)).found(fmt::format("{} bytes", text.size()));
+        .expected(fmt::format("at most {} bytes", kMaxText))
+        .found(fmt::format("{} bytes", text.size()));
   }
   return Parser(text, table, name).program();
 }

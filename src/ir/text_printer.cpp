@@ -13,10 +13,7 @@ using Literal = decltype(Tree::literal);
 
 struct LiteralText {
   std::string operator()(std::monostate) const { return "null"; }
-  template <class T>
-  std::string operator()(const T& value) const {
-    return to_string(Attribute(value));
-  }
+  template <class T> std::string operator()(const T& value) const { return to_string(Attribute(value)); }
 };
 
 std::string text_of(const Literal& literal) { return std::visit(LiteralText{}, literal); }
@@ -81,16 +78,14 @@ class Printer {
   }
 
  private:
-  template <class... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
+  template <class... Args> void add(fmt::format_string<Args...> format, Args&&... args) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
   }
 
   static std::string id(ValueId value) { return value == kNoValue ? "_" : fmt::format("%{}", value); }
 
   // One line an item, after an empty line; an item that prints nothing has no line.
-  template <class Items, class Print>
-  void section(const Items& items, const Print& print_item) {
+  template <class Items, class Print> void section(const Items& items, const Print& print_item) {
     size_t start = out_.size();
     for (const auto& item : items) {
       size_t before = out_.size();
@@ -100,8 +95,7 @@ class Printer {
     if (out_.size() != start) out_.insert(start, 1, '\n');
   }
 
-  template <class Items, class Print>
-  void separated(const Items& items, const Print& print_item) {
+  template <class Items, class Print> void separated(const Items& items, const Print& print_item) {
     bool first = true;
     for (const auto& item : items) {
       if (!first) out_ += ", ";
@@ -228,8 +222,7 @@ class Printer {
     }
   }
 
-  template <class Print>
-  void bracketed(char open, const Tree& tree, const Print& print_item, char close) {
+  template <class Print> void bracketed(char open, const Tree& tree, const Print& print_item, char close) {
     out_ += open;
     separated(tree.items, print_item);
     out_ += close;

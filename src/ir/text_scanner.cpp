@@ -108,7 +108,8 @@ int64_t TextScanner::integer(const char* expected) {
   std::string_view digits = number_text();
   int64_t value = 0;
   auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (failure == std::errc::result_out_of_range) fail(start, "the number is too large", "a 64-bit integer", std::string(digits.substr(0, 40)));
+  if (failure == std::errc::result_out_of_range)
+    fail(start, "the number is too large", "a 64-bit integer", std::string(digits.substr(0, 40)));
   if (failure != std::errc{} || end != digits.data() + digits.size()) {
     position_ = start;
     unexpected(expected);
@@ -119,7 +120,8 @@ int64_t TextScanner::integer(const char* expected) {
 int32_t TextScanner::index(const char* expected) {
   size_t start = here();
   int64_t value = integer(expected);
-  if (value < 0 || value > std::numeric_limits<int32_t>::max()) fail(start, "the number is out of range", expected, std::to_string(value));
+  if (value < 0 || value > std::numeric_limits<int32_t>::max())
+    fail(start, "the number is out of range", expected, std::to_string(value));
   return static_cast<int32_t>(value);
 }
 
@@ -133,7 +135,8 @@ double TextScanner::number() {
   double value = 0;
   bool is_decimal = std::none_of(digits.begin(), digits.end(), [](char c) { return is_letter(c) && c != 'e' && c != 'E'; });
   auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (failure == std::errc::result_out_of_range) fail(start, "the number is out of range", "a 64-bit float", std::string(digits.substr(0, 40)));
+  if (failure == std::errc::result_out_of_range)
+    fail(start, "the number is out of range", "a 64-bit float", std::string(digits.substr(0, 40)));
   if (!is_decimal || failure != std::errc{} || end != digits.data() + digits.size()) {
     position_ = start;
     unexpected("a number");
@@ -178,7 +181,8 @@ void TextScanner::escape(std::string& into, size_t start) {
   char c = at_end() ? '\0' : text_[position_++];
   if (c != 'u') {
     size_t which = letters.find(c);
-    if (which == std::string_view::npos) fail(start, "a bad escape in a string", "one of \\\" \\\\ \\/ \\n \\t \\r \\b \\f \\u", quoted(std::string_view(&c, 1)));
+    if (which == std::string_view::npos)
+      fail(start, "a bad escape in a string", "one of \\\" \\\\ \\/ \\n \\t \\r \\b \\f \\u", quoted(std::string_view(&c, 1)));
     into += meanings[which];
     return;
   }
@@ -189,7 +193,8 @@ void TextScanner::escape(std::string& into, size_t start) {
       position_ += 2;
       low = hex4(start);
     }
-    if (low < 0xdc00 || low >= 0xe000) fail(start, "a bad escape in a string", "a pair of surrogates", fmt::format("\\u{:04x} alone", code));
+    if (low < 0xdc00 || low >= 0xe000)
+      fail(start, "a bad escape in a string", "a pair of surrogates", fmt::format("\\u{:04x} alone", code));
     code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
   }
   append_utf8(into, code);
@@ -200,11 +205,13 @@ std::string TextScanner::string(const char* expected) {
   if (!accept('"')) unexpected(expected);
   std::string value;
   while (true) {
-    if (at_end() || text_[position_] == '\n') fail(start, "a string does not end", "'\"' on the same line", at_end() ? "the end of the text" : "the end of the line");
+    if (at_end() || text_[position_] == '\n')
+      fail(start, "a string does not end", "'\"' on the same line", at_end() ? "the end of the text" : "the end of the line");
     size_t at = position_;
     char c = text_[position_++];
     if (c == '"') return value;
-    if (static_cast<unsigned char>(c) < 0x20) fail(at, "a control character in a string", "an escape", fmt::format("byte {}", int{c}));
+    if (static_cast<unsigned char>(c) < 0x20)
+      fail(at, "a control character in a string", "an escape", fmt::format("byte {}", int{c}));
     if (c == '\\') {
       escape(value, at);
     } else {
@@ -256,7 +263,8 @@ Error TextScanner::error(size_t at, const std::string& message) const {
   size_t last = before.rfind('\n');
   std::string_view line = last == std::string_view::npos ? before : before.substr(last + 1);
   auto lines = std::count(before.begin(), before.end(), '\n') + 1;
-  auto column = std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }) + 1;
+  auto column = std::count_if(line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }) +
+                1;
   return Error(ErrorCode::bad_input, fmt::format("{}:{}:{}: {}", name_, lines, column, message));
 }
 

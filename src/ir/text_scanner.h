@@ -15,8 +15,14 @@ class TextScanner {
  public:
   TextScanner(std::string_view text, std::string_view name) : text_(text), name_(name) {}
 
-  size_t here() { skip_space(); return position_; }   // where the next token starts
-  char peek() { skip_space(); return at_end() ? '\0' : text_[position_]; }
+  size_t here() {
+    skip_space();
+    return position_;
+  }   // where the next token starts
+  char peek() {
+    skip_space();
+    return at_end() ? '\0' : text_[position_];
+  }
   bool at_end() const { return position_ == text_.size(); }
 
   bool accept(char mark);                 // takes it when it is next

@@ -31,7 +31,8 @@ class Verifier {
 
  private:
   [[noreturn]] void fail(const std::string& what, const std::string& expected = {}, const std::string& found = {}) {
-    Error e(ErrorCode::internal, fmt::format("the program is not valid after {}: {}{}", after_, node_ ? node_text() + ": " : "", what));
+    Error e(ErrorCode::internal,
+            fmt::format("the program is not valid after {}: {}{}", after_, node_ ? node_text() + ": " : "", what));
     if (!expected.empty()) e.expected(expected);
     if (!found.empty()) e.found(found);
     if (node_) {
@@ -65,7 +66,8 @@ class Verifier {
     std::vector<std::string> found;
     dim.collect_symbols(found);
     for (const std::string& symbol : found) {
-      if (!declared_.count(symbol)) fail(fmt::format("{} uses symbol {}, which the program does not have", where, symbol), "a declared symbol", dim.text());
+      if (!declared_.count(symbol))
+        fail(fmt::format("{} uses symbol {}, which the program does not have", where, symbol), "a declared symbol", dim.text());
     }
   }
 
@@ -83,7 +85,8 @@ class Verifier {
   // A symbol is bound by an axis of an input in which it appears, or by data.
   void bound(const Symbol& symbol) {
     if (symbol.axis < 0) {
-      if (!symbol.input.empty()) fail(fmt::format("symbol {} is bound by input {} without an axis", symbol.name, quoted(symbol.input)));
+      if (!symbol.input.empty())
+        fail(fmt::format("symbol {} is bound by input {} without an axis", symbol.name, quoted(symbol.input)));
       return;
     }
     for (const Input& input : p_.inputs) {
@@ -106,7 +109,8 @@ class Verifier {
     if (depth > kMaxRegionDepth) fail(fmt::format("regions are nested deeper than {} levels", kMaxRegionDepth));
     std::vector<bool> defined(g.values.size(), false);
     auto define = [&](ValueId value, int32_t node, size_t index) {
-      if (value < 0 || static_cast<size_t>(value) >= g.values.size()) fail(fmt::format("%{} is defined but has no entry in the table of values", value));
+      if (value < 0 || static_cast<size_t>(value) >= g.values.size())
+        fail(fmt::format("%{} is defined but has no entry in the table of values", value));
       const Value& entry = g.values[static_cast<size_t>(value)];
       if (defined[static_cast<size_t>(value)]) fail(fmt::format("%{} is defined twice", value));
       if (entry.node != node || entry.index != static_cast<int32_t>(index)) {
@@ -135,8 +139,8 @@ class Verifier {
 
   void used(const std::vector<bool>& defined, ValueId value, const std::string& where) {
     if (value < 0 || static_cast<size_t>(value) >= defined.size() || !defined[static_cast<size_t>(value)]) {
-      fail(fmt::format("{} is %{}, which is not defined {}", where, value, node_ ? "before it" : "in the program"), "a defined value",
-           fmt::format("%{}", value));
+      fail(fmt::format("{} is %{}, which is not defined {}", where, value, node_ ? "before it" : "in the program"),
+           "a defined value", fmt::format("%{}", value));
     }
   }
 
@@ -155,7 +159,8 @@ class Verifier {
   void operands(const Node& n, const std::vector<bool>& defined) {
     size_t fixed = n.op->fixed_operands();
     if (n.operands.size() < fixed || (n.operands.size() > fixed && !n.op->has_variadic())) {
-      fail("it has the wrong number of operands", (n.op->has_variadic() ? "at least " : "") + std::to_string(fixed), std::to_string(n.operands.size()));
+      fail("it has the wrong number of operands", (n.op->has_variadic() ? "at least " : "") + std::to_string(fixed),
+           std::to_string(n.operands.size()));
     }
     for (size_t i = 0; i < n.operands.size(); ++i) {
       const OperandSpec& spec = n.op->operand_specs[std::min(i, fixed)];
@@ -167,7 +172,8 @@ class Verifier {
 
   void attributes(const Node& n) {
     const auto& specs = n.op->attr_specs;
-    if (n.attributes.size() != specs.size()) fail("it has the wrong number of attributes", std::to_string(specs.size()), std::to_string(n.attributes.size()));
+    if (n.attributes.size() != specs.size())
+      fail("it has the wrong number of attributes", std::to_string(specs.size()), std::to_string(n.attributes.size()));
     for (size_t i = 0; i < specs.size(); ++i) {
       const auto& [name, value] = n.attributes[i];
       if (name != specs[i].name) fail(fmt::format("attribute {} is out of place", i), specs[i].name, name);
@@ -185,7 +191,8 @@ class Verifier {
     std::vector<Type> inferred;
     try {
       for (const Constraint& constraint : n.op->constraint_list) {
-        if (!constraint.holds(call)) fail(fmt::format("constraint {} does not hold", constraint.name), constraint.text, call.text());
+        if (!constraint.holds(call))
+          fail(fmt::format("constraint {} does not hold", constraint.name), constraint.text, call.text());
       }
       inferred = n.op->infer_types(call);
     } catch (const Error& e) {
@@ -197,9 +204,11 @@ class Verifier {
     }
     for (size_t i = 0; i < inferred.size(); ++i) {
       ValueId result = n.results[i];
-      if (result < 0 || static_cast<size_t>(result) >= g.values.size()) fail(fmt::format("result {} is %{}, which has no entry in the table of values", i, result));
+      if (result < 0 || static_cast<size_t>(result) >= g.values.size())
+        fail(fmt::format("result {} is %{}, which has no entry in the table of values", i, result));
       if (inferred[i] != g.type(result)) {
-        fail(fmt::format("the type of %{} is not the inferred one", result), inferred[i].text(), fmt::format("{} for {}", g.type(result).text(), call.text()));
+        fail(fmt::format("the type of %{} is not the inferred one", result), inferred[i].text(),
+             fmt::format("{} for {}", g.type(result).text(), call.text()));
       }
     }
   }
@@ -207,7 +216,8 @@ class Verifier {
   // ---- the program around the graph
 
   void value(ValueId v, const std::string& what) {
-    if (v < 0 || static_cast<size_t>(v) >= p_.graph.values.size()) fail(fmt::format("{} is %{}, which is not in the graph", what, v), "a value of the graph", fmt::format("%{}", v));
+    if (v < 0 || static_cast<size_t>(v) >= p_.graph.values.size())
+      fail(fmt::format("{} is %{}, which is not in the graph", what, v), "a value of the graph", fmt::format("%{}", v));
   }
 
   void interface() {
@@ -232,7 +242,8 @@ class Verifier {
       value(state.value, "state " + quoted(state.name));
       value(state.updated, "the update of state " + quoted(state.name));
       if (p_.graph.type(state.value) != p_.graph.type(state.updated)) {
-        fail(fmt::format("state {} changes its type", quoted(state.name)), p_.graph.type(state.value).text(), p_.graph.type(state.updated).text());
+        fail(fmt::format("state {} changes its type", quoted(state.name)), p_.graph.type(state.value).text(),
+             p_.graph.type(state.updated).text());
       }
       outputs.push_back(state.updated);
     }
@@ -245,7 +256,9 @@ class Verifier {
     if (expected == found) return;
     size_t i = 0;
     while (i < expected.size() && i < found.size() && expected[i] == found[i]) ++i;
-    auto text = [&](const Values& values) { return i < values.size() ? fmt::format("%{} at position {}", values[i], i) : fmt::format("{} of them", values.size()); };
+    auto text = [&](const Values& values) {
+      return i < values.size() ? fmt::format("%{} at position {}", values[i], i) : fmt::format("{} of them", values.size());
+    };
     fail(fmt::format("the graph's {} are not the program's {}, in that order", what, from), text(expected), text(found));
   }
 
@@ -271,7 +284,8 @@ class Verifier {
 
   void in_table(int32_t index, size_t size, const char* table, const std::string& where) {
     if (index < -1 || index >= static_cast<int64_t>(size)) {
-      fail(fmt::format("{} refers to {} {}", where, table, index), fmt::format("-1 to {}", static_cast<int64_t>(size) - 1), std::to_string(index));
+      fail(fmt::format("{} refers to {} {}", where, table, index), fmt::format("-1 to {}", static_cast<int64_t>(size) - 1),
+           std::to_string(index));
     }
   }
 

@@ -14,7 +14,8 @@ OpDef activation(const std::string& name, const char* text, unsigned kinds, Form
   return functional(name)
       .doc(text)
       .operands("x")
-      .constraint(name + "_c1", "x is " + text_of_kinds(kinds), [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
+      .constraint(name + "_c1", "x is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([formula = std::move(formula)](Builder& b, const Call& c) {
         return b.narrowed(formula(b, c, b.widened(c.value("x"))), c.type("x").dtype);
@@ -41,9 +42,11 @@ OpDef relu6() {
 }
 
 OpDef hardtanh() {
-  return activation("hardtanh", "x between min_val and max_val", reals, [](Builder& b, const Call& c, ValueId x) {
-           return b.minimum(b.maximum(x, b.full(c.scalar("min_val"), b.dtype(x))), b.full(c.scalar("max_val"), b.dtype(x)));
-         })
+  return activation("hardtanh", "x between min_val and max_val", reals,
+                    [](Builder& b, const Call& c, ValueId x) {
+                      return b.minimum(b.maximum(x, b.full(c.scalar("min_val"), b.dtype(x))),
+                                       b.full(c.scalar("max_val"), b.dtype(x)));
+                    })
       .attributes(attr<Scalar>("min_val", int64_t{-1}), attr<Scalar>("max_val", int64_t{1}))
       .from_aten("aten.hardtanh.default(x, min_val, max_val)")
       .sample("F.hardtanh(t(3, 4))")
@@ -52,13 +55,17 @@ OpDef hardtanh() {
 }
 
 OpDef gelu() {
-  return activation("gelu", "x times the normal distribution function of x, exact or by tanh", floats, [](Builder& b, const Call& c, ValueId x) {
-           if (c.string("approximate") == "none") return b.mul(b.mul(x, 0.5), b.add(b.erf(b.mul(x, std::numbers::sqrt2 / 2)), 1.0));
-           const ValueId inner = b.mul(b.add(x, b.mul(b.mul(b.square(x), x), 0.044715)), std::sqrt(2 / std::numbers::pi));
-           return b.mul(b.mul(x, 0.5), b.add(b.tanh(inner), 1.0));
-         })
+  return activation("gelu", "x times the normal distribution function of x, exact or by tanh", floats,
+                    [](Builder& b, const Call& c, ValueId x) {
+                      if (c.string("approximate") == "none")
+                        return b.mul(b.mul(x, 0.5), b.add(b.erf(b.mul(x, std::numbers::sqrt2 / 2)), 1.0));
+                      const ValueId inner = b.mul(b.add(x, b.mul(b.mul(b.square(x), x), 0.044715)),
+                                                  std::sqrt(2 / std::numbers::pi));
+                      return b.mul(b.mul(x, 0.5), b.add(b.tanh(inner), 1.0));
+                    })
       .attributes(attr<std::string>("approximate", std::string("none")))
-      .constraint("gelu_c2", "approximate is none or tanh", [](const Call& c) { return c.string("approximate") == "none" || c.string("approximate") == "tanh"; })
+      .constraint("gelu_c2", "approximate is none or tanh",
+                  [](const Call& c) { return c.string("approximate") == "none" || c.string("approximate") == "tanh"; })
       .from_aten("aten.gelu.default(x, approximate)")
       .sample("F.gelu(t(30, 4) * 2)")
       .sample("F.gelu(t(30, 4) * 2, approximate='tanh')")
@@ -66,11 +73,13 @@ OpDef gelu() {
 }
 
 OpDef sigmoid() {
-  return activation("sigmoid", "1 / (1 + exp(-x))", inexact, [](Builder& b, const Call&, ValueId x) { return sigmoid_value(b, x); })
-      .from_aten_call("aten.sigmoid.default", [](AtenCall& a) {
-        const ValueId x = a.tensor("self");
-        return a.b.create_all("sigmoid", {a.b.cast(x, float_result(a.b.dtype(x)))});
-      })
+  return activation("sigmoid", "1 / (1 + exp(-x))", inexact,
+                    [](Builder& b, const Call&, ValueId x) { return sigmoid_value(b, x); })
+      .from_aten_call("aten.sigmoid.default",
+                      [](AtenCall& a) {
+                        const ValueId x = a.tensor("self");
+                        return a.b.create_all("sigmoid", {a.b.cast(x, float_result(a.b.dtype(x)))});
+                      })
       .sample("torch.sigmoid(t(3, 4) * 5)")
       .sample("torch.sigmoid(t(3, 4) * 100)")
       .sample("torch.sigmoid(i(3, 4, low=-5, high=5))")
@@ -79,25 +88,29 @@ OpDef sigmoid() {
 }
 
 OpDef silu() {
-  return activation("silu", "x * sigmoid(x)", floats, [](Builder& b, const Call&, ValueId x) { return b.div(x, b.add(b.exp(b.neg(x)), 1.0)); })
+  return activation("silu", "x * sigmoid(x)", floats,
+                    [](Builder& b, const Call&, ValueId x) { return b.div(x, b.add(b.exp(b.neg(x)), 1.0)); })
       .from_aten("aten.silu.default(x)")
       .sample("F.silu(t(3, 4) * 5)")
       .spelled_candle("silu");
 }
 
 OpDef mish() {
-  return activation("mish", "x * tanh(log(1 + exp(x)))", floats, [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.tanh(b.unary("log1p", b.exp(x)))); })
+  return activation("mish", "x * tanh(log(1 + exp(x)))", floats,
+                    [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.tanh(b.unary("log1p", b.exp(x)))); })
       .from_aten("aten.mish.default(x)")
       .sample("F.mish(t(3, 4) * 5)")
       .sample("F.mish(t(3, 4) * 100)");
 }
 
 OpDef softplus() {
-  return activation("softplus", "log(1 + exp(beta * x)) / beta, and x itself above the threshold", floats, [](Builder& b, const Call& c, ValueId x) {
-           const double beta = as_double(c.scalar("beta"));
-           const ValueId scaled = b.mul(x, beta);
-           return b.select(b.compare("gt", scaled, as_double(c.scalar("threshold"))), x, b.div(b.unary("log1p", b.exp(scaled)), beta));
-         })
+  return activation("softplus", "log(1 + exp(beta * x)) / beta, and x itself above the threshold", floats,
+                    [](Builder& b, const Call& c, ValueId x) {
+                      const double beta = as_double(c.scalar("beta"));
+                      const ValueId scaled = b.mul(x, beta);
+                      return b.select(b.compare("gt", scaled, as_double(c.scalar("threshold"))), x,
+                                      b.div(b.unary("log1p", b.exp(scaled)), beta));
+                    })
       .attributes(attr<Scalar>("beta", int64_t{1}), attr<Scalar>("threshold", int64_t{20}))
       .from_aten("aten.softplus.default(x, beta, threshold)")
       .sample("F.softplus(t(3, 4) * 20)")
@@ -105,15 +118,15 @@ OpDef softplus() {
 }
 
 OpDef hardsigmoid() {
-  return activation("hardsigmoid", "x + 3 between 0 and 6, over 6", floats, [](Builder& b, const Call&, ValueId x) { return b.div(clamped(b, b.add(x, 3.0), 0, 6), 6.0); })
+  return activation("hardsigmoid", "x + 3 between 0 and 6, over 6", floats,
+                    [](Builder& b, const Call&, ValueId x) { return b.div(clamped(b, b.add(x, 3.0), 0, 6), 6.0); })
       .from_aten("aten.hardsigmoid.default(x)")
       .sample("F.hardsigmoid(t(3, 4) * 4)");
 }
 
 OpDef hardswish() {
-  return activation("hardswish", "x * hardsigmoid(x)", floats, [](Builder& b, const Call&, ValueId x) {
-           return b.div(b.mul(x, clamped(b, b.add(x, 3.0), 0, 6)), 6.0);
-         })
+  return activation("hardswish", "x * hardsigmoid(x)", floats,
+                    [](Builder& b, const Call&, ValueId x) { return b.div(b.mul(x, clamped(b, b.add(x, 3.0), 0, 6)), 6.0); })
       .from_aten("aten.hardswish.default(x)")
       .sample("F.hardswish(t(3, 4) * 4)");
 }
@@ -121,36 +134,44 @@ OpDef hardswish() {
 ValueId leaky(Builder& b, ValueId x, ValueId scaled) { return b.select(b.compare("gt", x, 0.0), x, scaled); }
 
 OpDef leaky_relu() {
-  return activation("leaky_relu", "x where positive, else x * negative_slope", floats, [](Builder& b, const Call& c, ValueId x) {
-           return leaky(b, x, b.mul(x, as_double(c.scalar("negative_slope"))));
-         })
+  return activation(
+             "leaky_relu", "x where positive, else x * negative_slope", floats,
+             [](Builder& b, const Call& c, ValueId x) { return leaky(b, x, b.mul(x, as_double(c.scalar("negative_slope")))); })
       .attributes(attr<Scalar>("negative_slope", 0.01))
       .from_aten("aten.leaky_relu.default(x, negative_slope)")
-      .from_aten_call("aten.rrelu.default", [](AtenCall& a) {
-        if (a.boolean("training")) a.unsupported("training=True (call model.eval() before recording)");
-        a.discard("generator", "nothing is drawn in evaluation");
-        return a.b.create_all("leaky_relu", {a.tensor("self")}, {{"negative_slope", (as_double(a.scalar("lower")) + as_double(a.scalar("upper"))) / 2}});
-      })
+      .from_aten_call("aten.rrelu.default",
+                      [](AtenCall& a) {
+                        if (a.boolean("training")) a.unsupported("training=True (call model.eval() before recording)");
+                        a.discard("generator", "nothing is drawn in evaluation");
+                        return a.b.create_all(
+                            "leaky_relu", {a.tensor("self")},
+                            {{"negative_slope", (as_double(a.scalar("lower")) + as_double(a.scalar("upper"))) / 2}});
+                      })
       .sample("F.leaky_relu(t(3, 4))")
       .sample("F.leaky_relu(t(3, 4), 0.3)")
       .sample("F.rrelu(t(3, 4), 0.1, 0.5)");
 }
 
 OpDef elu() {
-  return activation("elu", "scale * x where positive, else scale * alpha * (exp(input_scale * x) - 1)", floats, [](Builder& b, const Call& c, ValueId x) {
-           const double alpha = as_double(c.scalar("alpha")), scale = as_double(c.scalar("scale"));
-           const ValueId low = b.mul(b.unary("expm1", b.mul(x, as_double(c.scalar("input_scale")))), alpha * scale);
-           return b.select(b.compare("le", x, 0.0), low, b.mul(x, scale));
-         })
+  return activation("elu", "scale * x where positive, else scale * alpha * (exp(input_scale * x) - 1)", floats,
+                    [](Builder& b, const Call& c, ValueId x) {
+                      const double alpha = as_double(c.scalar("alpha")), scale = as_double(c.scalar("scale"));
+                      const ValueId low = b.mul(b.unary("expm1", b.mul(x, as_double(c.scalar("input_scale")))), alpha * scale);
+                      return b.select(b.compare("le", x, 0.0), low, b.mul(x, scale));
+                    })
       .attributes(attr<Scalar>("alpha", int64_t{1}), attr<Scalar>("scale", int64_t{1}), attr<Scalar>("input_scale", int64_t{1}))
       .from_aten("aten.elu.default(x, alpha, scale, input_scale)")
-      .from_aten_call("aten.celu.default", [](AtenCall& a) {
-        const double alpha = as_double(a.scalar("alpha"));
-        return a.b.create_all("elu", {a.tensor("self")}, {{"alpha", alpha}, {"input_scale", 1 / alpha}});
-      })
-      .from_aten_call("aten.selu.default", [](AtenCall& a) {
-        return a.b.create_all("elu", {a.tensor("self")}, {{"alpha", 1.6732632423543772848170429916717}, {"scale", 1.0507009873554804934193349852946}});
-      })
+      .from_aten_call("aten.celu.default",
+                      [](AtenCall& a) {
+                        const double alpha = as_double(a.scalar("alpha"));
+                        return a.b.create_all("elu", {a.tensor("self")}, {{"alpha", alpha}, {"input_scale", 1 / alpha}});
+                      })
+      .from_aten_call("aten.selu.default",
+                      [](AtenCall& a) {
+                        return a.b.create_all(
+                            "elu", {a.tensor("self")},
+                            {{"alpha", 1.6732632423543772848170429916717}, {"scale", 1.0507009873554804934193349852946}});
+                      })
       .sample("F.elu(t(3, 4), 0.7)")
       .sample("F.celu(t(3, 4), 0.7)")
       .sample("F.selu(t(3, 4))");
@@ -160,11 +181,13 @@ OpDef prelu() {
   return functional("prelu")
       .doc("x where positive, else x * weight; weight has one entry, or one a channel")
       .operands("x", "weight")
-      .constraint("prelu_c1", "x and weight are floating and have one dtype", [](const Call& c) { return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("weight").dtype; })
-      .constraint("prelu_c2", "weight is a number or a vector of one entry or one a channel", [](const Call& c) {
-        if (c.rank("weight") == 0 || c.shape("weight") == Shape{Dim(1)}) return true;
-        return c.rank("weight") == 1 && c.rank("x") >= 2 && c.agree(c.shape("weight")[0], c.shape("x")[1]);
-      })
+      .constraint("prelu_c1", "x and weight are floating and have one dtype",
+                  [](const Call& c) { return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("weight").dtype; })
+      .constraint("prelu_c2", "weight is a number or a vector of one entry or one a channel",
+                  [](const Call& c) {
+                    if (c.rank("weight") == 0 || c.shape("weight") == Shape{Dim(1)}) return true;
+                    return c.rank("weight") == 1 && c.rank("x") >= 2 && c.agree(c.shape("weight")[0], c.shape("x")[1]);
+                  })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) {
         const ValueId x = b.widened(c.value("x"));
@@ -186,10 +209,12 @@ OpDef glu() {
       .doc("the first half of an axis times sigmoid of the second")
       .operands("x")
       .attributes(attr<int64_t>("dim", int64_t{-1}))
-      .constraint("glu_c1", "dim is an axis of x whose size is even", [](const Call& c) {
-        const int64_t rank = c.rank("x"), dim = c.integer("dim");
-        return rank > 0 && axis_fits(dim, rank) && c.agree(mod(c.shape("x")[static_cast<size_t>(axis_of(dim, rank))], Dim(2)), Dim(0));
-      })
+      .constraint("glu_c1", "dim is an axis of x whose size is even",
+                  [](const Call& c) {
+                    const int64_t rank = c.rank("x"), dim = c.integer("dim");
+                    return rank > 0 && axis_fits(dim, rank) &&
+                           c.agree(mod(c.shape("x")[static_cast<size_t>(axis_of(dim, rank))], Dim(2)), Dim(0));
+                  })
       .infer([](const Call& c) {
         Type y = c.type("x");
         Dim& size = y.shape[static_cast<size_t>(axis_of(c.integer("dim"), y.rank()))];
@@ -209,9 +234,11 @@ OpDef glu() {
 }
 
 OpDef threshold() {
-  return activation("threshold", "x where above the threshold, else value", reals, [](Builder& b, const Call& c, ValueId x) {
-           return b.select(b.compare("le", x, b.full(c.scalar("threshold"), b.dtype(x))), b.full(c.scalar("value"), b.dtype(x)), x);
-         })
+  return activation("threshold", "x where above the threshold, else value", reals,
+                    [](Builder& b, const Call& c, ValueId x) {
+                      return b.select(b.compare("le", x, b.full(c.scalar("threshold"), b.dtype(x))),
+                                      b.full(c.scalar("value"), b.dtype(x)), x);
+                    })
       .attributes(attr<Scalar>("threshold"), attr<Scalar>("value"))
       .from_aten("aten.threshold.default(x, threshold, value)")
       .sample("F.threshold(t(3, 4), 0.1, 20.0)")
@@ -219,9 +246,10 @@ OpDef threshold() {
 }
 
 OpDef log_sigmoid() {
-  return activation("log_sigmoid", "log(sigmoid(x))", floats, [](Builder& b, const Call&, ValueId x) {
-           return b.sub(b.minimum(x, 0.0), b.unary("log1p", b.exp(b.neg(b.abs(x)))));
-         })
+  return activation("log_sigmoid", "log(sigmoid(x))", floats,
+                    [](Builder& b, const Call&, ValueId x) {
+                      return b.sub(b.minimum(x, 0.0), b.unary("log1p", b.exp(b.neg(b.abs(x)))));
+                    })
       .from_aten("aten.log_sigmoid.default(x)")
       .sample("F.logsigmoid(t(3, 4) * 20)");
 }
@@ -243,11 +271,13 @@ OpDef logit() {
         }
         return b.log(b.div(x, b.sub(one, x)));
       })
-      .from_aten_call("aten.logit.default", [](AtenCall& a) {
-        const ValueId x = a.tensor("self");
-        const auto eps = a.maybe_number("eps");
-        return a.b.create_all("logit", {a.b.cast(x, float_result(a.b.dtype(x)))}, {{"eps", eps ? Attribute(*eps) : Attribute()}});
-      })
+      .from_aten_call("aten.logit.default",
+                      [](AtenCall& a) {
+                        const ValueId x = a.tensor("self");
+                        const auto eps = a.maybe_number("eps");
+                        return a.b.create_all("logit", {a.b.cast(x, float_result(a.b.dtype(x)))},
+                                              {{"eps", eps ? Attribute(*eps) : Attribute()}});
+                      })
       .sample("torch.logit(t(3, 4, low=0.1, high=0.9))")
       .sample("torch.logit(t(3, 4), 0.125)")
       .sample("torch.logit(i(3, 4, low=0, high=1), 0.125)")

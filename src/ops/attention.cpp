@@ -27,25 +27,33 @@ OpDef scaled_dot_product_attention() {
       .doc("softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros")
       .operands("query", "key", "value", optional("attn_mask"))
       .attributes(attr<bool>("is_causal", false), optional_attr<double>("scale"), attr<bool>("enable_gqa", false))
-      .constraint("scaled_dot_product_attention_c1", "query, key and value are at least matrices of one floating dtype", [](const Call& c) {
-        const DType d = c.type("query").dtype;
-        return c.rank("query") >= 2 && c.rank("key") >= 2 && c.rank("value") >= 2 && is_floating(d) && c.type("key").dtype == d && c.type("value").dtype == d;
-      })
-      .constraint("scaled_dot_product_attention_c2", "query and key have one last dim, key and value one length", [](const Call& c) {
-        const Shape &key = c.shape("key"), &value = c.shape("value");
-        return c.agree(c.shape("query").back(), key.back()) && c.agree(key[key.size() - 2], value[value.size() - 2]);
-      })
-      .constraint("scaled_dot_product_attention_c3", "attn_mask is bool, f32 or of the dtype of query", [](const Call& c) {
-        if (!c.has("attn_mask")) return true;
-        const DType d = c.type("attn_mask").dtype;
-        return d == DType::boolean || d == DType::f32 || d == c.type("query").dtype;
-      })
-      .constraint("scaled_dot_product_attention_c4", "with enable_gqa all have heads, and those of key and value divide those of query", [](const Call& c) {
-        if (!c.boolean("enable_gqa")) return true;
-        const auto heads = [&](const char* name) { return c.shape(name)[c.shape(name).size() - 3]; };
-        const auto divides = [&](const char* name) { return c.rank(name) >= 3 && c.agree(mod(heads("query"), heads(name)), Dim(0)); };
-        return c.rank("query") >= 3 && divides("key") && divides("value");
-      })
+      .constraint("scaled_dot_product_attention_c1", "query, key and value are at least matrices of one floating dtype",
+                  [](const Call& c) {
+                    const DType d = c.type("query").dtype;
+                    return c.rank("query") >= 2 && c.rank("key") >= 2 && c.rank("value") >= 2 && is_floating(d) &&
+                           c.type("key").dtype == d && c.type("value").dtype == d;
+                  })
+      .constraint("scaled_dot_product_attention_c2", "query and key have one last dim, key and value one length",
+                  [](const Call& c) {
+                    const Shape &key = c.shape("key"), &value = c.shape("value");
+                    return c.agree(c.shape("query").back(), key.back()) && c.agree(key[key.size() - 2], value[value.size() - 2]);
+                  })
+      .constraint("scaled_dot_product_attention_c3", "attn_mask is bool, f32 or of the dtype of query",
+                  [](const Call& c) {
+                    if (!c.has("attn_mask")) return true;
+                    const DType d = c.type("attn_mask").dtype;
+                    return d == DType::boolean || d == DType::f32 || d == c.type("query").dtype;
+                  })
+      .constraint("scaled_dot_product_attention_c4",
+                  "with enable_gqa all have heads, and those of key and value divide those of query",
+                  [](const Call& c) {
+                    if (!c.boolean("enable_gqa")) return true;
+                    const auto heads = [&](const char* name) { return c.shape(name)[c.shape(name).size() - 3]; };
+                    const auto divides = [&](const char* name) {
+                      return c.rank(name) >= 3 && c.agree(mod(heads("query"), heads(name)), Dim(0));
+                    };
+                    return c.rank("query") >= 3 && divides("key") && divides("value");
+                  })
       .infer([](const Call& c) {
         const Shape &q = c.shape("query"), &v = c.shape("value");
         Shape batch = batch_of(q);
@@ -81,12 +89,18 @@ OpDef scaled_dot_product_attention() {
         }
         return b.narrowed(matmul_value(b, softmax_value(b, scores, b.rank(scores) - 1, true), v), dtype);
       })
-      .from_aten_call("aten.scaled_dot_product_attention.default", [](AtenCall& a) {
-        if (a.number("dropout_p") != 0) a.unsupported("dropout_p other than 0 (call model.eval() before recording)");
-        const auto scale = a.maybe_number("scale");
-        return a.b.create_all("scaled_dot_product_attention", {a.tensor("query"), a.tensor("key"), a.tensor("value"), a.maybe_tensor("attn_mask").value_or(kNoValue)},
-                              {{"is_causal", a.boolean("is_causal")}, {"scale", scale ? Attribute(*scale) : Attribute()}, {"enable_gqa", a.boolean("enable_gqa")}});
-      })
+      .from_aten_call("aten.scaled_dot_product_attention.default",
+                      [](AtenCall& a) {
+                        if (a.number("dropout_p") != 0)
+                          a.unsupported("dropout_p other than 0 (call model.eval() before recording)");
+                        const auto scale = a.maybe_number("scale");
+                        return a.b.create_all("scaled_dot_product_attention",
+                                              {a.tensor("query"), a.tensor("key"), a.tensor("value"),
+                                               a.maybe_tensor("attn_mask").value_or(kNoValue)},
+                                              {{"is_causal", a.boolean("is_causal")},
+                                               {"scale", scale ? Attribute(*scale) : Attribute()},
+                                               {"enable_gqa", a.boolean("enable_gqa")}});
+                      })
       .sample("F.scaled_dot_product_attention(t(2, 3, 4, 8), t(2, 3, 5, 8), t(2, 3, 5, 6))")
       .sample("F.scaled_dot_product_attention(t(2, 3, 4, 8), t(2, 3, 5, 8), t(2, 3, 5, 8), is_causal=True)")
       .sample("F.scaled_dot_product_attention(t(2, 3, 6, 8), t(2, 3, 5, 8), t(2, 3, 5, 8), is_causal=True, scale=0.7)")

@@ -15,7 +15,10 @@ size_t leading(const Call& c, size_t n) { return c.shape("x").size() - n; }
 
 int64_t kernel_size(const Call& c, size_t i) {
   const auto size = c.shape("weight")[i + 2].maybe_number();
-  if (!size) throw Error(ErrorCode::gap, "a convolution whose kernel has a symbolic size is not supported").op(c.op().name).found(c.type("weight").text());
+  if (!size)
+    throw Error(ErrorCode::gap, "a convolution whose kernel has a symbolic size is not supported")
+        .op(c.op().name)
+        .found(c.type("weight").text());
   return *size;
 }
 
@@ -29,7 +32,8 @@ bool one_dtype(const Call& c) {
 }
 
 // Runs `product` on the batched x and adds the bias before the one rounding, as torch's kernels do.
-ValueId with_bias_and_batch(Builder& b, const Call& c, size_t n, const std::function<ValueId(ValueId x, ValueId weight)>& product) {
+ValueId with_bias_and_batch(Builder& b, const Call& c, size_t n,
+                            const std::function<ValueId(ValueId x, ValueId weight)>& product) {
   const DType dtype = c.type("x").dtype;
   const bool unbatched = leading(c, n) == 1;
   ValueId x = c.value("x"), weight = c.value("weight");
@@ -45,8 +49,12 @@ ValueId with_bias_and_batch(Builder& b, const Call& c, size_t n, const std::func
 }
 
 Attributes convolution_attributes(Ints strides, Ints low, Ints high, Ints dilation, Ints input_dilation, int64_t groups) {
-  return {{"strides", std::move(strides)}, {"padding_low", std::move(low)}, {"padding_high", std::move(high)},
-          {"dilation", std::move(dilation)}, {"input_dilation", std::move(input_dilation)}, {"groups", groups}};
+  return {{"strides", std::move(strides)},
+          {"padding_low", std::move(low)},
+          {"padding_high", std::move(high)},
+          {"dilation", std::move(dilation)},
+          {"input_dilation", std::move(input_dilation)},
+          {"groups", groups}};
 }
 
 ValueId or_none(AtenCall& a, const char* name) { return a.maybe_tensor(name).value_or(kNoValue); }
@@ -55,30 +63,40 @@ OpDef convolution(size_t n) {
   const std::string name = "conv" + std::to_string(n) + "d";
   const auto build = [name, n](AtenCall& a) {
     return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
-                          {{"stride", spread(a.integers("stride"), n)}, {"padding", spread(a.integers("padding"), n)},
-                           {"dilation", spread(a.integers("dilation"), n)}, {"groups", a.integer("groups")}});
+                          {{"stride", spread(a.integers("stride"), n)},
+                           {"padding", spread(a.integers("padding"), n)},
+                           {"dilation", spread(a.integers("dilation"), n)},
+                           {"groups", a.integer("groups")}});
   };
   const auto build_by_name = [name, n](AtenCall& a) {
     const std::string padding = a.string("padding");
     if (padding != "same" && padding != "valid") a.unsupported("padding='" + padding + "'");
     return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
-                          {{"stride", spread(a.integers("stride"), n)}, {"padding", Ints(n, 0)}, {"dilation", spread(a.integers("dilation"), n)},
-                           {"groups", a.integer("groups")}, {"same", padding == "same"}});
+                          {{"stride", spread(a.integers("stride"), n)},
+                           {"padding", Ints(n, 0)},
+                           {"dilation", spread(a.integers("dilation"), n)},
+                           {"groups", a.integer("groups")},
+                           {"same", padding == "same"}});
   };
   return functional(name)
       .doc("convolution of [N, C, positions…] (or [C, positions…]) with [O, C / groups, kernel…]")
       .operands("x", "weight", optional("bias"))
-      .attributes(attr<Ints>("stride"), attr<Ints>("padding"), attr<Ints>("dilation"), attr<int64_t>("groups", int64_t{1}), attr<bool>("same", false))
-      .constraint(name + "_c1", "x has channels and positions, with or without a batch; weight has two axes more than positions", [n](const Call& c) {
-        return has_batch_or_none(c, n) && c.shape("weight").size() == n + 2;
-      })
-      .constraint(name + "_c2", "the channels of x are those of weight times groups", [n](const Call& c) {
-        return c.integer("groups") > 0 && c.agree(c.shape("x")[leading(c, n) - 1], c.shape("weight")[1] * Dim(c.integer("groups")));
-      })
-      .constraint(name + "_c3", "stride, padding and dilation have one entry a position axis, and no stride or dilation is 0", [n](const Call& c) {
-        return one_per_position(c, n, {"stride", "padding", "dilation"}) && positive_and_sane(c.integers("stride")) && positive_and_sane(c.integers("dilation"));
-      })
-      .constraint(name + "_c4", "padding that keeps the size needs a stride of 1", [n](const Call& c) { return !c.boolean("same") || c.integers("stride") == Ints(n, 1); })
+      .attributes(attr<Ints>("stride"), attr<Ints>("padding"), attr<Ints>("dilation"), attr<int64_t>("groups", int64_t{1}),
+                  attr<bool>("same", false))
+      .constraint(name + "_c1", "x has channels and positions, with or without a batch; weight has two axes more than positions",
+                  [n](const Call& c) { return has_batch_or_none(c, n) && c.shape("weight").size() == n + 2; })
+      .constraint(name + "_c2", "the channels of x are those of weight times groups",
+                  [n](const Call& c) {
+                    return c.integer("groups") > 0 &&
+                           c.agree(c.shape("x")[leading(c, n) - 1], c.shape("weight")[1] * Dim(c.integer("groups")));
+                  })
+      .constraint(name + "_c3", "stride, padding and dilation have one entry a position axis, and no stride or dilation is 0",
+                  [n](const Call& c) {
+                    return one_per_position(c, n, {"stride", "padding", "dilation"}) && positive_and_sane(c.integers("stride")) &&
+                           positive_and_sane(c.integers("dilation"));
+                  })
+      .constraint(name + "_c4", "padding that keeps the size needs a stride of 1",
+                  [n](const Call& c) { return !c.boolean("same") || c.integers("stride") == Ints(n, 1); })
       .constraint(name + "_c5", "x, weight and bias have one dtype", one_dtype)
       .infer([n](const Call& c) {
         Type y = c.type("x");
@@ -86,7 +104,9 @@ OpDef convolution(size_t n) {
         for (size_t i = 0; i < n; ++i) {
           Dim& size = y.shape[leading(c, n) + i];
           const Dim kernel = c.shape("weight")[i + 2];
-          size = floordiv(size + total_padding(c, i, kernel) - Dim(c.integers("dilation")[i]) * (kernel - 1) - 1, Dim(c.integers("stride")[i])) + 1;
+          size = floordiv(size + total_padding(c, i, kernel) - Dim(c.integers("dilation")[i]) * (kernel - 1) - 1,
+                          Dim(c.integers("stride")[i])) +
+                 1;
         }
         return y;
       })
@@ -98,7 +118,9 @@ OpDef convolution(size_t n) {
           high[i] = total - low[i];
         }
         return with_bias_and_batch(b, c, n, [&](ValueId x, ValueId weight) {
-          return b.create("convolution", {x, weight}, convolution_attributes(c.integers("stride"), low, high, c.integers("dilation"), Ints(n, 1), c.integer("groups")));
+          return b.create(
+              "convolution", {x, weight},
+              convolution_attributes(c.integers("stride"), low, high, c.integers("dilation"), Ints(n, 1), c.integer("groups")));
         });
       })
       .from_aten_call("aten." + name + ".default", build)
@@ -111,32 +133,39 @@ OpDef transposed_convolution(size_t n) {
   const std::string name = "conv_transpose" + std::to_string(n) + "d";
   const auto build = [name, n](AtenCall& a) {
     return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
-                          {{"stride", spread(a.integers("stride"), n)}, {"padding", spread(a.integers("padding"), n)},
-                           {"output_padding", spread(a.integers("output_padding"), n)}, {"dilation", spread(a.integers("dilation"), n)},
+                          {{"stride", spread(a.integers("stride"), n)},
+                           {"padding", spread(a.integers("padding"), n)},
+                           {"output_padding", spread(a.integers("output_padding"), n)},
+                           {"dilation", spread(a.integers("dilation"), n)},
                            {"groups", a.integer("groups")}});
   };
   return functional(name)
       .doc("transposed convolution of [N, C, positions…] (or [C, positions…]) with [C, O / groups, kernel…]")
       .operands("x", "weight", optional("bias"))
-      .attributes(attr<Ints>("stride"), attr<Ints>("padding"), attr<Ints>("output_padding"), attr<Ints>("dilation"), attr<int64_t>("groups", int64_t{1}))
-      .constraint(name + "_c1", "x has channels and positions, with or without a batch; weight has two axes more than positions", [n](const Call& c) {
-        return has_batch_or_none(c, n) && c.shape("weight").size() == n + 2;
-      })
-      .constraint(name + "_c2", "the channels of x are the first dim of weight, and groups divides them", [n](const Call& c) {
-        const Dim channels = c.shape("weight")[0];
-        return c.integer("groups") > 0 && c.agree(c.shape("x")[leading(c, n) - 1], channels) && c.agree(mod(channels, Dim(c.integer("groups"))), Dim(0));
-      })
-      .constraint(name + "_c3", "stride, padding, output_padding and dilation have one entry a position axis, and no stride or dilation is 0", [n](const Call& c) {
-        return one_per_position(c, n, {"stride", "padding", "output_padding", "dilation"}) && positive_and_sane(c.integers("stride")) && positive_and_sane(c.integers("dilation"));
-      })
+      .attributes(attr<Ints>("stride"), attr<Ints>("padding"), attr<Ints>("output_padding"), attr<Ints>("dilation"),
+                  attr<int64_t>("groups", int64_t{1}))
+      .constraint(name + "_c1", "x has channels and positions, with or without a batch; weight has two axes more than positions",
+                  [n](const Call& c) { return has_batch_or_none(c, n) && c.shape("weight").size() == n + 2; })
+      .constraint(name + "_c2", "the channels of x are the first dim of weight, and groups divides them",
+                  [n](const Call& c) {
+                    const Dim channels = c.shape("weight")[0];
+                    return c.integer("groups") > 0 && c.agree(c.shape("x")[leading(c, n) - 1], channels) &&
+                           c.agree(mod(channels, Dim(c.integer("groups"))), Dim(0));
+                  })
+      .constraint(name + "_c3",
+                  "stride, padding, output_padding and dilation have one entry a position axis, and no stride or dilation is 0",
+                  [n](const Call& c) {
+                    return one_per_position(c, n, {"stride", "padding", "output_padding", "dilation"}) &&
+                           positive_and_sane(c.integers("stride")) && positive_and_sane(c.integers("dilation"));
+                  })
       .constraint(name + "_c4", "x, weight and bias have one dtype", one_dtype)
       .infer([n](const Call& c) {
         Type y = c.type("x");
         y.shape[leading(c, n) - 1] = c.shape("weight")[1] * Dim(c.integer("groups"));
         for (size_t i = 0; i < n; ++i) {
           Dim& size = y.shape[leading(c, n) + i];
-          size = (size - 1) * Dim(c.integers("stride")[i]) - Dim(2 * c.integers("padding")[i]) + Dim(c.integers("dilation")[i]) * (c.shape("weight")[i + 2] - 1) +
-                 Dim(c.integers("output_padding")[i] + 1);
+          size = (size - 1) * Dim(c.integers("stride")[i]) - Dim(2 * c.integers("padding")[i]) +
+                 Dim(c.integers("dilation")[i]) * (c.shape("weight")[i + 2] - 1) + Dim(c.integers("output_padding")[i] + 1);
         }
         return y;
       })
@@ -161,9 +190,11 @@ OpDef transposed_convolution(size_t n) {
           cut_high[i] = high[i] - after;
         }
         return with_bias_and_batch(b, c, n, [&](ValueId x, ValueId weight) {
-          ValueId y = b.create("convolution", {x, prepared(weight)},
-                               convolution_attributes(Ints(n, 1), low, high, c.integers("dilation"), c.integers("stride"), c.integer("groups")));
-          for (size_t i = 0; i < n; ++i) y = b.slice(y, static_cast<int64_t>(i) + 2, cut_low[i], b.shape(y)[i + 2] - Dim(cut_high[i]));
+          ValueId y = b.create(
+              "convolution", {x, prepared(weight)},
+              convolution_attributes(Ints(n, 1), low, high, c.integers("dilation"), c.integers("stride"), c.integer("groups")));
+          for (size_t i = 0; i < n; ++i)
+            y = b.slice(y, static_cast<int64_t>(i) + 2, cut_low[i], b.shape(y)[i + 2] - Dim(cut_high[i]));
           return y;
         });
       })
@@ -178,14 +209,17 @@ Values any_convolution(AtenCall& a) {
   const size_t n = at(a.b.rank(weight)) - 2;
   if (n < 1 || n > 3) a.unsupported(std::to_string(n) + " position axes");
   const bool transposed = a.boolean("transposed");
-  Attributes attributes{{"stride", spread(a.integers("stride"), n)}, {"padding", spread(a.integers("padding"), n)},
-                        {"dilation", spread(a.integers("dilation"), n)}, {"groups", a.integer("groups")}};
+  Attributes attributes{{"stride", spread(a.integers("stride"), n)},
+                        {"padding", spread(a.integers("padding"), n)},
+                        {"dilation", spread(a.integers("dilation"), n)},
+                        {"groups", a.integer("groups")}};
   if (transposed) {
     attributes.emplace_back("output_padding", spread(a.integers("output_padding"), n));
   } else {
     a.discard("output_padding", "only of transposed convolutions");
   }
-  return a.b.create_all((transposed ? "conv_transpose" : "conv") + std::to_string(n) + "d", {a.tensor("input"), weight, or_none(a, "bias")}, std::move(attributes));
+  return a.b.create_all((transposed ? "conv_transpose" : "conv") + std::to_string(n) + "d",
+                        {a.tensor("input"), weight, or_none(a, "bias")}, std::move(attributes));
 }
 
 }  // namespace

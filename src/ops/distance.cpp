@@ -26,11 +26,15 @@ OpDef cosine_similarity() {
       .doc("the cosine of the angle between vectors along one axis; lengths are at least eps")
       .operands("x1", "x2")
       .attributes(attr<int64_t>("dim", int64_t{1}), attr<double>("eps", 1e-8))
-      .constraint("cosine_similarity_c1", "x1 and x2 are floating and have one type", [](const Call& c) {
-        return is_floating(c.type("x1").dtype) && c.type("x1").dtype == c.type("x2").dtype && c.agree(c.shape("x1"), c.shape("x2"));
-      })
-      .constraint("cosine_similarity_c2", "dim is an axis", [](const Call& c) { return c.rank("x1") > 0 && axis_fits(c.integer("dim"), c.rank("x1")); })
-      .infer([](const Call& c) { return Type{c.type("x1").dtype, without(c.shape("x1"), axis_of(c.integer("dim"), c.rank("x1")))}; })
+      .constraint("cosine_similarity_c1", "x1 and x2 are floating and have one type",
+                  [](const Call& c) {
+                    return is_floating(c.type("x1").dtype) && c.type("x1").dtype == c.type("x2").dtype &&
+                           c.agree(c.shape("x1"), c.shape("x2"));
+                  })
+      .constraint("cosine_similarity_c2", "dim is an axis",
+                  [](const Call& c) { return c.rank("x1") > 0 && axis_fits(c.integer("dim"), c.rank("x1")); })
+      .infer(
+          [](const Call& c) { return Type{c.type("x1").dtype, without(c.shape("x1"), axis_of(c.integer("dim"), c.rank("x1")))}; })
       .decompose([](Builder& b, const Call& c) {
         const int64_t axis = axis_of(c.integer("dim"), c.rank("x1"));
         const auto unit = [&](const char* name) {
@@ -39,10 +43,11 @@ OpDef cosine_similarity() {
         };
         return b.narrowed(b.sum(b.mul(unit("x1"), unit("x2")), {axis}, false), c.type("x1").dtype);
       })
-      .from_aten_call("aten.cosine_similarity.default", [](AtenCall& a) {
-        const Values xs = promote_and_broadcast(a.b, {a.operand("x1"), a.operand("x2")});
-        return a.b.create_all("cosine_similarity", xs, {{"dim", a.integer("dim")}, {"eps", a.number("eps")}});
-      })
+      .from_aten_call("aten.cosine_similarity.default",
+                      [](AtenCall& a) {
+                        const Values xs = promote_and_broadcast(a.b, {a.operand("x1"), a.operand("x2")});
+                        return a.b.create_all("cosine_similarity", xs, {{"dim", a.integer("dim")}, {"eps", a.number("eps")}});
+                      })
       .sample("F.cosine_similarity(t(3, 5), t(3, 5))")
       .sample("F.cosine_similarity(t(3, 5, 2), t(1, 5, 2), dim=-2, eps=0.5)")
       .spelled_cpp("cosine_similarity");
@@ -53,9 +58,11 @@ OpDef pairwise_distance() {
       .doc("the p-norm of x1 - x2 + eps over the last axis")
       .operands("x1", "x2")
       .attributes(attr<double>("p", 2.0), attr<double>("eps", 1e-6), attr<bool>("keepdim", false))
-      .constraint("pairwise_distance_c1", "x1 and x2 are floating, have one type and an axis", [](const Call& c) {
-        return is_floating(c.type("x1").dtype) && c.type("x1").dtype == c.type("x2").dtype && c.rank("x1") > 0 && c.agree(c.shape("x1"), c.shape("x2"));
-      })
+      .constraint("pairwise_distance_c1", "x1 and x2 are floating, have one type and an axis",
+                  [](const Call& c) {
+                    return is_floating(c.type("x1").dtype) && c.type("x1").dtype == c.type("x2").dtype && c.rank("x1") > 0 &&
+                           c.agree(c.shape("x1"), c.shape("x2"));
+                  })
       .infer([](const Call& c) {
         Type y = c.type("x1");
         y.shape.pop_back();
@@ -69,10 +76,13 @@ OpDef pairwise_distance() {
         const ValueId y = b.narrowed(norm_over(b, b.widened(apart), c.number("p"), b.rank(apart) - 1), dtype);
         return c.boolean("keepdim") ? b.unsqueeze(y, -1) : y;
       })
-      .from_aten_call("aten.pairwise_distance.default", [](AtenCall& a) {
-        const Values xs = promote_and_broadcast(a.b, {a.operand("x1"), a.operand("x2")});
-        return a.b.create_all("pairwise_distance", xs, {{"p", a.number("p")}, {"eps", a.number("eps")}, {"keepdim", a.boolean("keepdim")}});
-      })
+      .from_aten_call("aten.pairwise_distance.default",
+                      [](AtenCall& a) {
+                        const Values xs = promote_and_broadcast(a.b, {a.operand("x1"), a.operand("x2")});
+                        return a.b.create_all(
+                            "pairwise_distance", xs,
+                            {{"p", a.number("p")}, {"eps", a.number("eps")}, {"keepdim", a.boolean("keepdim")}});
+                      })
       .sample("F.pairwise_distance(t(3, 5), t(3, 5))")
       .sample("F.pairwise_distance(t(3, 5), t(5), p=1.0, keepdim=True)")
       .sample("F.pairwise_distance(t(3, 5), t(3, 5), p=3.0)")
@@ -84,13 +94,15 @@ OpDef cdist() {
       .doc("the p-norm distance between every row of x1 and every row of x2")
       .operands("x1", "x2")
       .attributes(attr<double>("p", 2.0))
-      .constraint("cdist_c1", "x1 and x2 are batches of matrices of one floating dtype with rows of one length", [](const Call& c) {
-        return c.rank("x1") >= 2 && c.rank("x2") >= 2 && is_floating(c.type("x1").dtype) && c.type("x1").dtype == c.type("x2").dtype &&
-               c.agree(c.shape("x1").back(), c.shape("x2").back());
-      })
+      .constraint("cdist_c1", "x1 and x2 are batches of matrices of one floating dtype with rows of one length",
+                  [](const Call& c) {
+                    return c.rank("x1") >= 2 && c.rank("x2") >= 2 && is_floating(c.type("x1").dtype) &&
+                           c.type("x1").dtype == c.type("x2").dtype && c.agree(c.shape("x1").back(), c.shape("x2").back());
+                  })
       .infer([](const Call& c) {
         const Shape &l = c.shape("x1"), &r = c.shape("x2");
-        return Type{c.type("x1").dtype, joined(broadcast_shapes(first_dims(l, l.size() - 2), first_dims(r, r.size() - 2)), {l[l.size() - 2], r[r.size() - 2]})};
+        return Type{c.type("x1").dtype, joined(broadcast_shapes(first_dims(l, l.size() - 2), first_dims(r, r.size() - 2)),
+                                               {l[l.size() - 2], r[r.size() - 2]})};
       })
       .decompose([](Builder& b, const Call& c) {
         const ValueId apart = b.sub(b.unsqueeze(b.widened(c.value("x1")), -2), b.unsqueeze(b.widened(c.value("x2")), -3));
@@ -106,20 +118,23 @@ OpDef cdist() {
 // tensordot and inner are dot_general without batch axes.
 OpDef contractions() {
   return mapping("dot_general")
-      .from_aten_call("aten.tensordot.default", [](AtenCall& a) {
-        const ValueId left = a.tensor("self"), right = a.tensor("other");
-        const auto normal = [&](const char* name, ValueId x) {
-          Ints axes = a.integers(name);
-          for (int64_t& axis : axes) axis = a.b.normal_axis(axis, a.b.rank(x));
-          return axes;
-        };
-        return Values{a.b.dot_general(left, right, {}, {}, normal("dims_self", left), normal("dims_other", right))};
-      })
-      .from_aten_call("aten.inner.default", [](AtenCall& a) {
-        const ValueId left = a.tensor("self"), right = a.tensor("other");
-        if (a.b.rank(left) == 0 || a.b.rank(right) == 0) return Values{a.b.mul(left, right)};
-        return Values{a.b.dot_general(left, right, {}, {}, {a.b.rank(left) - 1}, {a.b.rank(right) - 1})};
-      })
+      .from_aten_call(
+          "aten.tensordot.default",
+          [](AtenCall& a) {
+            const ValueId left = a.tensor("self"), right = a.tensor("other");
+            const auto normal = [&](const char* name, ValueId x) {
+              Ints axes = a.integers(name);
+              for (int64_t& axis : axes) axis = a.b.normal_axis(axis, a.b.rank(x));
+              return axes;
+            };
+            return Values{a.b.dot_general(left, right, {}, {}, normal("dims_self", left), normal("dims_other", right))};
+          })
+      .from_aten_call("aten.inner.default",
+                      [](AtenCall& a) {
+                        const ValueId left = a.tensor("self"), right = a.tensor("other");
+                        if (a.b.rank(left) == 0 || a.b.rank(right) == 0) return Values{a.b.mul(left, right)};
+                        return Values{a.b.dot_general(left, right, {}, {}, {a.b.rank(left) - 1}, {a.b.rank(right) - 1})};
+                      })
       .sample("torch.tensordot(t(2, 3, 4), t(3, 4, 5), 2)")
       .sample("torch.tensordot(t(2, 3, 4), t(4, 5, 2), ([0, 2], [2, 0]))")
       .sample("torch.inner(t(2, 3), t(4, 3))")
@@ -128,12 +143,13 @@ OpDef contractions() {
 
 OpDef matrix_chains() {
   return mapping("matmul")
-      .from_aten_call("aten.linalg_multi_dot.default", [](AtenCall& a) {
-        const Values xs = a.tensors("tensors");
-        ValueId y = xs.at(0);
-        for (size_t i = 1; i < xs.size(); ++i) y = a.b.matmul(y, xs[i]);
-        return Values{y};
-      })
+      .from_aten_call("aten.linalg_multi_dot.default",
+                      [](AtenCall& a) {
+                        const Values xs = a.tensors("tensors");
+                        ValueId y = xs.at(0);
+                        for (size_t i = 1; i < xs.size(); ++i) y = a.b.matmul(y, xs[i]);
+                        return Values{y};
+                      })
       .sample("torch.linalg.multi_dot([t(2, 3), t(3, 4), t(4, 5)])")
       .sample("torch.linalg.multi_dot([t(3), t(3, 4), t(4)])");
 }

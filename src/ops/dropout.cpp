@@ -10,13 +10,15 @@ OpDef dropout() {
       .operands("x")
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder&, const Call& c) { return c.value("x"); })
-      .from_aten_call("aten.native_dropout.default", [](AtenCall& a) {
-        const bool train = a.is_none("train") || a.boolean("train");
-        if (train && a.number("p") != 0) a.unsupported("train=True: its values are random (call model.eval() before recording)");
-        if (!train) a.discard("p", "nothing is dropped in evaluation");
-        const ValueId x = a.tensor("input");
-        return Values{x, a.b.full(true, DType::boolean, a.b.shape(x))};  // the mask: everything is kept
-      })
+      .from_aten_call("aten.native_dropout.default",
+                      [](AtenCall& a) {
+                        const bool train = a.is_none("train") || a.boolean("train");
+                        if (train && a.number("p") != 0)
+                          a.unsupported("train=True: its values are random (call model.eval() before recording)");
+                        if (!train) a.discard("p", "nothing is dropped in evaluation");
+                        const ValueId x = a.tensor("input");
+                        return Values{x, a.b.full(true, DType::boolean, a.b.shape(x))};  // the mask: everything is kept
+                      })
       .sample("torch.ops.aten.native_dropout(t(3, 4), 0.5, False)")
       .sample("torch.ops.aten.native_dropout(t(3, 4), 0.0, True)")
       .spelled_cpp("dropout");

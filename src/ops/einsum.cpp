@@ -36,7 +36,8 @@ Labels parse_term(const std::string& equation, std::string_view term, int64_t co
       for (int64_t k = covered; k > 0; --k) labels.push_back(static_cast<Label>(-k));
       i += 2;
     } else {
-      bad_equation(equation, "letters, at most one ellipsis a term, ',' and '->' are expected, not '" + std::string(term.substr(i)) + "'");
+      bad_equation(equation,
+                   "letters, at most one ellipsis a term, ',' and '->' are expected, not '" + std::string(term.substr(i)) + "'");
     }
   }
   return labels;
@@ -157,7 +158,8 @@ void drop_broadcast(Builder& b, Named& x, const Named& other) {
   for (const Label label : Labels(x.labels)) {
     if (!other.has(label)) continue;
     const int64_t axis = x.axis(label);
-    const Dim mine = b.shape(x.value)[static_cast<size_t>(axis)], theirs = b.shape(other.value)[static_cast<size_t>(other.axis(label))];
+    const Dim mine = b.shape(x.value)[static_cast<size_t>(axis)],
+              theirs = b.shape(other.value)[static_cast<size_t>(other.axis(label))];
     if (mine == Dim(1) && !(theirs == Dim(1))) {
       x.value = b.squeeze(x.value, axis);
       x.forget(label);
@@ -196,37 +198,41 @@ OpDef einsum() {
       .doc("products and sums by named indices: any equation of torch.einsum")
       .operands(variadic("xs"))
       .attributes(attr<std::string>("equation"))
-      .constraint("einsum_c1", "there are operands, of one dtype", [](const Call& c) {
-        const Values xs = c.values("xs");
-        return !xs.empty() && std::all_of(xs.begin(), xs.end(), [&](ValueId v) { return c.type(v).dtype == c.type(xs[0]).dtype; });
-      })
-      .constraint("einsum_c2", "an index has one size, or 1", [](const Call& c) {
-        const Equation e = equation_of(c);
-        const Values xs = c.values("xs");
-        std::map<Label, Dim> sizes;
-        for (size_t i = 0; i < xs.size(); ++i) {
-          for (size_t axis = 0; axis < e.inputs[i].size(); ++axis) {
-            const Dim size = c.type(xs[i]).shape[axis];
-            const auto [entry, fresh] = sizes.emplace(e.inputs[i][axis], size);
-            if (fresh || size == Dim(1)) continue;
-            if (entry->second == Dim(1)) entry->second = size;
-            if (!c.agree(entry->second, size)) return false;
-          }
-        }
-        return true;
-      })
-      .constraint("einsum_c3", "an index repeated in one operand has one size there", [](const Call& c) {
-        const Equation e = equation_of(c);
-        const Values xs = c.values("xs");
-        for (size_t i = 0; i < xs.size(); ++i) {
-          std::map<Label, Dim> sizes;
-          for (size_t axis = 0; axis < e.inputs[i].size(); ++axis) {
-            const auto [entry, fresh] = sizes.emplace(e.inputs[i][axis], c.type(xs[i]).shape[axis]);
-            if (!fresh && !c.agree(entry->second, c.type(xs[i]).shape[axis])) return false;
-          }
-        }
-        return true;
-      })
+      .constraint("einsum_c1", "there are operands, of one dtype",
+                  [](const Call& c) {
+                    const Values xs = c.values("xs");
+                    return !xs.empty() &&
+                           std::all_of(xs.begin(), xs.end(), [&](ValueId v) { return c.type(v).dtype == c.type(xs[0]).dtype; });
+                  })
+      .constraint("einsum_c2", "an index has one size, or 1",
+                  [](const Call& c) {
+                    const Equation e = equation_of(c);
+                    const Values xs = c.values("xs");
+                    std::map<Label, Dim> sizes;
+                    for (size_t i = 0; i < xs.size(); ++i) {
+                      for (size_t axis = 0; axis < e.inputs[i].size(); ++axis) {
+                        const Dim size = c.type(xs[i]).shape[axis];
+                        const auto [entry, fresh] = sizes.emplace(e.inputs[i][axis], size);
+                        if (fresh || size == Dim(1)) continue;
+                        if (entry->second == Dim(1)) entry->second = size;
+                        if (!c.agree(entry->second, size)) return false;
+                      }
+                    }
+                    return true;
+                  })
+      .constraint("einsum_c3", "an index repeated in one operand has one size there",
+                  [](const Call& c) {
+                    const Equation e = equation_of(c);
+                    const Values xs = c.values("xs");
+                    for (size_t i = 0; i < xs.size(); ++i) {
+                      std::map<Label, Dim> sizes;
+                      for (size_t axis = 0; axis < e.inputs[i].size(); ++axis) {
+                        const auto [entry, fresh] = sizes.emplace(e.inputs[i][axis], c.type(xs[i]).shape[axis]);
+                        if (!fresh && !c.agree(entry->second, c.type(xs[i]).shape[axis])) return false;
+                      }
+                    }
+                    return true;
+                  })
       .infer([](const Call& c) {
         const Equation e = equation_of(c);
         const Values xs = c.values("xs");
@@ -257,7 +263,8 @@ OpDef einsum() {
         Named y = operands[0];
         for (size_t i = 1; i < operands.size(); ++i) {
           y = multiplied(b, y, operands[i], [&](Label l) {
-            return in_output(l) || std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, operands.end(), [&](const Named& later) { return later.has(l); });
+            return in_output(l) || std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, operands.end(),
+                                               [&](const Named& later) { return later.has(l); });
           });
         }
         sum_out(b, y, [&](Label l) { return !in_output(l); });
@@ -265,10 +272,11 @@ OpDef einsum() {
         for (const Label label : e.output) order.push_back(y.axis(label));
         return b.transpose(y.value, order);
       })
-      .from_aten_call("aten.einsum.default", [](AtenCall& a) {
-        a.discard("path", "the order of the products only moves the rounding");
-        return a.b.create_all("einsum", a.tensors("tensors"), {{"equation", a.string("equation")}});
-      })
+      .from_aten_call("aten.einsum.default",
+                      [](AtenCall& a) {
+                        a.discard("path", "the order of the products only moves the rounding");
+                        return a.b.create_all("einsum", a.tensors("tensors"), {{"equation", a.string("equation")}});
+                      })
       .sample("torch.einsum('ij,jk->ik', t(2, 3), t(3, 4))")
       .sample("torch.einsum('ij,jk', t(2, 3), t(3, 4))")
       .sample("torch.einsum('b i d, b j d -> b i j', t(2, 3, 4), t(2, 5, 4))")

@@ -35,7 +35,9 @@ inline Ints spread(Ints values, size_t n) {
   return values;
 }
 
-inline Shape first_dims(const Shape& shape, size_t count) { return {shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(count)}; }
+inline Shape first_dims(const Shape& shape, size_t count) {
+  return {shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(count)};
+}
 inline Shape joined(Shape a, const Shape& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

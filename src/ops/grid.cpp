@@ -112,13 +112,18 @@ OpDef grid_sample() {
   return functional("grid_sample")
       .doc("the image at the points of a grid: coordinates from -1 to 1, the last axis first")
       .operands("x", "grid")
-      .attributes(attr<std::string>("mode", std::string("bilinear")), attr<std::string>("padding", std::string("zeros")), attr<bool>("align_corners", false))
-      .constraint("grid_sample_c1", "x is [N, C, positions…] in two or three dimensions, grid has a coordinate for each", [](const Call& c) {
-        const int64_t n = c.rank("x") - 2;
-        return (n == 2 || n == 3) && c.rank("grid") == n + 2 && c.agree(c.shape("grid").back(), Dim(n)) && c.agree(c.shape("grid")[0], c.shape("x")[0]);
-      })
-      .constraint("grid_sample_c2", "x and grid have one floating dtype", [](const Call& c) { return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("grid").dtype; })
-      .constraint("grid_sample_c3", "bicubic is for two dimensions", [](const Call& c) { return c.string("mode") != "bicubic" || c.rank("x") == 4; })
+      .attributes(attr<std::string>("mode", std::string("bilinear")), attr<std::string>("padding", std::string("zeros")),
+                  attr<bool>("align_corners", false))
+      .constraint("grid_sample_c1", "x is [N, C, positions…] in two or three dimensions, grid has a coordinate for each",
+                  [](const Call& c) {
+                    const int64_t n = c.rank("x") - 2;
+                    return (n == 2 || n == 3) && c.rank("grid") == n + 2 && c.agree(c.shape("grid").back(), Dim(n)) &&
+                           c.agree(c.shape("grid")[0], c.shape("x")[0]);
+                  })
+      .constraint("grid_sample_c2", "x and grid have one floating dtype",
+                  [](const Call& c) { return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("grid").dtype; })
+      .constraint("grid_sample_c3", "bicubic is for two dimensions",
+                  [](const Call& c) { return c.string("mode") != "bicubic" || c.rank("x") == 4; })
       .infer([](const Call& c) {
         const Shape& grid = c.shape("grid");
         Type y{c.type("x").dtype, first_dims(c.shape("x"), 2)};
@@ -138,20 +143,29 @@ OpDef grid_sample() {
         const ValueId flat = b.reshape(b.widened(c.value("grid")), {grid[0], points, Dim(static_cast<int64_t>(n))});
         Values at;
         for (size_t axis = 0; axis < n; ++axis) at.push_back(b.select_index(flat, 2, Dim(static_cast<int64_t>(n - 1 - axis))));
-        const Sampler sampler{b, c.string("mode"), c.string("padding"), c.boolean("align_corners"), image, {x.shape.begin() + 2, x.shape.end()}, b.dtype(image)};
+        const Sampler sampler{b,
+                              c.string("mode"),
+                              c.string("padding"),
+                              c.boolean("align_corners"),
+                              image,
+                              {x.shape.begin() + 2, x.shape.end()},
+                              b.dtype(image)};
         Shape shape = first_dims(x.shape, 2);
         shape.insert(shape.end(), grid.begin() + 1, grid.end() - 1);
         return b.narrowed(b.reshape(sampler.sampled(at), shape), x.dtype);
       })
-      .from_aten_call("aten.grid_sampler.default", [](AtenCall& a) {
-        const auto named = [&](const char* argument, const char* const (&names)[3]) {
-          const int64_t index = a.integer(argument);
-          if (index < 0 || index > 2) a.unsupported(std::string(argument) + "=" + std::to_string(index));
-          return std::string(names[index]);
-        };
-        return a.b.create_all("grid_sample", {a.tensor("input"), a.tensor("grid")},
-                              {{"mode", named("interpolation_mode", kModes)}, {"padding", named("padding_mode", kPaddings)}, {"align_corners", a.boolean("align_corners")}});
-      })
+      .from_aten_call("aten.grid_sampler.default",
+                      [](AtenCall& a) {
+                        const auto named = [&](const char* argument, const char* const(&names)[3]) {
+                          const int64_t index = a.integer(argument);
+                          if (index < 0 || index > 2) a.unsupported(std::string(argument) + "=" + std::to_string(index));
+                          return std::string(names[index]);
+                        };
+                        return a.b.create_all("grid_sample", {a.tensor("input"), a.tensor("grid")},
+                                              {{"mode", named("interpolation_mode", kModes)},
+                                               {"padding", named("padding_mode", kPaddings)},
+                                               {"align_corners", a.boolean("align_corners")}});
+                      })
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2), align_corners=False)")
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2), padding_mode='border', align_corners=True)")
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2) * 2, padding_mode='reflection', align_corners=False)")
@@ -168,10 +182,12 @@ OpDef affine_grid() {
       .doc("the points of a grid of `size`, mapped by theta")
       .operands("theta")
       .attributes(attr<Dims>("size"), attr<bool>("align_corners", false))
-      .constraint("affine_grid_c1", "size is [N, C, positions…] in two or three dimensions, theta is [N, n, n + 1]", [](const Call& c) {
-        const int64_t n = static_cast<int64_t>(c.dims("size").size()) - 2;
-        return (n == 2 || n == 3) && is_floating(c.type("theta").dtype) && c.agree(c.shape("theta"), Shape{c.dims("size")[0], Dim(n), Dim(n + 1)});
-      })
+      .constraint("affine_grid_c1", "size is [N, C, positions…] in two or three dimensions, theta is [N, n, n + 1]",
+                  [](const Call& c) {
+                    const int64_t n = static_cast<int64_t>(c.dims("size").size()) - 2;
+                    return (n == 2 || n == 3) && is_floating(c.type("theta").dtype) &&
+                           c.agree(c.shape("theta"), Shape{c.dims("size")[0], Dim(n), Dim(n + 1)});
+                  })
       .infer([](const Call& c) {
         const Dims& size = c.dims("size");
         Type y{c.type("theta").dtype, {size[0]}};

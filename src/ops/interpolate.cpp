@@ -32,7 +32,9 @@ ValueId coordinates(Builder& b, const Axis& a, bool align_corners, DType dtype) 
 
 ValueId at_most_last(Builder& b, ValueId index, Dim size) { return b.minimum(index, b.dim_value(size - 1)); }
 ValueId taken(Builder& b, ValueId x, ValueId indices, int64_t axis) { return b.create("take", {x, indices}, {{"axis", axis}}); }
-ValueId weighted(Builder& b, ValueId x, ValueId weights, int64_t axis) { return b.mul(x, along_axis(b, weights, axis, b.rank(x))); }
+ValueId weighted(Builder& b, ValueId x, ValueId weights, int64_t axis) {
+  return b.mul(x, along_axis(b, weights, axis, b.rank(x)));
+}
 
 ValueId nearest(Builder& b, ValueId x, const Axis& a, bool exact) {
   // torch computes the indices in f32, or in f64 for f64 tensors.
@@ -52,20 +54,23 @@ ValueId linear(Builder& b, ValueId x, const Axis& a, bool align_corners) {
   const ValueId low = at_most_last(b, b.cast(b.unary("floor", source), DType::i64), a.in);
   const ValueId high = at_most_last(b, b.add(low, 1.0), a.in);
   const ValueId part = b.minimum(b.maximum(b.sub(source, b.cast(low, b.dtype(x))), 0.0), 1.0);
-  return b.add(weighted(b, taken(b, x, low, a.axis), b.sub(1.0, part), a.axis), weighted(b, taken(b, x, high, a.axis), part, a.axis));
+  return b.add(weighted(b, taken(b, x, low, a.axis), b.sub(1.0, part), a.axis),
+               weighted(b, taken(b, x, high, a.axis), part, a.axis));
 }
 
 // The cubic convolution kernel: within 1 of the centre, and between 1 and 2.
 ValueId cubic_near(Builder& b, ValueId t, double k) { return b.add(b.mul(b.mul(b.sub(b.mul(t, k + 2), k + 3), t), t), 1.0); }
-ValueId cubic_far(Builder& b, ValueId t, double k) { return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(t, k), 5 * k), t), 8 * k), t), 4 * k); }
+ValueId cubic_far(Builder& b, ValueId t, double k) {
+  return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(t, k), 5 * k), t), 8 * k), t), 4 * k);
+}
 
 ValueId cubic(Builder& b, ValueId x, const Axis& a, bool align_corners) {
   constexpr double kSharpness = -0.75;
   const ValueId source = coordinates(b, a, align_corners, b.dtype(x));
   const ValueId floor = b.unary("floor", source), part = b.sub(source, floor), base = b.cast(floor, DType::i64);
   const ValueId rest = b.sub(1.0, part);
-  const ValueId weights[] = {cubic_far(b, b.add(part, 1.0), kSharpness), cubic_near(b, part, kSharpness), cubic_near(b, rest, kSharpness),
-                             cubic_far(b, b.add(rest, 1.0), kSharpness)};
+  const ValueId weights[] = {cubic_far(b, b.add(part, 1.0), kSharpness), cubic_near(b, part, kSharpness),
+                             cubic_near(b, rest, kSharpness), cubic_far(b, b.add(rest, 1.0), kSharpness)};
   ValueId y = kNoValue;
   for (int tap = 0; tap < 4; ++tap) {
     const ValueId index = at_most_last(b, b.maximum(b.add(base, static_cast<double>(tap - 1)), 0.0), a.in);
@@ -91,7 +96,8 @@ ValueId antialiased(Builder& b, ValueId x, const Axis& a, bool align_corners, bo
   ValueId weights;
   if (is_cubic) {
     constexpr double kSharpness = -0.5;
-    weights = b.select(b.compare("lt", distance, 1.0), cubic_near(b, distance, kSharpness), b.select(b.compare("lt", distance, 2.0), cubic_far(b, distance, kSharpness), zero));
+    weights = b.select(b.compare("lt", distance, 1.0), cubic_near(b, distance, kSharpness),
+                       b.select(b.compare("lt", distance, 2.0), cubic_far(b, distance, kSharpness), zero));
   } else {
     weights = b.maximum(b.sub(1.0, distance), 0.0);
   }
@@ -133,15 +139,18 @@ OpDef interpolate() {
   return functional("interpolate")
       .doc("[N, C, positions…] resampled to output_size positions")
       .operands("x")
-      .attributes(attr<std::string>("mode"), attr<Dims>("output_size"), optional_attr<Numbers>("scales"), attr<bool>("align_corners", false), attr<bool>("antialias", false))
-      .constraint("interpolate_c1", "x has batch, channels and as many positions as output_size (and scales)", [](const Call& c) {
-        const size_t n = c.dims("output_size").size();
-        return c.shape("x").size() == n + 2 && (!c.has("scales") || c.numbers("scales").size() == n);
-      })
-      .constraint("interpolate_c2", "mode is nearest, nearest-exact, linear or cubic; the last two need floating x", [](const Call& c) {
-        return c.string("mode") == "nearest" || c.string("mode") == "nearest-exact" ||
-               ((c.string("mode") == "linear" || c.string("mode") == "cubic") && is_floating(c.type("x").dtype));
-      })
+      .attributes(attr<std::string>("mode"), attr<Dims>("output_size"), optional_attr<Numbers>("scales"),
+                  attr<bool>("align_corners", false), attr<bool>("antialias", false))
+      .constraint("interpolate_c1", "x has batch, channels and as many positions as output_size (and scales)",
+                  [](const Call& c) {
+                    const size_t n = c.dims("output_size").size();
+                    return c.shape("x").size() == n + 2 && (!c.has("scales") || c.numbers("scales").size() == n);
+                  })
+      .constraint("interpolate_c2", "mode is nearest, nearest-exact, linear or cubic; the last two need floating x",
+                  [](const Call& c) {
+                    return c.string("mode") == "nearest" || c.string("mode") == "nearest-exact" ||
+                           ((c.string("mode") == "linear" || c.string("mode") == "cubic") && is_floating(c.type("x").dtype));
+                  })
       .infer([](const Call& c) {
         Type y = c.type("x");
         std::copy(c.dims("output_size").begin(), c.dims("output_size").end(), y.shape.begin() + 2);

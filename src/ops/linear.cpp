@@ -35,14 +35,16 @@ OpDef linear() {
   return functional("linear")
       .doc("x @ weight.T + bias")
       .operands("x", "weight", optional("bias"))
-      .constraint("linear_c1", "weight is a matrix or a vector, and its last dim is the last dim of x", [](const Call& c) {
-        const int64_t rank = c.rank("weight");
-        return (rank == 1 || rank == 2) && c.rank("x") >= 1 && c.agree(c.shape("x").back(), c.shape("weight").back());
-      })
-      .constraint("linear_c2", "x, weight and bias have one dtype", [](const Call& c) {
-        const DType d = c.type("x").dtype;
-        return c.type("weight").dtype == d && (!c.has("bias") || c.type("bias").dtype == d);
-      })
+      .constraint("linear_c1", "weight is a matrix or a vector, and its last dim is the last dim of x",
+                  [](const Call& c) {
+                    const int64_t rank = c.rank("weight");
+                    return (rank == 1 || rank == 2) && c.rank("x") >= 1 && c.agree(c.shape("x").back(), c.shape("weight").back());
+                  })
+      .constraint("linear_c2", "x, weight and bias have one dtype",
+                  [](const Call& c) {
+                    const DType d = c.type("x").dtype;
+                    return c.type("weight").dtype == d && (!c.has("bias") || c.type("bias").dtype == d);
+                  })
       .infer([](const Call& c) {
         Type y = c.type("x");
         y.shape.pop_back();
@@ -75,10 +77,10 @@ OpDef matmul() {
   return functional("matmul")
       .doc("product of vectors, matrices or batches of matrices; batch dims broadcast")
       .operands("left", "right")
-      .constraint("matmul_c1", "the last dim of left equals the last but one (or only) dim of right", [](const Call& c) {
-        return contracts(c, c.shape("left"), c.shape("right"));
-      })
-      .constraint("matmul_c2", "left and right have one dtype", [](const Call& c) { return c.type("left").dtype == c.type("right").dtype; })
+      .constraint("matmul_c1", "the last dim of left equals the last but one (or only) dim of right",
+                  [](const Call& c) { return contracts(c, c.shape("left"), c.shape("right")); })
+      .constraint("matmul_c2", "left and right have one dtype",
+                  [](const Call& c) { return c.type("left").dtype == c.type("right").dtype; })
       .infer([](const Call& c) { return Type{c.type("left").dtype, matmul_shape(c.shape("left"), c.shape("right"))}; })
       .decompose([](Builder& b, const Call& c) { return matmul_value(b, c.value("left"), c.value("right")); })
       .from_aten("aten.matmul.default(left, right)")
@@ -119,23 +121,28 @@ ValueId scaled_sum(Builder& b, const Call& c, ValueId x, const std::function<Val
 
 // The ops of the form beta * x + alpha * (left · right): they differ in the ranks and in what the product sums over.
 OpDef product_and_sum(const std::string& name, const char* text, int64_t left_rank, int64_t right_rank,
-                      std::function<Shape(const Shape&, const Shape&)> shape, std::function<ValueId(Builder&, ValueId, ValueId)> product,
+                      std::function<Shape(const Shape&, const Shape&)> shape,
+                      std::function<ValueId(Builder&, ValueId, ValueId)> product,
                       std::function<bool(const Call&, const Shape&, const Shape&)> fits) {
   return functional(name)
       .doc(text)
       .operands("x", "left", "right")
       .attributes(attr<Scalar>("beta", int64_t{1}), attr<Scalar>("alpha", int64_t{1}))
-      .constraint(name + "_c1", "left and right have the ranks of the op and the dims they share agree", [=](const Call& c) {
-        return c.rank("left") == left_rank && c.rank("right") == right_rank && fits(c, c.shape("left"), c.shape("right"));
-      })
-      .constraint(name + "_c2", "all operands have one dtype", [](const Call& c) {
-        return c.type("x").dtype == c.type("left").dtype && c.type("left").dtype == c.type("right").dtype;
-      })
+      .constraint(name + "_c1", "left and right have the ranks of the op and the dims they share agree",
+                  [=](const Call& c) {
+                    return c.rank("left") == left_rank && c.rank("right") == right_rank &&
+                           fits(c, c.shape("left"), c.shape("right"));
+                  })
+      .constraint(name + "_c2", "all operands have one dtype",
+                  [](const Call& c) {
+                    return c.type("x").dtype == c.type("left").dtype && c.type("left").dtype == c.type("right").dtype;
+                  })
       .infer([=](const Call& c) { return Type{c.type("left").dtype, shape(c.shape("left"), c.shape("right"))}; })
       .decompose([=](Builder& b, const Call& c) {
         const ValueId left = c.value("left"), right = c.value("right");
-        return scaled_sum(b, c, c.value("x"), [&] { return product(b, b.widened(left), b.widened(right)); },
-                          shape(b.shape(left), b.shape(right)));
+        return scaled_sum(
+            b, c, c.value("x"), [&] { return product(b, b.widened(left), b.widened(right)); },
+            shape(b.shape(left), b.shape(right)));
       });
 }
 
@@ -169,7 +176,8 @@ OpDef addbmm() {
 }
 
 OpDef addmv() {
-  return product_and_sum("addmv", "beta * x + alpha * (left @ right) for a matrix and a vector", 2, 1, matmul_shape, matmul_value, contracts)
+  return product_and_sum("addmv", "beta * x + alpha * (left @ right) for a matrix and a vector", 2, 1, matmul_shape, matmul_value,
+                         contracts)
       .from_aten("aten.addmv.default(x, left, right, beta, alpha)")
       .sample("torch.addmv(t(2), t(2, 3), t(3), beta=0.5, alpha=2)")
       .spelled_cpp("addmv");
@@ -178,7 +186,8 @@ OpDef addmv() {
 OpDef addr() {
   const auto shape = [](const Shape& l, const Shape& r) { return Shape{l[0], r[0]}; };
   const auto product = [](Builder& b, ValueId l, ValueId r) { return b.mul(b.unsqueeze(l, 1), r); };
-  return product_and_sum("addr", "beta * x + alpha * the outer product of two vectors", 1, 1, shape, product, [](const Call&, const Shape&, const Shape&) { return true; })
+  return product_and_sum("addr", "beta * x + alpha * the outer product of two vectors", 1, 1, shape, product,
+                         [](const Call&, const Shape&, const Shape&) { return true; })
       .from_aten("aten.addr.default(x, left, right, beta, alpha)")
       .sample("torch.addr(t(2, 3), t(2), t(3), beta=0.5, alpha=2)")
       .spelled_cpp("addr");
@@ -188,14 +197,14 @@ OpDef outer() {
   return functional("outer")
       .doc("outer product of two vectors")
       .operands("left", "right")
-      .constraint("outer_c1", "left and right are vectors of one dtype", [](const Call& c) {
-        return c.rank("left") == 1 && c.rank("right") == 1 && c.type("left").dtype == c.type("right").dtype;
-      })
+      .constraint("outer_c1", "left and right are vectors of one dtype",
+                  [](const Call& c) {
+                    return c.rank("left") == 1 && c.rank("right") == 1 && c.type("left").dtype == c.type("right").dtype;
+                  })
       .infer([](const Call& c) { return Type{c.type("left").dtype, {c.shape("left")[0], c.shape("right")[0]}}; })
       .decompose([](Builder& b, const Call& c) { return b.mul(b.unsqueeze(c.value("left"), 1), c.value("right")); })
-      .from_aten_call("aten.outer.default", [](AtenCall& a) {
-        return a.b.create_all("outer", promote(a.b, {a.operand("self"), a.operand("vec2")}));
-      })
+      .from_aten_call("aten.outer.default",
+                      [](AtenCall& a) { return a.b.create_all("outer", promote(a.b, {a.operand("self"), a.operand("vec2")})); })
       .sample("torch.outer(t(3), t(4))")
       .sample("torch.outer(i(3), t(4))")
       .spelled_cpp("outer");
@@ -205,10 +214,12 @@ OpDef bilinear() {
   return functional("bilinear")
       .doc("x1 · weight[o] · x2 + bias for each output o")
       .operands("x1", "x2", "weight", optional("bias"))
-      .constraint("bilinear_c1", "weight is [out, in1, in2], the last dims of x1 and x2 are in1 and in2", [](const Call& c) {
-        return c.rank("weight") == 3 && c.rank("x1") >= 1 && c.rank("x1") == c.rank("x2") && c.agree(c.shape("x1").back(), c.shape("weight")[1]) &&
-               c.agree(c.shape("x2").back(), c.shape("weight")[2]);
-      })
+      .constraint("bilinear_c1", "weight is [out, in1, in2], the last dims of x1 and x2 are in1 and in2",
+                  [](const Call& c) {
+                    return c.rank("weight") == 3 && c.rank("x1") >= 1 && c.rank("x1") == c.rank("x2") &&
+                           c.agree(c.shape("x1").back(), c.shape("weight")[1]) &&
+                           c.agree(c.shape("x2").back(), c.shape("weight")[2]);
+                  })
       .infer([](const Call& c) {
         Type y = c.type("x1");
         y.shape.back() = c.shape("weight")[0];
@@ -231,6 +242,8 @@ OpDef bilinear() {
 
 }  // namespace
 
-std::vector<OpDef> linear_ops() { return {linear(), matmul(), addmm(), baddbmm(), addbmm(), addmv(), addr(), outer(), bilinear()}; }
+std::vector<OpDef> linear_ops() {
+  return {linear(), matmul(), addmm(), baddbmm(), addbmm(), addmv(), addr(), outer(), bilinear()};
+}
 
 }  // namespace pycandle

@@ -24,7 +24,8 @@ ValueId reduced(Builder& b, const Call& c, ValueId errors) {
 }
 
 bool knows_reduction(const Call& c) {
-  return std::any_of(std::begin(kReductions), std::end(kReductions), [&](const char* name) { return c.string("reduction") == name; });
+  return std::any_of(std::begin(kReductions), std::end(kReductions),
+                     [&](const char* name) { return c.string("reduction") == name; });
 }
 
 using Error2 = std::function<ValueId(Builder&, const Call&, ValueId x, ValueId target)>;
@@ -35,9 +36,11 @@ OpDef elementwise_loss(const std::string& name, const char* text, Error2 error) 
       .doc(text)
       .operands("x", "target")
       .attributes(attr<std::string>("reduction", std::string("mean")))
-      .constraint(name + "_c1", "x and target have one floating type", [](const Call& c) {
-        return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("target").dtype && c.agree(c.shape("x"), c.shape("target"));
-      })
+      .constraint(name + "_c1", "x and target have one floating type",
+                  [](const Call& c) {
+                    return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("target").dtype &&
+                           c.agree(c.shape("x"), c.shape("target"));
+                  })
       .constraint(name + "_c2", "reduction is none, mean or sum", knows_reduction)
       .infer([](const Call& c) { return Type{c.type("x").dtype, c.string("reduction") == "none" ? c.shape("x") : Shape{}}; })
       .decompose([error = std::move(error)](Builder& b, const Call& c) {
@@ -74,69 +77,78 @@ ValueId x_log_x(Builder& b, ValueId t) {
 }
 
 std::vector<OpDef> elementwise_losses() {
-  return {elementwise_loss("mse_loss", "(x - target)²", [](Builder& b, const Call&, ValueId x, ValueId y) { return b.square(b.sub(x, y)); })
-              .from_aten_call("aten.mse_loss.default", build("mse_loss"))
-              .sample("F.mse_loss(t(3, 4), t(3, 4))")
-              .sample("F.mse_loss(t(3, 4), t(3, 4), reduction='none')"),
-          elementwise_loss("l1_loss", "|x - target|", [](Builder& b, const Call&, ValueId x, ValueId y) { return distance(b, x, y); })
-              .from_aten_call("aten.l1_loss.default", build("l1_loss"))
-              .sample("F.l1_loss(t(3, 4), t(3, 4), reduction='sum')"),
-          elementwise_loss("smooth_l1_loss", "quadratic below beta, linear above",
-                           [](Builder& b, const Call& c, ValueId x, ValueId y) { return huber(b, distance(b, x, y), c.number("beta"), 1); })
-              .attributes(attr<double>("beta", 1.0))
-              .from_aten_call("aten.smooth_l1_loss.default", build("smooth_l1_loss", {"beta"}))
-              .sample("F.smooth_l1_loss(t(3, 4), t(3, 4), reduction='none', beta=0.7)")
-              .sample("F.smooth_l1_loss(t(3, 4), t(3, 4), beta=0.0)"),
-          elementwise_loss("huber_loss", "quadratic below delta, linear above, of slope delta",
-                           [](Builder& b, const Call& c, ValueId x, ValueId y) { return huber(b, distance(b, x, y), c.number("delta"), c.number("delta")); })
-              .attributes(attr<double>("delta", 1.0))
-              .from_aten_call("aten.huber_loss.default", build("huber_loss", {"delta"}))
-              .sample("F.huber_loss(t(3, 4), t(3, 4), reduction='none', delta=0.7)"),
-          elementwise_loss("soft_margin_loss", "log(1 + exp(-target * x))",
-                           [](Builder& b, const Call&, ValueId x, ValueId y) { return b.unary("log1p", b.exp(b.neg(b.mul(x, y)))); })
-              .from_aten_call("aten.soft_margin_loss.default", build("soft_margin_loss"))
-              .sample("F.soft_margin_loss(t(3, 4), t(3, 4).sign())"),
-          elementwise_loss("hinge_embedding_loss", "x where target is 1, max(0, margin - x) where it is -1",
-                           [](Builder& b, const Call& c, ValueId x, ValueId y) {
-                             const ValueId zero = b.full(0.0, b.dtype(x));
-                             const ValueId far = b.maximum(b.sub(c.number("margin"), x), 0.0);
-                             return b.add(b.select(b.compare("ne", y, 1.0), far, zero), b.select(b.compare("ne", y, -1.0), x, zero));
-                           })
-              .attributes(attr<double>("margin", 1.0))
-              .from_aten_call("aten.hinge_embedding_loss.default", build("hinge_embedding_loss", {"margin"}))
-              .sample("F.hinge_embedding_loss(t(3, 4), t(3, 4).sign(), 0.7)"),
-          elementwise_loss("kl_div", "target * (log(target) - x), or with target as a logarithm",
-                           [](Builder& b, const Call& c, ValueId x, ValueId y) {
-                             if (c.boolean("log_target")) return b.mul(b.exp(y), b.sub(y, x));
-                             return b.sub(x_log_x(b, y), b.mul(y, x));
-                           })
-              .attributes(attr<bool>("log_target", false))
-              .from_aten_call("aten.kl_div.default", build("kl_div", {}, {"log_target"}))
-              .sample("F.kl_div(t(3, 4), t(3, 4, low=0, high=1), reduction='batchmean')")
-              .sample("F.kl_div(t(3, 4), t(3, 4), reduction='none', log_target=True)"),
-          elementwise_loss("poisson_nll_loss", "exp(x) - target * x, with x as a rate or its logarithm",
-                           [](Builder& b, const Call& c, ValueId x, ValueId y) {
-                             const bool log_input = c.boolean("log_input");
-                             ValueId loss = log_input ? b.sub(b.exp(x), b.mul(y, x)) : b.sub(x, b.mul(y, b.log(b.add(x, c.number("eps")))));
-                             if (!c.boolean("full")) return loss;
-                             const ValueId stirling = b.add(b.sub(b.mul(y, b.log(y)), y), b.mul(b.log(b.mul(y, 2 * std::numbers::pi)), 0.5));
-                             return b.add(loss, b.select(b.compare("le", y, 1.0), b.full(0.0, b.dtype(x)), stirling));
-                           })
-              .attributes(attr<bool>("log_input", true), attr<bool>("full", false), attr<double>("eps", 1e-8))
-              .from_aten_call("aten.poisson_nll_loss.default", build("poisson_nll_loss", {"eps"}, {"log_input", "full"}))
-              .sample("F.poisson_nll_loss(t(3, 4), t(3, 4, low=0, high=5), full=True)")
-              .sample("F.poisson_nll_loss(t(3, 4, low=0, high=1), t(3, 4, low=0, high=5), log_input=False, reduction='none')")};
+  return {
+      elementwise_loss("mse_loss", "(x - target)²",
+                       [](Builder& b, const Call&, ValueId x, ValueId y) { return b.square(b.sub(x, y)); })
+          .from_aten_call("aten.mse_loss.default", build("mse_loss"))
+          .sample("F.mse_loss(t(3, 4), t(3, 4))")
+          .sample("F.mse_loss(t(3, 4), t(3, 4), reduction='none')"),
+      elementwise_loss("l1_loss", "|x - target|", [](Builder& b, const Call&, ValueId x, ValueId y) { return distance(b, x, y); })
+          .from_aten_call("aten.l1_loss.default", build("l1_loss"))
+          .sample("F.l1_loss(t(3, 4), t(3, 4), reduction='sum')"),
+      elementwise_loss(
+          "smooth_l1_loss", "quadratic below beta, linear above",
+          [](Builder& b, const Call& c, ValueId x, ValueId y) { return huber(b, distance(b, x, y), c.number("beta"), 1); })
+          .attributes(attr<double>("beta", 1.0))
+          .from_aten_call("aten.smooth_l1_loss.default", build("smooth_l1_loss", {"beta"}))
+          .sample("F.smooth_l1_loss(t(3, 4), t(3, 4), reduction='none', beta=0.7)")
+          .sample("F.smooth_l1_loss(t(3, 4), t(3, 4), beta=0.0)"),
+      elementwise_loss("huber_loss", "quadratic below delta, linear above, of slope delta",
+                       [](Builder& b, const Call& c, ValueId x, ValueId y) {
+                         return huber(b, distance(b, x, y), c.number("delta"), c.number("delta"));
+                       })
+          .attributes(attr<double>("delta", 1.0))
+          .from_aten_call("aten.huber_loss.default", build("huber_loss", {"delta"}))
+          .sample("F.huber_loss(t(3, 4), t(3, 4), reduction='none', delta=0.7)"),
+      elementwise_loss("soft_margin_loss", "log(1 + exp(-target * x))",
+                       [](Builder& b, const Call&, ValueId x, ValueId y) { return b.unary("log1p", b.exp(b.neg(b.mul(x, y)))); })
+          .from_aten_call("aten.soft_margin_loss.default", build("soft_margin_loss"))
+          .sample("F.soft_margin_loss(t(3, 4), t(3, 4).sign())"),
+      elementwise_loss("hinge_embedding_loss", "x where target is 1, max(0, margin - x) where it is -1",
+                       [](Builder& b, const Call& c, ValueId x, ValueId y) {
+                         const ValueId zero = b.full(0.0, b.dtype(x));
+                         const ValueId far = b.maximum(b.sub(c.number("margin"), x), 0.0);
+                         return b.add(b.select(b.compare("ne", y, 1.0), far, zero), b.select(b.compare("ne", y, -1.0), x, zero));
+                       })
+          .attributes(attr<double>("margin", 1.0))
+          .from_aten_call("aten.hinge_embedding_loss.default", build("hinge_embedding_loss", {"margin"}))
+          .sample("F.hinge_embedding_loss(t(3, 4), t(3, 4).sign(), 0.7)"),
+      elementwise_loss("kl_div", "target * (log(target) - x), or with target as a logarithm",
+                       [](Builder& b, const Call& c, ValueId x, ValueId y) {
+                         if (c.boolean("log_target")) return b.mul(b.exp(y), b.sub(y, x));
+                         return b.sub(x_log_x(b, y), b.mul(y, x));
+                       })
+          .attributes(attr<bool>("log_target", false))
+          .from_aten_call("aten.kl_div.default", build("kl_div", {}, {"log_target"}))
+          .sample("F.kl_div(t(3, 4), t(3, 4, low=0, high=1), reduction='batchmean')")
+          .sample("F.kl_div(t(3, 4), t(3, 4), reduction='none', log_target=True)"),
+      elementwise_loss(
+          "poisson_nll_loss", "exp(x) - target * x, with x as a rate or its logarithm",
+          [](Builder& b, const Call& c, ValueId x, ValueId y) {
+            const bool log_input = c.boolean("log_input");
+            ValueId loss = log_input ? b.sub(b.exp(x), b.mul(y, x)) : b.sub(x, b.mul(y, b.log(b.add(x, c.number("eps")))));
+            if (!c.boolean("full")) return loss;
+            const ValueId stirling = b.add(b.sub(b.mul(y, b.log(y)), y), b.mul(b.log(b.mul(y, 2 * std::numbers::pi)), 0.5));
+            return b.add(loss, b.select(b.compare("le", y, 1.0), b.full(0.0, b.dtype(x)), stirling));
+          })
+          .attributes(attr<bool>("log_input", true), attr<bool>("full", false), attr<double>("eps", 1e-8))
+          .from_aten_call("aten.poisson_nll_loss.default", build("poisson_nll_loss", {"eps"}, {"log_input", "full"}))
+          .sample("F.poisson_nll_loss(t(3, 4), t(3, 4, low=0, high=5), full=True)")
+          .sample("F.poisson_nll_loss(t(3, 4, low=0, high=1), t(3, 4, low=0, high=5), log_input=False, reduction='none')")};
 }
 
 // Binary cross entropy of probabilities or of logits, with weights.
 OpDef binary_cross_entropy(const std::string& name, bool logits) {
   OpDef def = functional(name);
-  def.doc(logits ? "binary cross entropy of logits" : "binary cross entropy of probabilities").operands("x", "target", optional("weight"));
+  def.doc(logits ? "binary cross entropy of logits" : "binary cross entropy of probabilities")
+      .operands("x", "target", optional("weight"));
   if (logits) def.operands(optional("pos_weight"));
   return def.attributes(attr<std::string>("reduction", std::string("mean")))
-      .constraint(name + "_c1", "x and target have one floating type", [](const Call& c) {
-        return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("target").dtype && c.agree(c.shape("x"), c.shape("target"));
-      })
+      .constraint(name + "_c1", "x and target have one floating type",
+                  [](const Call& c) {
+                    return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("target").dtype &&
+                           c.agree(c.shape("x"), c.shape("target"));
+                  })
       .constraint(name + "_c2", "reduction is none, mean or sum", knows_reduction)
       .infer([](const Call& c) { return Type{c.type("x").dtype, c.string("reduction") == "none" ? c.shape("x") : Shape{}}; })
       .decompose([logits](Builder& b, const Call& c) {
@@ -158,12 +170,13 @@ OpDef binary_cross_entropy(const std::string& name, bool logits) {
         if (const auto weight = c.maybe("weight")) loss = b.mul(loss, b.widened(*weight));
         return b.narrowed(reduced(b, c, loss), c.type("x").dtype);
       })
-      .from_aten_call("aten." + name + ".default", [name, logits](AtenCall& a) {
-        Values operands = promote_and_broadcast(a.b, {a.operand("self"), a.operand("target")});
-        operands.push_back(a.maybe_tensor("weight").value_or(kNoValue));
-        if (logits) operands.push_back(a.maybe_tensor("pos_weight").value_or(kNoValue));
-        return a.b.create_all(name, operands, {{"reduction", reduction_of(a)}});
-      })
+      .from_aten_call("aten." + name + ".default",
+                      [name, logits](AtenCall& a) {
+                        Values operands = promote_and_broadcast(a.b, {a.operand("self"), a.operand("target")});
+                        operands.push_back(a.maybe_tensor("weight").value_or(kNoValue));
+                        if (logits) operands.push_back(a.maybe_tensor("pos_weight").value_or(kNoValue));
+                        return a.b.create_all(name, operands, {{"reduction", reduction_of(a)}});
+                      })
       .spelled_cpp(name);
 }
 
@@ -182,7 +195,8 @@ Picked picked(Builder& b, const Call& c, ValueId x) {
   const ValueId safe = b.select(valid, target, b.full(int64_t{0}, b.dtype(target)));
   const ValueId value = b.squeeze(b.create("gather", {x, b.unsqueeze(safe, axis)}, {{"axis", axis}}), axis);
   const ValueId one = b.full(1.0, b.dtype(x));
-  const ValueId weight = c.has("weight") ? b.create("take", {b.widened(c.value("weight")), safe}, {{"axis", int64_t{0}}}) : b.broadcast_to(one, b.shape(safe));
+  const ValueId weight = c.has("weight") ? b.create("take", {b.widened(c.value("weight")), safe}, {{"axis", int64_t{0}}})
+                                         : b.broadcast_to(one, b.shape(safe));
   return {value, b.select(valid, weight, b.full(0.0, b.dtype(x)))};
 }
 
@@ -197,7 +211,8 @@ OpDef class_loss(const std::string& name) {
   return functional(name)
       .operands("x", "target", optional("weight"))
       .attributes(attr<std::string>("reduction", std::string("mean")), attr<int64_t>("ignore_index", int64_t{-100}))
-      .constraint(name + "_c1", "x is floating and has a class axis", [](const Call& c) { return is_floating(c.type("x").dtype) && c.rank("x") >= 1; })
+      .constraint(name + "_c1", "x is floating and has a class axis",
+                  [](const Call& c) { return is_floating(c.type("x").dtype) && c.rank("x") >= 1; })
       .constraint(name + "_c2", "reduction is none, mean or sum", knows_reduction)
       .infer([](const Call& c) {
         Type y = c.type("x");
@@ -210,19 +225,22 @@ OpDef class_loss(const std::string& name) {
 OpDef nll_loss() {
   return class_loss("nll_loss")
       .doc("minus the log-probability of the target class")
-      .constraint("nll_loss_c3", "target holds the class of every position", [](const Call& c) {
-        Shape positions = c.shape("x");
-        positions.erase(positions.begin() + class_axis(c));
-        return is_index(c.type("target").dtype) && c.agree(c.shape("target"), positions);
-      })
+      .constraint("nll_loss_c3", "target holds the class of every position",
+                  [](const Call& c) {
+                    Shape positions = c.shape("x");
+                    positions.erase(positions.begin() + class_axis(c));
+                    return is_index(c.type("target").dtype) && c.agree(c.shape("target"), positions);
+                  })
       .decompose([](Builder& b, const Call& c) {
         const Picked p = picked(b, c, b.widened(c.value("x")));
         return b.narrowed(weighted_reduction(b, c, b.neg(b.mul(p.value, p.weight)), p.weight), c.type("x").dtype);
       })
-      .from_aten_call("aten.nll_loss_nd.default", [](AtenCall& a) {
-        return a.b.create_all("nll_loss", {a.tensor("self"), a.tensor("target"), a.maybe_tensor("weight").value_or(kNoValue)},
-                              {{"reduction", reduction_of(a)}, {"ignore_index", a.integer("ignore_index")}});
-      })
+      .from_aten_call("aten.nll_loss_nd.default",
+                      [](AtenCall& a) {
+                        return a.b.create_all("nll_loss",
+                                              {a.tensor("self"), a.tensor("target"), a.maybe_tensor("weight").value_or(kNoValue)},
+                                              {{"reduction", reduction_of(a)}, {"ignore_index", a.integer("ignore_index")}});
+                      })
       .sample("F.nll_loss(t(6, 4), i(6, low=0, high=3))")
       .sample("F.nll_loss(t(6, 4, 2), i(6, 2, low=0, high=3), t(4, low=0.5, high=2), ignore_index=1)")
       .sample("F.nll_loss(t(4), i(low=0, high=3), reduction='none')")
@@ -240,7 +258,8 @@ OpDef cross_entropy() {
         const double smoothing = c.number("label_smoothing");
         const ValueId shifted = b.sub(x, b.max(x, {axis}));
         const ValueId logs = b.sub(shifted, b.log(b.sum(b.exp(shifted), {axis})));
-        const ValueId weighted = c.has("weight") ? b.mul(logs, along_axis(b, b.widened(c.value("weight")), axis, b.rank(x))) : logs;
+        const ValueId weighted = c.has("weight") ? b.mul(logs, along_axis(b, b.widened(c.value("weight")), axis, b.rank(x)))
+                                                 : logs;
         const ValueId share = b.div(b.full(smoothing, b.dtype(x)), b.dim_value(classes, b.dtype(x)));  // of every class
         ValueId loss;
         if (is_floating(c.type("target").dtype)) {
@@ -251,7 +270,8 @@ OpDef cross_entropy() {
           const Picked p = picked(b, c, logs);
           loss = weighted_reduction(b, c, b.neg(b.mul(p.value, p.weight)), p.weight);
           if (smoothing > 0) {
-            const ValueId none = b.full(0.0, b.dtype(x)), valid = b.compare("ne", c.value("target"), static_cast<double>(c.integer("ignore_index")));
+            const ValueId none = b.full(0.0, b.dtype(x)),
+                          valid = b.compare("ne", c.value("target"), static_cast<double>(c.integer("ignore_index")));
             const ValueId all = b.select(valid, b.neg(b.sum(weighted, {axis}, false)), none);
             const ValueId spread = weighted_reduction(b, c, all, c.has("weight") ? p.weight : b.cast(valid, b.dtype(x)));
             loss = b.add(b.mul(loss, 1 - smoothing), b.mul(spread, share));
@@ -259,10 +279,14 @@ OpDef cross_entropy() {
         }
         return b.narrowed(loss, c.type("x").dtype);
       })
-      .from_aten_call("aten.cross_entropy_loss.default", [](AtenCall& a) {
-        return a.b.create_all("cross_entropy", {a.tensor("self"), a.tensor("target"), a.maybe_tensor("weight").value_or(kNoValue)},
-                              {{"reduction", reduction_of(a)}, {"ignore_index", a.integer("ignore_index")}, {"label_smoothing", a.number("label_smoothing")}});
-      })
+      .from_aten_call("aten.cross_entropy_loss.default",
+                      [](AtenCall& a) {
+                        return a.b.create_all("cross_entropy",
+                                              {a.tensor("self"), a.tensor("target"), a.maybe_tensor("weight").value_or(kNoValue)},
+                                              {{"reduction", reduction_of(a)},
+                                               {"ignore_index", a.integer("ignore_index")},
+                                               {"label_smoothing", a.number("label_smoothing")}});
+                      })
       .sample("F.cross_entropy(t(6, 4), i(6, low=0, high=3))")
       .sample("F.cross_entropy(t(6, 4, 2), i(6, 2, low=0, high=3), t(4, low=0.5, high=2), ignore_index=1)")
       .sample("F.cross_entropy(t(6, 4), i(6, low=0, high=3), t(4, low=0.5, high=2), label_smoothing=0.2)")
@@ -281,7 +305,8 @@ std::vector<OpDef> loss_ops() {
                     .sample("F.binary_cross_entropy(t(3, 4, low=0, high=1), m(3, 4).to(t(1)), t(4), reduction='none')"));
   ops.push_back(binary_cross_entropy("binary_cross_entropy_with_logits", true)
                     .sample("F.binary_cross_entropy_with_logits(t(3, 4), t(3, 4, low=0, high=1))")
-                    .sample("F.binary_cross_entropy_with_logits(t(3, 4), t(3, 4, low=0, high=1), t(4), reduction='sum', pos_weight=t(4, low=0.5, high=2))"));
+                    .sample("F.binary_cross_entropy_with_logits(t(3, 4), t(3, 4, low=0, high=1), t(4), reduction='sum', "
+                            "pos_weight=t(4, low=0.5, high=2))"));
   ops.push_back(nll_loss());
   ops.push_back(cross_entropy());
   return ops;

@@ -37,7 +37,9 @@ bool has_channels(const Call& c, const char* name) {
 }
 
 bool normalizes_last_dims(const Call& c) { return ends_with(c, c.shape("x"), c.dims("normalized_shape")); }
-bool is_normalized_shape(const Call& c, const char* name) { return !c.has(name) || c.agree(c.shape(name), c.dims("normalized_shape")); }
+bool is_normalized_shape(const Call& c, const char* name) {
+  return !c.has(name) || c.agree(c.shape(name), c.dims("normalized_shape"));
+}
 
 Type last_statistics(const Call& c, DType dtype) {
   Type type{dtype, c.shape("x")};
@@ -57,9 +59,8 @@ OpDef layer_norm_like(const std::string& name) {
       .operands("x", optional("weight"), optional("bias"))
       .attributes(attr<Dims>("normalized_shape"), attr<double>("eps", 1e-5))
       .constraint(name + "_c1", "normalized_shape equals the last dims of x", normalizes_last_dims)
-      .constraint(name + "_c2", "weight and bias have the shape normalized_shape", [](const Call& c) {
-        return is_normalized_shape(c, "weight") && is_normalized_shape(c, "bias");
-      });
+      .constraint(name + "_c2", "weight and bias have the shape normalized_shape",
+                  [](const Call& c) { return is_normalized_shape(c, "weight") && is_normalized_shape(c, "bias"); });
 }
 
 OpDef layer_norm() {
@@ -67,7 +68,8 @@ OpDef layer_norm() {
       .doc("(x - mean) / sqrt(var + eps) over the last dims, then weight and bias")
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) { return layer_normal(b, c).y; })
-      .from_aten("aten.layer_norm.default(x, normalized_shape, weight, bias, eps, _)", discard("cudnn_enable: no effect on values"))
+      .from_aten("aten.layer_norm.default(x, normalized_shape, weight, bias, eps, _)",
+                 discard("cudnn_enable: no effect on values"))
       .sample("F.layer_norm(t(2, 3, 4), [4], t(4), t(4), 1e-3)")
       .sample("F.layer_norm(t(2, 3, 4), [3, 4], t(3, 4))")
       .sample("F.layer_norm(t(2, 3, 4), [4], None, t(4))")
@@ -111,7 +113,8 @@ OpDef rms_norm_like(const std::string& name) {
       .operands("x", optional("weight"))
       .attributes(attr<Dims>("normalized_shape"), optional_attr<double>("eps"))
       .constraint(name + "_c1", "normalized_shape equals the last dims of x", normalizes_last_dims)
-      .constraint(name + "_c2", "weight has the shape normalized_shape", [](const Call& c) { return is_normalized_shape(c, "weight"); });
+      .constraint(name + "_c2", "weight has the shape normalized_shape",
+                  [](const Call& c) { return is_normalized_shape(c, "weight"); });
 }
 
 OpDef rms_norm() {
@@ -155,12 +158,13 @@ OpDef group_norm_like(const std::string& name) {
   return functional(name)
       .operands("x", optional("weight"), optional("bias"))
       .attributes(attr<int64_t>("groups"), attr<double>("eps", 1e-5))
-      .constraint(name + "_c1", "x has a channel axis that groups divides", [](const Call& c) {
-        return c.rank("x") >= 2 && c.integer("groups") > 0 && c.agree(mod(c.shape("x")[1], Dim(c.integer("groups"))), Dim(0));
-      })
-      .constraint(name + "_c2", "weight and bias have one entry a channel", [](const Call& c) {
-        return has_channels(c, "weight") && has_channels(c, "bias");
-      });
+      .constraint(name + "_c1", "x has a channel axis that groups divides",
+                  [](const Call& c) {
+                    return c.rank("x") >= 2 && c.integer("groups") > 0 &&
+                           c.agree(mod(c.shape("x")[1], Dim(c.integer("groups"))), Dim(0));
+                  })
+      .constraint(name + "_c2", "weight and bias have one entry a channel",
+                  [](const Call& c) { return has_channels(c, "weight") && has_channels(c, "bias"); });
 }
 
 OpDef group_norm() {
@@ -189,8 +193,8 @@ OpDef native_group_norm() {
         const auto statistic = [&](ValueId v) { return b.narrowed(b.squeeze(v, 2), statistics_dtype(c)); };
         return Values{n.y, statistic(n.mean), statistic(n.rstd)};
       })
-      .from_aten("aten.native_group_norm.default(x, weight, bias, _, _, _, groups, eps)", discard("N: the first dim of x"), discard("C: the second dim of x"),
-                 discard("HxW: the rest of x"))
+      .from_aten("aten.native_group_norm.default(x, weight, bias, _, _, _, groups, eps)", discard("N: the first dim of x"),
+                 discard("C: the second dim of x"), discard("HxW: the rest of x"))
       .sample("torch.native_group_norm(t(2, 6, 4), t(6), t(6), 2, 6, 4, 3, 1e-3)")
       .spelled_cpp("native_group_norm");
 }
@@ -201,9 +205,11 @@ OpDef batch_norm() {
       .doc("(x - mean) / sqrt(var + eps) with given statistics a channel, then weight and bias")
       .operands("x", "mean", "var", optional("weight"), optional("bias"))
       .attributes(attr<double>("eps", 1e-5))
-      .constraint("batch_norm_c1", "statistics, weight and bias have one entry a channel", [](const Call& c) {
-        return has_channels(c, "mean") && has_channels(c, "var") && has_channels(c, "weight") && has_channels(c, "bias");
-      })
+      .constraint("batch_norm_c1", "statistics, weight and bias have one entry a channel",
+                  [](const Call& c) {
+                    return has_channels(c, "mean") && has_channels(c, "var") && has_channels(c, "weight") &&
+                           has_channels(c, "bias");
+                  })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) {
         const ValueId x = b.widened(c.value("x"));
@@ -212,15 +218,18 @@ OpDef batch_norm() {
         const ValueId normal = b.mul(b.sub(x, entry(c.value("mean"))), rstd);
         return b.narrowed(channel_affine(b, normal, c.maybe("weight"), c.maybe("bias")), c.type("x").dtype);
       })
-      .from_aten_call("aten._native_batch_norm_legit_no_training.default", [](AtenCall& a) {
-        const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
-        a.discard("momentum", "only moves the running statistics, in training");
-        const ValueId y = a.b.create("batch_norm", {a.tensor("input"), a.tensor("running_mean"), a.tensor("running_var"), or_none("weight"), or_none("bias")},
-                                     {{"eps", a.number("eps")}});
-        // The saved statistics are empty in evaluation.
-        const auto empty = [&](size_t i) { return a.b.full(0.0, a.result(i).dtype, {Dim(0)}); };
-        return Values{y, empty(1), empty(2)};
-      })
+      .from_aten_call("aten._native_batch_norm_legit_no_training.default",
+                      [](AtenCall& a) {
+                        const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
+                        a.discard("momentum", "only moves the running statistics, in training");
+                        const ValueId y = a.b.create("batch_norm",
+                                                     {a.tensor("input"), a.tensor("running_mean"), a.tensor("running_var"),
+                                                      or_none("weight"), or_none("bias")},
+                                                     {{"eps", a.number("eps")}});
+                        // The saved statistics are empty in evaluation.
+                        const auto empty = [&](size_t i) { return a.b.full(0.0, a.result(i).dtype, {Dim(0)}); };
+                        return Values{y, empty(1), empty(2)};
+                      })
       .sample("F.batch_norm(t(2, 3, 4, 5), t(3), t(3, low=0.5, high=2), t(3), t(3), False, 0.1, 1e-3)")
       .sample("F.batch_norm(t(2, 3), t(3), t(3, low=0.5, high=2))")
       .sample("F.batch_norm(t(2, 3, 4, dtype=torch.bfloat16), t(3), t(3, low=0.5, high=2), t(3), t(3))")
@@ -236,10 +245,13 @@ OpDef batch_norm_training() {
       .doc("batch norm by the batch's own statistics; gives them, and the new running statistics")
       .operands("x", optional("weight"), optional("bias"), optional("running_mean"), optional("running_var"))
       .attributes(attr<double>("momentum", 0.1), attr<double>("eps", 1e-5))
-      .constraint("batch_norm_training_c1", "statistics, weight and bias have one entry a channel", [](const Call& c) {
-        return c.rank("x") >= 2 && has_channels(c, "running_mean") && has_channels(c, "running_var") && has_channels(c, "weight") && has_channels(c, "bias");
-      })
-      .constraint("batch_norm_training_c2", "running_mean and running_var come together", [](const Call& c) { return c.has("running_mean") == c.has("running_var"); })
+      .constraint("batch_norm_training_c1", "statistics, weight and bias have one entry a channel",
+                  [](const Call& c) {
+                    return c.rank("x") >= 2 && has_channels(c, "running_mean") && has_channels(c, "running_var") &&
+                           has_channels(c, "weight") && has_channels(c, "bias");
+                  })
+      .constraint("batch_norm_training_c2", "running_mean and running_var come together",
+                  [](const Call& c) { return c.has("running_mean") == c.has("running_var"); })
       .infer_all([channels](const Call& c) {
         const Type statistics = channels(c, statistics_dtype(c));
         std::vector<Type> results{c.type("x"), statistics, statistics};
@@ -258,7 +270,8 @@ OpDef batch_norm_training() {
         // torch normalises with the statistics as it stores them.
         const ValueId normal = b.mul(b.sub(x, b.cast(mean, b.dtype(x))), b.cast(rstd, b.dtype(x)));
         const auto flat = [&](ValueId v) { return b.reshape(v, {c.shape("x")[1]}); };
-        Values results{b.narrowed(channel_affine(b, normal, c.maybe("weight"), c.maybe("bias")), c.type("x").dtype), flat(mean), flat(rstd)};
+        Values results{b.narrowed(channel_affine(b, normal, c.maybe("weight"), c.maybe("bias")), c.type("x").dtype), flat(mean),
+                       flat(rstd)};
         if (!c.has("running_mean")) return results;
         Dim count = 1;
         for (const int64_t axis : axes) count = count * c.shape("x")[static_cast<size_t>(axis)];
@@ -266,30 +279,39 @@ OpDef batch_norm_training() {
         const ValueId unbiased = b.mul(variance, b.div(b.dim_value(count, b.dtype(x)), b.dim_value(count - 1, b.dtype(x))));
         const auto moved = [&](const char* name, ValueId now) {
           const ValueId before = b.cast(c.value(name), b.dtype(x));
-          return b.narrowed(b.add(b.mul(before, 1 - c.number("momentum")), b.mul(flat(now), c.number("momentum"))), c.type(name).dtype);
+          return b.narrowed(b.add(b.mul(before, 1 - c.number("momentum")), b.mul(flat(now), c.number("momentum"))),
+                            c.type(name).dtype);
         };
         results.push_back(moved("running_mean", n.mean));
         results.push_back(moved("running_var", unbiased));
         return results;
       })
-      .from_aten_call("aten._native_batch_norm_legit.no_stats", [](AtenCall& a) {
-        if (!a.boolean("training")) a.unsupported("evaluation without running statistics");
-        const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
-        a.discard("momentum", "there are no running statistics");
-        return a.b.create_all("batch_norm_training", {a.tensor("input"), or_none("weight"), or_none("bias")}, {{"eps", a.number("eps")}});
-      })
-      .from_aten_call("aten._native_batch_norm_legit_functional.default", [](AtenCall& a) {
-        if (!a.boolean("training")) a.unsupported("training=False");
-        const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
-        Values results = a.b.create_all("batch_norm_training", {a.tensor("input"), or_none("weight"), or_none("bias"), a.tensor("running_mean"), a.tensor("running_var")},
-                                        {{"momentum", a.number("momentum")}, {"eps", a.number("eps")}});
-        for (size_t i = 0; i < results.size(); ++i) results[i] = a.b.cast(results[i], a.result(i).dtype);  // f16 statistics come out as f32
-        return results;
-      })
+      .from_aten_call("aten._native_batch_norm_legit.no_stats",
+                      [](AtenCall& a) {
+                        if (!a.boolean("training")) a.unsupported("evaluation without running statistics");
+                        const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
+                        a.discard("momentum", "there are no running statistics");
+                        return a.b.create_all("batch_norm_training", {a.tensor("input"), or_none("weight"), or_none("bias")},
+                                              {{"eps", a.number("eps")}});
+                      })
+      .from_aten_call("aten._native_batch_norm_legit_functional.default",
+                      [](AtenCall& a) {
+                        if (!a.boolean("training")) a.unsupported("training=False");
+                        const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
+                        Values results = a.b.create_all("batch_norm_training",
+                                                        {a.tensor("input"), or_none("weight"), or_none("bias"),
+                                                         a.tensor("running_mean"), a.tensor("running_var")},
+                                                        {{"momentum", a.number("momentum")}, {"eps", a.number("eps")}});
+                        for (size_t i = 0; i < results.size(); ++i)
+                          results[i] = a.b.cast(results[i], a.result(i).dtype);  // f16 statistics come out as f32
+                        return results;
+                      })
       .sample("F.batch_norm(t(4, 3, 5), None, None, t(3), t(3), True, 0.1, 1e-3)")
       .sample("F.batch_norm(t(4, 3), None, None, None, None, True)")
-      .sample("torch.ops.aten._native_batch_norm_legit_functional(t(4, 3, 5, dtype=torch.float32), t(3, dtype=torch.float32), t(3, dtype=torch.float32), "
-              "t(3, dtype=torch.float32), t(3, dtype=torch.float32), True, 0.1, 1e-3)")
+      .sample(
+          "torch.ops.aten._native_batch_norm_legit_functional(t(4, 3, 5, dtype=torch.float32), t(3, dtype=torch.float32), t(3, "
+          "dtype=torch.float32), "
+          "t(3, dtype=torch.float32), t(3, dtype=torch.float32), True, 0.1, 1e-3)")
       .spelled_cpp("batch_norm_training");
 }
 
@@ -298,9 +320,8 @@ OpDef instance_norm() {
       .doc("(x - mean) / sqrt(var + eps) over the positions of each channel, then weight and bias")
       .operands("x", optional("weight"), optional("bias"))
       .attributes(attr<double>("eps", 1e-5))
-      .constraint("instance_norm_c1", "x has axes after its channels; weight and bias have one entry a channel", [](const Call& c) {
-        return c.rank("x") >= 3 && has_channels(c, "weight") && has_channels(c, "bias");
-      })
+      .constraint("instance_norm_c1", "x has axes after its channels; weight and bias have one entry a channel",
+                  [](const Call& c) { return c.rank("x") >= 3 && has_channels(c, "weight") && has_channels(c, "bias"); })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) {
         // torch makes a batch of one out of the batch and runs batch norm: it normalises with statistics as stored.
@@ -311,19 +332,21 @@ OpDef instance_norm() {
         const ValueId normal = b.mul(b.sub(x, as_stored(n.mean)), as_stored(n.rstd));
         return b.narrowed(channel_affine(b, normal, c.maybe("weight"), c.maybe("bias")), c.type("x").dtype);
       })
-      .from_aten_call("aten.instance_norm.default", [](AtenCall& a) {
-        const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
-        a.discard("momentum", "only moves the running statistics, in training");
-        a.discard("cudnn_enabled", "no effect on values");
-        const ValueId x = a.tensor("input"), weight = or_none("weight"), bias = or_none("bias");
-        const ValueId mean = or_none("running_mean"), var = or_none("running_var");
-        const Attributes eps{{"eps", a.number("eps")}};
-        if (a.boolean("use_input_stats")) {
-          if (mean != kNoValue) a.unsupported("running statistics in training (call model.eval() before recording)");
-          return a.b.create_all("instance_norm", {x, weight, bias}, eps);
-        }
-        return a.b.create_all("batch_norm", {x, mean, var, weight, bias}, eps);
-      })
+      .from_aten_call("aten.instance_norm.default",
+                      [](AtenCall& a) {
+                        const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
+                        a.discard("momentum", "only moves the running statistics, in training");
+                        a.discard("cudnn_enabled", "no effect on values");
+                        const ValueId x = a.tensor("input"), weight = or_none("weight"), bias = or_none("bias");
+                        const ValueId mean = or_none("running_mean"), var = or_none("running_var");
+                        const Attributes eps{{"eps", a.number("eps")}};
+                        if (a.boolean("use_input_stats")) {
+                          if (mean != kNoValue)
+                            a.unsupported("running statistics in training (call model.eval() before recording)");
+                          return a.b.create_all("instance_norm", {x, weight, bias}, eps);
+                        }
+                        return a.b.create_all("batch_norm", {x, mean, var, weight, bias}, eps);
+                      })
       .sample("F.instance_norm(t(2, 3, 4, 5), None, None, t(3), t(3), eps=1e-3)")
       .sample("F.instance_norm(t(2, 3, 7))")
       .sample("F.instance_norm(t(2, 3, 7), t(3), t(3, low=0.5, high=2), use_input_stats=False)")
@@ -335,7 +358,8 @@ OpDef weight_norm() {
       .doc("v * g / |v|, the norm over all axes but dim (-1: over all)")
       .operands("v", "g")
       .attributes(attr<int64_t>("dim", int64_t{0}))
-      .constraint("weight_norm_c1", "dim is an axis of v, or -1", [](const Call& c) { return c.integer("dim") >= -1 && c.integer("dim") < c.rank("v"); })
+      .constraint("weight_norm_c1", "dim is an axis of v, or -1",
+                  [](const Call& c) { return c.integer("dim") >= -1 && c.integer("dim") < c.rank("v"); })
       .infer([](const Call& c) { return c.type("v"); })
       .decompose([](Builder& b, const Call& c) {
         const DType dtype = c.type("v").dtype;
@@ -360,7 +384,7 @@ OpDef weight_norm() {
 }  // namespace
 
 std::vector<OpDef> normalization_ops() {
-  return {layer_norm(), native_layer_norm(), rms_norm(),  fused_rms_norm(),      group_norm(),    native_group_norm(),
+  return {layer_norm(), native_layer_norm(),   rms_norm(),      fused_rms_norm(), group_norm(), native_group_norm(),
           batch_norm(), batch_norm_training(), instance_norm(), weight_norm()};
 }
 

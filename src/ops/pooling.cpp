@@ -30,8 +30,11 @@ ValueId windows(Builder& b, const Call& c, size_t n, const char* op, ValueId x, 
   const Shape wanted = pooled_type(c, n, dilation).shape;
   Ints high = c.integers("padding");
   for (size_t i = 0; c.boolean("ceil_mode") && i < n; ++i) high[i] += c.integers("stride")[i] - 1;
-  Attributes attributes{{"window", c.integers("kernel_size")}, {"strides", c.integers("stride")}, {"dilation", dilation},
-                        {"padding_low", c.integers("padding")}, {"padding_high", high}};
+  Attributes attributes{{"window", c.integers("kernel_size")},
+                        {"strides", c.integers("stride")},
+                        {"dilation", dilation},
+                        {"padding_low", c.integers("padding")},
+                        {"padding_high", high}};
   if (kind != nullptr) attributes.emplace_back("kind", std::string(kind));
   ValueId y = b.create(op, {x}, std::move(attributes));
   for (size_t axis = wanted.size() - n; axis < wanted.size(); ++axis) y = b.slice(y, static_cast<int64_t>(axis), 0, wanted[axis]);
@@ -41,25 +44,28 @@ ValueId windows(Builder& b, const Call& c, size_t n, const char* op, ValueId x, 
 // The attributes that all sliding pools have; a stride that is left out is the kernel's size.
 Attributes sliding_attributes(AtenCall& a, size_t n) {
   const Ints kernel = spread(a.integers("kernel_size"), n), stride = spread(a.integers("stride"), n);
-  return {{"kernel_size", kernel}, {"stride", stride.empty() ? kernel : stride}, {"padding", spread(a.integers("padding"), n)}, {"ceil_mode", a.boolean("ceil_mode")}};
+  return {{"kernel_size", kernel},
+          {"stride", stride.empty() ? kernel : stride},
+          {"padding", spread(a.integers("padding"), n)},
+          {"ceil_mode", a.boolean("ceil_mode")}};
 }
 
 OpDef sliding_pool(const std::string& name, size_t n) {
   return functional(name)
       .operands("x")
       .attributes(attr<Ints>("kernel_size"), attr<Ints>("stride"), attr<Ints>("padding"), attr<bool>("ceil_mode", false))
-      .constraint(name + "_c1", "x has channels and positions, with or without a batch", [n](const Call& c) {
-        return c.shape("x").size() == n + 1 || c.shape("x").size() == n + 2;
-      })
-      .constraint(name + "_c2", "kernel_size, stride and padding have one entry a position axis", [n](const Call& c) {
-        return one_per_axis(c, n, {"kernel_size", "stride", "padding"});
-      })
-      .constraint(name + "_c3", "padding is at most half of kernel_size", [n](const Call& c) {
-        for (size_t i = 0; i < n; ++i) {
-          if (c.integers("padding")[i] < 0 || c.integers("padding")[i] > c.integers("kernel_size")[i] / 2) return false;
-        }
-        return true;
-      })
+      .constraint(name + "_c1", "x has channels and positions, with or without a batch",
+                  [n](const Call& c) { return c.shape("x").size() == n + 1 || c.shape("x").size() == n + 2; })
+      .constraint(name + "_c2", "kernel_size, stride and padding have one entry a position axis",
+                  [n](const Call& c) { return one_per_axis(c, n, {"kernel_size", "stride", "padding"}); })
+      .constraint(name + "_c3", "padding is at most half of kernel_size",
+                  [n](const Call& c) {
+                    for (size_t i = 0; i < n; ++i) {
+                      if (c.integers("padding")[i] < 0 || c.integers("padding")[i] > c.integers("kernel_size")[i] / 2)
+                        return false;
+                    }
+                    return true;
+                  })
       .constraint(name + "_c4", "kernel_size and stride are positive", [](const Call& c) {
         return positive_and_sane(c.integers("kernel_size")) && positive_and_sane(c.integers("stride"));
       });
@@ -69,9 +75,8 @@ OpDef sliding_pool(const std::string& name, size_t n) {
 OpDef dilated_pool(const std::string& name, size_t n) {
   return sliding_pool(name, n)
       .attributes(attr<Ints>("dilation"))
-      .constraint(name + "_c5", "dilation is positive, one entry a position axis", [n](const Call& c) {
-        return c.integers("dilation").size() == n && positive_and_sane(c.integers("dilation"));
-      });
+      .constraint(name + "_c5", "dilation is positive, one entry a position axis",
+                  [n](const Call& c) { return c.integers("dilation").size() == n && positive_and_sane(c.integers("dilation")); });
 }
 
 std::function<Values(AtenCall&)> build_max_pool(const std::string& name, size_t n) {
@@ -87,7 +92,9 @@ OpDef max_pool(size_t n) {
   return dilated_pool(name, n)
       .doc("the largest element of each window")
       .infer([n](const Call& c) { return pooled_type(c, n, c.integers("dilation")); })
-      .decompose([n](Builder& b, const Call& c) { return windows(b, c, n, "reduce_window", c.value("x"), c.integers("dilation"), "max"); })
+      .decompose([n](Builder& b, const Call& c) {
+        return windows(b, c, n, "reduce_window", c.value("x"), c.integers("dilation"), "max");
+      })
       .from_aten_call("aten." + name + ".default", build_max_pool(name, n))
       .spelled_cpp(name);
 }
@@ -151,12 +158,14 @@ OpDef avg_pool(size_t n) {
         }
         return b.narrowed(sums, type.dtype);
       })
-      .from_aten_call("aten." + name + ".default", [name, n](AtenCall& a) {
-        Attributes attributes = sliding_attributes(a, n);
-        attributes.emplace_back("count_include_pad", a.boolean("count_include_pad"));
-        if (a.has_argument("divisor_override") && !a.is_none("divisor_override")) attributes.emplace_back("divisor_override", a.integer("divisor_override"));
-        return a.b.create_all(name, {a.tensor("self")}, std::move(attributes));
-      })
+      .from_aten_call("aten." + name + ".default",
+                      [name, n](AtenCall& a) {
+                        Attributes attributes = sliding_attributes(a, n);
+                        attributes.emplace_back("count_include_pad", a.boolean("count_include_pad"));
+                        if (a.has_argument("divisor_override") && !a.is_none("divisor_override"))
+                          attributes.emplace_back("divisor_override", a.integer("divisor_override"));
+                        return a.b.create_all(name, {a.tensor("self")}, std::move(attributes));
+                      })
       .spelled_cpp(name);
 }
 
@@ -164,14 +173,17 @@ OpDef adaptive_pool(const std::string& name, size_t n) {
   return functional(name)
       .operands("x")
       .attributes(attr<Dims>("output_size"))
-      .constraint(name + "_c1", "x has channels and positions, with or without a batch; output_size has one entry a position axis", [n](const Call& c) {
-        return (c.shape("x").size() == n + 1 || c.shape("x").size() == n + 2) && c.dims("output_size").size() == n;
-      });
+      .constraint(name + "_c1",
+                  "x has channels and positions, with or without a batch; output_size has one entry a position axis",
+                  [n](const Call& c) {
+                    return (c.shape("x").size() == n + 1 || c.shape("x").size() == n + 2) && c.dims("output_size").size() == n;
+                  });
 }
 
 Type adaptive_type(const Call& c) {
   Type y = c.type("x");
-  std::copy(c.dims("output_size").begin(), c.dims("output_size").end(), y.shape.end() - static_cast<std::ptrdiff_t>(c.dims("output_size").size()));
+  std::copy(c.dims("output_size").begin(), c.dims("output_size").end(),
+            y.shape.end() - static_cast<std::ptrdiff_t>(c.dims("output_size").size()));
   return y;
 }
 
@@ -189,7 +201,9 @@ OpDef adaptive_avg_pool(size_t n) {
                   .decompose([n](Builder& b, const Call& c) {
                     const ValueId x = b.widened(c.value("x"));
                     const bool to_one = c.dims("output_size") == Dims(n, Dim(1));
-                    const ValueId y = to_one ? b.mean(x, last_axes(b.rank(x), n)) : b.create("adaptive_window", {x}, {{"kind", std::string("mean")}, {"output", c.dims("output_size")}});
+                    const ValueId y = to_one ? b.mean(x, last_axes(b.rank(x), n))
+                                             : b.create("adaptive_window", {x},
+                                                        {{"kind", std::string("mean")}, {"output", c.dims("output_size")}});
                     return b.narrowed(y, c.type("x").dtype);
                   })
                   .from_aten_call("aten." + name + ".default", [name, n](AtenCall& a) { return build_adaptive(a, name, n); })
@@ -219,9 +233,7 @@ OpDef adaptive_max_pool(size_t n) {
 }  // namespace
 
 std::vector<OpDef> pooling_ops() {
-  return {max_pool(1)
-              .sample("F.max_pool1d(t(2, 3, 9), 3)")
-              .sample("F.max_pool1d(t(3, 10), 3, 2, 1, dilation=2, ceil_mode=True)"),
+  return {max_pool(1).sample("F.max_pool1d(t(2, 3, 9), 3)").sample("F.max_pool1d(t(3, 10), 3, 2, 1, dilation=2, ceil_mode=True)"),
           max_pool(2)
               .sample("F.max_pool2d(t(2, 3, 9, 8), 3, 2, 1)")
               .sample("F.max_pool2d(t(3, 9, 8), (2, 3), ceil_mode=True)")
@@ -234,9 +246,7 @@ std::vector<OpDef> pooling_ops() {
               .sample("F.max_pool2d(t(2, 3, 9, 8), 3, 2, 1, return_indices=True)")
               .sample("F.max_pool2d(i(2, 3, 9, 8, low=0, high=3), (2, 3), (1, 2), dilation=2, return_indices=True)"),
           max_pool_with_indices(3).sample("F.max_pool3d(t(2, 3, 5, 6, 7), 2, return_indices=True)"),
-          avg_pool(1)
-              .sample("F.avg_pool1d(t(2, 3, 9), 3)")
-              .sample("F.avg_pool1d(t(3, 10), 3, 2, 1, True, False)"),
+          avg_pool(1).sample("F.avg_pool1d(t(2, 3, 9), 3)").sample("F.avg_pool1d(t(3, 10), 3, 2, 1, True, False)"),
           avg_pool(2)
               .sample("F.avg_pool2d(t(2, 3, 9, 8), 3, 2, 1)")
               .sample("F.avg_pool2d(t(2, 3, 9, 8), 3, 2, 1, False, False)")
@@ -255,7 +265,9 @@ std::vector<OpDef> pooling_ops() {
               .sample("F.adaptive_avg_pool2d(t(2, 3, 3, 4), (7, 7))"),
           adaptive_avg_pool(3).sample("F.adaptive_avg_pool3d(t(2, 3, 5, 6, 7), (2, 3, 4))"),
           adaptive_max_pool(1).sample("F.adaptive_max_pool1d(t(2, 3, 10), 4, return_indices=True)"),
-          adaptive_max_pool(2).sample("F.adaptive_max_pool2d(t(2, 3, 9, 8), (4, 3), return_indices=True)").sample("F.adaptive_max_pool2d(t(3, 9, 8), 1)"),
+          adaptive_max_pool(2)
+              .sample("F.adaptive_max_pool2d(t(2, 3, 9, 8), (4, 3), return_indices=True)")
+              .sample("F.adaptive_max_pool2d(t(3, 9, 8), 1)"),
           adaptive_max_pool(3).sample("F.adaptive_max_pool3d(t(2, 3, 5, 6, 7), (2, 3, 4), return_indices=True)")};
 }
 

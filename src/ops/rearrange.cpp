@@ -11,9 +11,11 @@ OpDef pixel_shuffle() {
       .doc("[…, C r², H, W] → […, C, H r, W r]")
       .operands("x")
       .attributes(attr<int64_t>("factor"))
-      .constraint("pixel_shuffle_c1", "x has three axes or more, and factor² divides the channels", [](const Call& c) {
-        return c.rank("x") >= 3 && divides(c, c.integer("factor") * c.integer("factor"), c.shape("x")[c.shape("x").size() - 3]);
-      })
+      .constraint("pixel_shuffle_c1", "x has three axes or more, and factor² divides the channels",
+                  [](const Call& c) {
+                    return c.rank("x") >= 3 &&
+                           divides(c, c.integer("factor") * c.integer("factor"), c.shape("x")[c.shape("x").size() - 3]);
+                  })
       .infer([](const Call& c) {
         Type y = c.type("x");
         const size_t n = y.shape.size();
@@ -48,9 +50,11 @@ OpDef pixel_unshuffle() {
       .doc("[…, C, H r, W r] → […, C r², H, W]")
       .operands("x")
       .attributes(attr<int64_t>("factor"))
-      .constraint("pixel_unshuffle_c1", "x has three axes or more, and factor divides the last two", [](const Call& c) {
-        return c.rank("x") >= 3 && divides(c, c.integer("factor"), c.shape("x").back()) && divides(c, c.integer("factor"), c.shape("x")[c.shape("x").size() - 2]);
-      })
+      .constraint("pixel_unshuffle_c1", "x has three axes or more, and factor divides the last two",
+                  [](const Call& c) {
+                    return c.rank("x") >= 3 && divides(c, c.integer("factor"), c.shape("x").back()) &&
+                           divides(c, c.integer("factor"), c.shape("x")[c.shape("x").size() - 2]);
+                  })
       .infer([](const Call& c) {
         Type y = c.type("x");
         const size_t n = y.shape.size();
@@ -85,7 +89,8 @@ OpDef channel_shuffle() {
       .doc("channels as [groups, C / groups], exchanged")
       .operands("x")
       .attributes(attr<int64_t>("groups"))
-      .constraint("channel_shuffle_c1", "groups divides the channels of x", [](const Call& c) { return c.rank("x") >= 3 && divides(c, c.integer("groups"), c.shape("x")[1]); })
+      .constraint("channel_shuffle_c1", "groups divides the channels of x",
+                  [](const Call& c) { return c.rank("x") >= 3 && divides(c, c.integer("groups"), c.shape("x")[1]); })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) {
         const Shape shape = c.shape("x");
@@ -107,7 +112,8 @@ struct Tap {
 std::vector<Tap> taps_of(const Call& c) {
   std::vector<Tap> taps;
   for (int64_t i = 0; i < c.integers("kernel_size")[0]; ++i) {
-    for (int64_t j = 0; j < c.integers("kernel_size")[1]; ++j) taps.push_back({i * c.integers("dilation")[0], j * c.integers("dilation")[1]});
+    for (int64_t j = 0; j < c.integers("kernel_size")[1]; ++j)
+      taps.push_back({i * c.integers("dilation")[0], j * c.integers("dilation")[1]});
   }
   return taps;
 }
@@ -128,14 +134,16 @@ bool are_pairs(const Call& c) {
 }
 
 OpDef patches(const std::string& name) {
-  return functional(name).operands("x").constraint(name + "_c1", "kernel_size, dilation, padding and stride are pairs, only padding may be 0", are_pairs);
+  return functional(name).operands("x").constraint(
+      name + "_c1", "kernel_size, dilation, padding and stride are pairs, only padding may be 0", are_pairs);
 }
 
 OpDef im2col() {
   return patches("im2col")
       .doc("every patch of an image as a column: [N, C, H, W] → [N, C kh kw, patches]")
       .attributes(attr<Ints>("kernel_size"), attr<Ints>("dilation"), attr<Ints>("padding"), attr<Ints>("stride"))
-      .constraint("im2col_c2", "x is [N, C, H, W] or [C, H, W]", [](const Call& c) { return c.rank("x") == 3 || c.rank("x") == 4; })
+      .constraint("im2col_c2", "x is [N, C, H, W] or [C, H, W]",
+                  [](const Call& c) { return c.rank("x") == 3 || c.rank("x") == 4; })
       .infer([](const Call& c) {
         const Shape& x = c.shape("x");
         const size_t n = x.size();
@@ -177,13 +185,15 @@ OpDef im2col() {
 OpDef col2im() {
   return patches("col2im")
       .doc("columns summed back into an image: [N, C kh kw, patches] → [N, C, H, W]")
-      .attributes(attr<Dims>("output_size"), attr<Ints>("kernel_size"), attr<Ints>("dilation"), attr<Ints>("padding"), attr<Ints>("stride"))
-      .constraint("col2im_c2", "x is [N, columns, patches] or [columns, patches], and output_size a pair", [](const Call& c) {
-        return (c.rank("x") == 2 || c.rank("x") == 3) && c.dims("output_size").size() == 2;
-      })
-      .constraint("col2im_c3", "there are as many patches as fit into output_size", [](const Call& c) {
-        return c.agree(c.shape("x").back(), patches_along(c, 0, c.dims("output_size")[0]) * patches_along(c, 1, c.dims("output_size")[1]));
-      })
+      .attributes(attr<Dims>("output_size"), attr<Ints>("kernel_size"), attr<Ints>("dilation"), attr<Ints>("padding"),
+                  attr<Ints>("stride"))
+      .constraint("col2im_c2", "x is [N, columns, patches] or [columns, patches], and output_size a pair",
+                  [](const Call& c) { return (c.rank("x") == 2 || c.rank("x") == 3) && c.dims("output_size").size() == 2; })
+      .constraint("col2im_c3", "there are as many patches as fit into output_size",
+                  [](const Call& c) {
+                    return c.agree(c.shape("x").back(),
+                                   patches_along(c, 0, c.dims("output_size")[0]) * patches_along(c, 1, c.dims("output_size")[1]));
+                  })
       .infer([](const Call& c) {
         const Shape& x = c.shape("x");
         Type y{c.type("x").dtype, first_dims(x, x.size() - 2)};
@@ -200,7 +210,8 @@ OpDef col2im() {
         const Shape batch = first_dims(shape, shape.size() - 2);
         const int64_t n = static_cast<int64_t>(batch.size());
         const Dim channels = floordiv(shape[shape.size() - 2], Dim(static_cast<int64_t>(taps.size())));
-        const ValueId columns = b.reshape(b.widened(c.value("x")), joined(batch, {channels, Dim(static_cast<int64_t>(taps.size())), count[0], count[1]}));
+        const ValueId columns = b.reshape(b.widened(c.value("x")),
+                                          joined(batch, {channels, Dim(static_cast<int64_t>(taps.size())), count[0], count[1]}));
         // One axis spread out by its stride (zeros between) and put at its offset in the padded image.
         const auto placed = [&](ValueId x, int64_t axis, size_t i, int64_t offset) {
           const size_t at = static_cast<size_t>(axis);

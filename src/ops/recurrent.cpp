@@ -29,17 +29,26 @@ Values lstm_step(Builder& b, ValueId from_input, ValueId from_hidden, const Valu
 }
 
 Values gru_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values& state) {
-  const auto both = [&](int64_t i) { return sigmoid_value(b, b.add(gate(b, from_input, i, 3), gate(b, from_hidden, i, 3))); };  // r z n
+  const auto both = [&](int64_t i) {
+    return sigmoid_value(b, b.add(gate(b, from_input, i, 3), gate(b, from_hidden, i, 3)));
+  };  // r z n
   const ValueId fresh = b.tanh(b.add(gate(b, from_input, 2, 3), b.mul(both(0), gate(b, from_hidden, 2, 3))));
   return {b.add(b.mul(b.sub(state[0], fresh), both(1)), fresh)};
 }
 
-Values tanh_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values&) { return {b.tanh(b.add(from_input, from_hidden))}; }
-Values relu_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values&) { return {b.maximum(b.add(from_input, from_hidden), 0.0)}; }
+Values tanh_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values&) {
+  return {b.tanh(b.add(from_input, from_hidden))};
+}
+Values relu_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values&) {
+  return {b.maximum(b.add(from_input, from_hidden), 0.0)};
+}
 
-constexpr Recurrence kLstm{"lstm", 4, 2, lstm_step}, kGru{"gru", 3, 1, gru_step}, kTanh{"rnn_tanh", 1, 1, tanh_step}, kRelu{"rnn_relu", 1, 1, relu_step};
+constexpr Recurrence kLstm{"lstm", 4, 2, lstm_step}, kGru{"gru", 3, 1, gru_step}, kTanh{"rnn_tanh", 1, 1, tanh_step},
+    kRelu{"rnn_relu", 1, 1, relu_step};
 
-ValueId product(Builder& b, ValueId x, ValueId weight) { return b.dot_general(b.widened(x), b.widened(weight), {}, {}, {b.rank(x) - 1}, {1}); }
+ValueId product(Builder& b, ValueId x, ValueId weight) {
+  return b.dot_general(b.widened(x), b.widened(weight), {}, {}, {b.rank(x) - 1}, {1});
+}
 ValueId affine_product(Builder& b, ValueId x, ValueId weight, ValueId bias) {
   const ValueId y = product(b, x, weight);
   return bias == kNoValue ? y : b.add(y, b.widened(bias));
@@ -91,7 +100,8 @@ LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, Values state, 
   carries.push_back(from_input);
   std::vector<Graph> regions;
   regions.push_back(std::move(body));
-  const Values results = b.create_all("scan", carries, {{"carries", count}, {"length", length}, {"reverse", reverse}}, std::move(regions));
+  const Values results = b.create_all("scan", carries, {{"carries", count}, {"length", length}, {"reverse", reverse}},
+                                      std::move(regions));
   return {results[static_cast<size_t>(count)], Values(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(r.states))};
 }
 
@@ -141,24 +151,29 @@ OpDef recurrent(const Recurrence& r) {
     }
     for (const ValueId v : a.tensors("params")) operands.push_back(v);
     return a.b.create_all(r.name, operands,
-                          {{"has_biases", a.boolean("has_biases")}, {"num_layers", layers}, {"bidirectional", a.boolean("bidirectional")},
+                          {{"has_biases", a.boolean("has_biases")},
+                           {"num_layers", layers},
+                           {"bidirectional", a.boolean("bidirectional")},
                            {"batch_first", a.boolean("batch_first")}});
   };
-  return def.attributes(attr<bool>("has_biases", true), attr<int64_t>("num_layers", int64_t{1}), attr<bool>("bidirectional", false), attr<bool>("batch_first", false))
-      .constraint(name + "_c1", "x and the first states have three axes", [r](const Call& c) {
-        for (size_t i = 0; i < r.states; ++i) {
-          if (c.rank(kStateNames[i]) != 3) return false;
-        }
-        return c.rank("x") == 3;
-      })
-      .constraint(name + "_c2", "there are as many parameters as layers, directions, biases and projections ask for", [r](const Call& c) {
-        return Layout(c).valid(r.states == 2);
-      })
-      .constraint(name + "_c3", "the batch of x is that of the first states, whose first dim is layers times directions", [](const Call& c) {
-        const Layout layout(c);
-        return c.agree(c.shape("x")[c.boolean("batch_first") ? 0 : 1], c.shape("h0")[1]) &&
-               c.agree(c.shape("h0")[0], Dim(static_cast<int64_t>(layout.layers * layout.directions)));
-      })
+  return def
+      .attributes(attr<bool>("has_biases", true), attr<int64_t>("num_layers", int64_t{1}), attr<bool>("bidirectional", false),
+                  attr<bool>("batch_first", false))
+      .constraint(name + "_c1", "x and the first states have three axes",
+                  [r](const Call& c) {
+                    for (size_t i = 0; i < r.states; ++i) {
+                      if (c.rank(kStateNames[i]) != 3) return false;
+                    }
+                    return c.rank("x") == 3;
+                  })
+      .constraint(name + "_c2", "there are as many parameters as layers, directions, biases and projections ask for",
+                  [r](const Call& c) { return Layout(c).valid(r.states == 2); })
+      .constraint(name + "_c3", "the batch of x is that of the first states, whose first dim is layers times directions",
+                  [](const Call& c) {
+                    const Layout layout(c);
+                    return c.agree(c.shape("x")[c.boolean("batch_first") ? 0 : 1], c.shape("h0")[1]) &&
+                           c.agree(c.shape("h0")[0], Dim(static_cast<int64_t>(layout.layers * layout.directions)));
+                  })
       .infer_all([r](const Call& c) {
         Type output = c.type("x");
         output.shape[2] = c.shape("h0")[2] * Dim(static_cast<int64_t>(Layout(c).directions));
@@ -177,7 +192,8 @@ OpDef recurrent(const Recurrence& r) {
           for (size_t direction = 0; direction < layout.directions; ++direction) {
             const size_t run = layer * layout.directions + direction;
             Values state;
-            for (size_t i = 0; i < r.states; ++i) state.push_back(b.select_index(c.value(kStateNames[i]), 0, Dim(static_cast<int64_t>(run))));
+            for (size_t i = 0; i < r.states; ++i)
+              state.push_back(b.select_index(c.value(kStateNames[i]), 0, Dim(static_cast<int64_t>(run))));
             const LayerResult result = run_layer(b, r, x, state, layout.weights(params, run), direction == 1);
             outputs.push_back(result.output);
             for (size_t i = 0; i < r.states; ++i) last[i].push_back(b.unsqueeze(result.last[i], 0));
@@ -202,10 +218,12 @@ OpDef cell(const Recurrence& r) {
   if (r.states == 2) def.operands("c");
   def.operands("w_ih", "w_hh", optional("b_ih"), optional("b_hh"));
   return def
-      .constraint(name + "_c1", "the weights have a row for each gate and unit", [r](const Call& c) {
-        return c.rank("w_ih") == 2 && c.rank("w_hh") == 2 && c.rank("x") >= 1 && c.rank("h") == c.rank("x") &&
-               c.agree(c.shape("w_hh")[0], c.shape("h").back() * Dim(r.gates)) && c.agree(c.shape("w_ih")[0], c.shape("w_hh")[0]);
-      })
+      .constraint(name + "_c1", "the weights have a row for each gate and unit",
+                  [r](const Call& c) {
+                    return c.rank("w_ih") == 2 && c.rank("w_hh") == 2 && c.rank("x") >= 1 && c.rank("h") == c.rank("x") &&
+                           c.agree(c.shape("w_hh")[0], c.shape("h").back() * Dim(r.gates)) &&
+                           c.agree(c.shape("w_ih")[0], c.shape("w_hh")[0]);
+                  })
       .infer_all([r](const Call& c) {
         std::vector<Type> results{c.type("h")};
         if (r.states == 2) results.push_back(c.type("c"));
@@ -221,17 +239,19 @@ OpDef cell(const Recurrence& r) {
         for (ValueId& v : next) v = b.narrowed(v, dtype);
         return next;
       })
-      .from_aten_call("aten." + name + ".default", [r, name](AtenCall& a) {
-        const auto or_none = [&](const char* argument) { return a.maybe_tensor(argument).value_or(kNoValue); };
-        Values operands{a.tensor("input")};
-        if (r.states == 1) {
-          operands.push_back(a.tensor("hx"));
-        } else {
-          for (const ValueId v : a.tensors("hx")) operands.push_back(v);
-        }
-        for (const ValueId v : {a.tensor("w_ih"), a.tensor("w_hh"), or_none("b_ih"), or_none("b_hh")}) operands.push_back(v);
-        return a.b.create_all(name, operands);
-      })
+      .from_aten_call("aten." + name + ".default",
+                      [r, name](AtenCall& a) {
+                        const auto or_none = [&](const char* argument) { return a.maybe_tensor(argument).value_or(kNoValue); };
+                        Values operands{a.tensor("input")};
+                        if (r.states == 1) {
+                          operands.push_back(a.tensor("hx"));
+                        } else {
+                          for (const ValueId v : a.tensors("hx")) operands.push_back(v);
+                        }
+                        for (const ValueId v : {a.tensor("w_ih"), a.tensor("w_hh"), or_none("b_ih"), or_none("b_hh")})
+                          operands.push_back(v);
+                        return a.b.create_all(name, operands);
+                      })
       .spelled_cpp(name);
 }
 
@@ -239,15 +259,21 @@ OpDef cell(const Recurrence& r) {
 
 std::vector<OpDef> recurrent_ops() {
   return {recurrent(kLstm)
-              .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 4), t(1, 2, 4)], [t(16, 3), t(16, 4), t(16), t(16)], True, 1, 0.0, False, False, False)")
-              .sample("torch.ops.pycandle.lstm(t(2, 5, 3), [t(4, 2, 4), t(4, 2, 4)], [t(16, 3), t(16, 4), t(16, 3), t(16, 4), t(16, 8), t(16, 4), t(16, 8), t(16, 4)], "
+              .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 4), t(1, 2, 4)], [t(16, 3), t(16, 4), t(16), t(16)], True, "
+                      "1, 0.0, False, False, False)")
+              .sample("torch.ops.pycandle.lstm(t(2, 5, 3), [t(4, 2, 4), t(4, 2, 4)], [t(16, 3), t(16, 4), t(16, 3), t(16, 4), "
+                      "t(16, 8), t(16, 4), t(16, 8), t(16, 4)], "
                       "False, 2, 0.0, False, True, True)")
-              .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 2), t(1, 2, 4)], [t(16, 3), t(16, 2), t(16), t(16), t(2, 4)], True, 1, 0.0, False, False, False)"),
+              .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 2), t(1, 2, 4)], [t(16, 3), t(16, 2), t(16), t(16), t(2, "
+                      "4)], True, 1, 0.0, False, False, False)"),
           recurrent(kGru)
-              .sample("torch.ops.pycandle.gru(t(5, 2, 3), t(2, 2, 4), [t(12, 3), t(12, 4), t(12), t(12), t(12, 3), t(12, 4), t(12), t(12)], True, 1, 0.0, False, True, False)")
+              .sample("torch.ops.pycandle.gru(t(5, 2, 3), t(2, 2, 4), [t(12, 3), t(12, 4), t(12), t(12), t(12, 3), t(12, 4), "
+                      "t(12), t(12)], True, 1, 0.0, False, True, False)")
               .sample("torch.ops.pycandle.gru(t(2, 5, 3), t(1, 2, 4), [t(12, 3), t(12, 4)], False, 1, 0.0, False, False, True)"),
-          recurrent(kTanh).sample("torch.ops.pycandle.rnn_tanh(t(5, 2, 3), t(2, 2, 4), [t(4, 3), t(4, 4), t(4), t(4), t(4, 4), t(4, 4), t(4), t(4)], True, 2, 0.0, False, False, False)"),
-          recurrent(kRelu).sample("torch.ops.pycandle.rnn_relu(t(5, 2, 3), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), t(4)], True, 1, 0.0, False, False, False)"),
+          recurrent(kTanh).sample("torch.ops.pycandle.rnn_tanh(t(5, 2, 3), t(2, 2, 4), [t(4, 3), t(4, 4), t(4), t(4), t(4, 4), "
+                                  "t(4, 4), t(4), t(4)], True, 2, 0.0, False, False, False)"),
+          recurrent(kRelu).sample("torch.ops.pycandle.rnn_relu(t(5, 2, 3), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), t(4)], True, 1, "
+                                  "0.0, False, False, False)"),
           cell(kLstm)
               .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4), t(16), t(16))")
               .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4))"),

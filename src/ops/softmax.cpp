@@ -28,7 +28,8 @@ OpDef along(const char* name, const char* text, Formula formula) {
       .doc(text)
       .operands("x")
       .attributes(attr<int64_t>("dim"))
-      .constraint(std::string(name) + "_c1", "dim is an axis of x", [](const Call& c) { return axis_fits(c.integer("dim"), c.rank("x")); })
+      .constraint(std::string(name) + "_c1", "dim is an axis of x",
+                  [](const Call& c) { return axis_fits(c.integer("dim"), c.rank("x")); })
       .constraint(std::string(name) + "_c2", "x is floating", [](const Call& c) { return is_floating(c.type("x").dtype); })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([formula](Builder& b, const Call& c) {
@@ -57,7 +58,8 @@ std::function<Values(AtenCall&)> half_to_float_then(const char* op) {
 }
 
 OpDef softmax() {
-  return along("softmax", "exp(x) over its sum along one axis", [](Builder& b, ValueId x, int64_t axis) { return softmax_value(b, x, axis); })
+  return along("softmax", "exp(x) over its sum along one axis",
+               [](Builder& b, ValueId x, int64_t axis) { return softmax_value(b, x, axis); })
       .from_aten_call("aten.softmax.int", cast_then("softmax"))
       .from_aten_call("aten._softmax.default", half_to_float_then("softmax"))
       .sample("F.softmax(t(2, 3, 5), -1)")
@@ -75,18 +77,20 @@ OpDef softmax() {
 }
 
 OpDef safe_softmax() {
-  return along("safe_softmax", "softmax in which a row of nothing but -inf gives zeros", [](Builder& b, ValueId x, int64_t axis) { return softmax_value(b, x, axis, true); })
+  return along("safe_softmax", "softmax in which a row of nothing but -inf gives zeros",
+               [](Builder& b, ValueId x, int64_t axis) { return softmax_value(b, x, axis, true); })
       .from_aten_call("aten._safe_softmax.default", cast_then("safe_softmax"))
       .sample("torch._safe_softmax(torch.where(m(30, 3), t(30, 3), float('-inf')), -1)")
       .spelled_cpp("safe_softmax");
 }
 
 OpDef log_softmax() {
-  return along("log_softmax", "x minus the logarithm of the sum of exp(x) along one axis", [](Builder& b, ValueId x, int64_t axis) {
-           if (is_empty(b, x, axis)) return x;
-           const ValueId shifted = b.sub(x, b.max(x, {axis}));
-           return b.sub(shifted, b.log(b.sum(b.exp(shifted), {axis})));
-         })
+  return along("log_softmax", "x minus the logarithm of the sum of exp(x) along one axis",
+               [](Builder& b, ValueId x, int64_t axis) {
+                 if (is_empty(b, x, axis)) return x;
+                 const ValueId shifted = b.sub(x, b.max(x, {axis}));
+                 return b.sub(shifted, b.log(b.sum(b.exp(shifted), {axis})));
+               })
       .from_aten_call("aten.log_softmax.int", cast_then("log_softmax"))
       .from_aten_call("aten._log_softmax.default", half_to_float_then("log_softmax"))
       .sample("F.log_softmax(t(2, 3, 5), -1)")

@@ -11,8 +11,8 @@
 
 #include <cstring>
 
-#include "runtime/backends.h"
 #include "base/error.h"
+#include "runtime/backends.h"
 #include "runtime/model.h"
 
 namespace nb = nanobind;
@@ -26,12 +26,16 @@ struct DTypeRow {
   uint8_t code;
   uint8_t bits;
 };
-constexpr auto kInt = static_cast<uint8_t>(nb::dlpack::dtype_code::Int), kUInt = static_cast<uint8_t>(nb::dlpack::dtype_code::UInt),
-               kFloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Float), kBfloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat),
-               kComplex = static_cast<uint8_t>(nb::dlpack::dtype_code::Complex), kBool = static_cast<uint8_t>(nb::dlpack::dtype_code::Bool);
-constexpr DTypeRow kDTypes[] = {
-    {DType::f64, kFloat, 64}, {DType::f32, kFloat, 32}, {DType::f16, kFloat, 16}, {DType::bf16, kBfloat, 16}, {DType::i64, kInt, 64},    {DType::i32, kInt, 32},
-    {DType::i16, kInt, 16},   {DType::i8, kInt, 8},     {DType::u8, kUInt, 8},    {DType::boolean, kBool, 8}, {DType::c64, kComplex, 64}, {DType::c128, kComplex, 128}};
+constexpr auto kInt = static_cast<uint8_t>(nb::dlpack::dtype_code::Int),
+               kUInt = static_cast<uint8_t>(nb::dlpack::dtype_code::UInt),
+               kFloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Float),
+               kBfloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat),
+               kComplex = static_cast<uint8_t>(nb::dlpack::dtype_code::Complex),
+               kBool = static_cast<uint8_t>(nb::dlpack::dtype_code::Bool);
+constexpr DTypeRow kDTypes[] = {{DType::f64, kFloat, 64},   {DType::f32, kFloat, 32},   {DType::f16, kFloat, 16},
+                                {DType::bf16, kBfloat, 16}, {DType::i64, kInt, 64},     {DType::i32, kInt, 32},
+                                {DType::i16, kInt, 16},     {DType::i8, kInt, 8},       {DType::u8, kUInt, 8},
+                                {DType::boolean, kBool, 8}, {DType::c64, kComplex, 64}, {DType::c128, kComplex, 128}};
 
 using InArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
@@ -58,7 +62,8 @@ nb::object to_python(const Array& array) {
     if (array.bytes() > 0) std::memcpy(kept->mutable_data(), array.data(), array.bytes());
     const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Array*>(p); });
     std::vector<size_t> shape(array.shape().begin(), array.shape().end());
-    return nb::cast(nb::ndarray<nb::array_api>(kept->mutable_data(), shape.size(), shape.data(), owner, nullptr, nb::dlpack::dtype{row.code, row.bits, 1}));
+    return nb::cast(nb::ndarray<nb::array_api>(kept->mutable_data(), shape.size(), shape.data(), owner, nullptr,
+                                               nb::dlpack::dtype{row.code, row.bits, 1}));
   }
   internal_error("a dtype without a DLPack code");
 }
@@ -69,7 +74,8 @@ Model::Tensors to_tensors(const nb::dict& inputs) {
     const std::string name = nb::cast<std::string>(key);
     InArray in;
     if (!nb::try_cast(value, in)) {
-      throw Error(ErrorCode::bad_input, "input " + name + " is not an array").expected("a contiguous CPU array: NumPy, torch, or anything with __dlpack__");
+      throw Error(ErrorCode::bad_input, "input " + name + " is not an array")
+          .expected("a contiguous CPU array: NumPy, torch, or anything with __dlpack__");
     }
     tensors[name] = to_array(name, in);
   }
@@ -155,22 +161,29 @@ NB_MODULE(_core, m) {
       .def("trace", &trace, "inputs"_a, "(taps by id, outputs by name).")
       .def_prop_ro("name", [](const Model& model) { return model.program().name; })
       .def_prop_ro("backend", [](const Model& model) { return model.backend(); })
-      .def_prop_ro("inputs", [](const Model& model) {
-        std::vector<TensorInfo> all;
-        for (const Input& input : model.program().inputs) all.push_back(info(input.name, model.program().graph.type(input.value)));
-        return all;
-      })
-      .def_prop_ro("outputs", [](const Model& model) {
-        std::vector<TensorInfo> all;
-        for (const Output& output : model.program().outputs) all.push_back(info(output.name, model.program().graph.type(output.value)));
-        return all;
-      })
-      .def_prop_ro("taps", [](const Model& model) {
-        std::vector<std::string> ids;
-        for (const Tap& tap : model.program().taps) ids.push_back(tap.id);
-        return ids;
-      })
+      .def_prop_ro("inputs",
+                   [](const Model& model) {
+                     std::vector<TensorInfo> all;
+                     for (const Input& input : model.program().inputs)
+                       all.push_back(info(input.name, model.program().graph.type(input.value)));
+                     return all;
+                   })
+      .def_prop_ro("outputs",
+                   [](const Model& model) {
+                     std::vector<TensorInfo> all;
+                     for (const Output& output : model.program().outputs)
+                       all.push_back(info(output.name, model.program().graph.type(output.value)));
+                     return all;
+                   })
+      .def_prop_ro("taps",
+                   [](const Model& model) {
+                     std::vector<std::string> ids;
+                     for (const Tap& tap : model.program().taps) ids.push_back(tap.id);
+                     return ids;
+                   })
       .def_prop_ro("notes", [](const Model& model) { return model.recording().notes; })
-      .def_prop_ro("output_tree", [](const Model& model) { return model.recording().output_tree; }, "The nesting of the outputs, as JSON text.");
+      .def_prop_ro(
+          "output_tree", [](const Model& model) { return model.recording().output_tree; },
+          "The nesting of the outputs, as JSON text.");
   m.def("load_model", &load, "path"_a, "backend"_a = "reference", "A manifest, the folder of one, or a bundle.");
 }

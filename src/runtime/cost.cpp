@@ -22,7 +22,8 @@ double primitive_flops(const Graph& graph, const Node& node, const OpTable& tabl
   const double results = elements(graph.type(node.results[0]), sizes);
   if (node.op->name == "dot_general") {
     double depth = 1;
-    for (const int64_t axis : call.integers("contract_left")) depth *= static_cast<double>(call.shape("left")[static_cast<size_t>(axis)].evaluate(sizes));
+    for (const int64_t axis : call.integers("contract_left"))
+      depth *= static_cast<double>(call.shape("left")[static_cast<size_t>(axis)].evaluate(sizes));
     return 2 * results * depth;
   }
   if (node.op->name == "convolution") {

@@ -11,7 +11,8 @@ inline Type type_of(DType dtype, Shape shape) { return {dtype, std::move(shape)}
 inline OpDef elementwise(const char* name, bool compares = false) {
   return primitive(name)
       .operands("a", "b")
-      .constraint(std::string(name) + "_c1", "a and b have the same type", [](const Call& c) { return c.type("a") == c.type("b"); })
+      .constraint(std::string(name) + "_c1", "a and b have the same type",
+                  [](const Call& c) { return c.type("a") == c.type("b"); })
       .infer([compares](const Call& c) { return compares ? type_of(DType::boolean, c.shape("a")) : c.type("a"); });
 }
 
@@ -58,13 +59,16 @@ inline OpTable make_test_table() {
   table.add(primitive("broadcast").operands("x").attributes(attr<Dims>("shape"), attr<Ints>("axes")).infer([](const Call& c) {
     return type_of(c.type("x").dtype, c.dims("shape"));
   }));
-  table.add(primitive("slice").operands("x").attributes(attr<Dims>("starts"), attr<Dims>("stops"), attr<Ints>("steps")).infer([](const Call& c) {
-    Shape shape;
-    for (size_t i = 0; i < c.shape("x").size(); ++i) {
-      shape.push_back(ceildiv(c.dims("stops")[i] - c.dims("starts")[i], c.integers("steps")[i]));
-    }
-    return type_of(c.type("x").dtype, shape);
-  }));
+  table.add(primitive("slice")
+                .operands("x")
+                .attributes(attr<Dims>("starts"), attr<Dims>("stops"), attr<Ints>("steps"))
+                .infer([](const Call& c) {
+                  Shape shape;
+                  for (size_t i = 0; i < c.shape("x").size(); ++i) {
+                    shape.push_back(ceildiv(c.dims("stops")[i] - c.dims("starts")[i], c.integers("steps")[i]));
+                  }
+                  return type_of(c.type("x").dtype, shape);
+                }));
   table.add(reduction("reduce_sum"));
   table.add(primitive("topk").operands("x").attributes(attr<int64_t>("k")).infer_all([](const Call& c) {
     Shape shape = c.shape("x");
@@ -79,17 +83,21 @@ inline OpTable make_test_table() {
                 .attributes(attr<double>("eps", 1e-5), optional_attr<double>("scale"))
                 .constraint("norm_c1", "weight has the size of the last dim of x",
                             [](const Call& c) {
-                              return !c.has("weight") || (c.rank("weight") == 1 && c.agree(c.shape("weight")[0], c.shape("x").back(), "weight"));
+                              return !c.has("weight") ||
+                                     (c.rank("weight") == 1 && c.agree(c.shape("weight")[0], c.shape("x").back(), "weight"));
                             })
                 .infer([](const Call& c) { return c.type("x"); })
                 .from_aten("aten.norm.default(x, weight, bias, eps, _)", discard("cudnn_enable: no effect on values")));
-  table.add(primitive("scan").operands("init", variadic("xs")).attributes(attr<Dim>("length")).regions(1).infer([](const Call& c) {
-    const Graph& body = c.regions().at(0);
-    if (body.outputs.size() != 1) {
-      throw Error(ErrorCode::bad_input, "a scan's region yields its carry").expected("1 value").found(std::to_string(body.outputs.size()));
-    }
-    return c.type("init");
-  }));
+  table.add(
+      primitive("scan").operands("init", variadic("xs")).attributes(attr<Dim>("length")).regions(1).infer([](const Call& c) {
+        const Graph& body = c.regions().at(0);
+        if (body.outputs.size() != 1) {
+          throw Error(ErrorCode::bad_input, "a scan's region yields its carry")
+              .expected("1 value")
+              .found(std::to_string(body.outputs.size()));
+        }
+        return c.type("init");
+      }));
   table.add(primitive("note").operands("x").infer_all([](const Call&) { return std::vector<Type>{}; }));
   table.add(primitive("everything")
                 .attributes(attr<bool>("boolean"), attr<int64_t>("integer"), attr<double>("number"), attr<Scalar>("scalar"),
@@ -105,8 +113,7 @@ inline const OpTable& test_table() {
 }
 
 // The error that `f` throws; fails the test when there is none.
-template <class F>
-Error error_of(const F& f) {
+template <class F> Error error_of(const F& f) {
   try {
     f();
   } catch (const Error& error) {

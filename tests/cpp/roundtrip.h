@@ -15,7 +15,9 @@ inline void expect_round_trip(const Program& program, const OpTable& table) {
   std::string text = print(program);
   try {
     Program parsed = parse_program(text, table, "printed program");
-    EXPECT_TRUE(identical(program, parsed)) << "not the same after printing and parsing:\n" << text << "\nprinted again:\n" << print(parsed);
+    EXPECT_TRUE(identical(program, parsed)) << "not the same after printing and parsing:\n"
+                                            << text << "\nprinted again:\n"
+                                            << print(parsed);
     // The second text is a fixed point, whatever the numbering of the first was.
     std::string again = print(parsed);
     EXPECT_EQ(print(parse_program(again, table)), again);

@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "ir_test_ops.h"
 #include "ir/text.h"
+#include "ir_test_ops.h"
 
 namespace pycandle {
 namespace {
@@ -51,7 +51,8 @@ TEST_F(BuilderTest, refuses_unknown_missing_doubled_and_wrongly_typed_attributes
   EXPECT_EQ(unknown.expected(), "eps, scale");
   EXPECT_EQ(unknown.op(), "norm");
   EXPECT_EQ(error_of([&] { b.create("cast", {x}); }).message(), "attribute 'dtype' of cast is missing");
-  EXPECT_EQ(error_of([&] { b.create("norm", {x}, {{"eps", 1.0}, {"eps", 2.0}}); }).message(), "attribute 'eps' of norm is given twice");
+  EXPECT_EQ(error_of([&] { b.create("norm", {x}, {{"eps", 1.0}, {"eps", 2.0}}); }).message(),
+            "attribute 'eps' of norm is given twice");
   Error kind = error_of([&] { b.create("norm", {x}, {{"eps", "small"}}); });
   EXPECT_EQ(kind.expected(), "number");
   EXPECT_EQ(kind.found(), "\"small\"");
@@ -248,9 +249,11 @@ TEST(OpTable, refuses_definitions_that_contradict_themselves) {
   EXPECT_EQ(refuses(unary("a b")), "op 'a b': its name has other characters than letters, digits, '_' and '.'");
   EXPECT_EQ(refuses(primitive("f")), "op 'f': it has no type inference");
   EXPECT_EQ(refuses(unary("f").operands("x")), "op 'f': operand 'x' is misnamed or named twice");
-  EXPECT_EQ(refuses(primitive("f").operands(variadic("xs"), "x").infer(infer)), "op 'f': its variadic operand is not the last one");
+  EXPECT_EQ(refuses(primitive("f").operands(variadic("xs"), "x").infer(infer)),
+            "op 'f': its variadic operand is not the last one");
   EXPECT_EQ(refuses(unary("f").attributes(attr<double>("eps", "none"))), "op 'f': the default of 'eps' is not of kind number");
-  EXPECT_EQ(refuses(unary("f").from_aten("aten.f.default(x, _)")), "f: the pattern of aten.f.default has 1 '_' and 0 reasons for discarding");
+  EXPECT_EQ(refuses(unary("f").from_aten("aten.f.default(x, _)")),
+            "f: the pattern of aten.f.default has 1 '_' and 0 reasons for discarding");
   EXPECT_EQ(refuses(unary("f").from_aten("aten.f.default(x, dim)")),
             "f: the pattern of aten.f.default names 'dim', which is neither an operand nor an attribute");
   EXPECT_THROW(unary("f").from_aten("aten.f.default"), Error);
@@ -258,16 +261,27 @@ TEST(OpTable, refuses_definitions_that_contradict_themselves) {
   OpTable table;
   table.add(unary("f").from_aten("aten.f.default(x)"));
   EXPECT_EQ(error_of([&] { table.add(unary("f")); }).message(), "op 'f' is defined twice");
-  EXPECT_EQ(error_of([&] { table.add(unary("g").from_aten("aten.f.default(x)")); }).message(), "aten.f.default maps to both 'f' and 'g'");
+  EXPECT_EQ(error_of([&] { table.add(unary("g").from_aten("aten.f.default(x)")); }).message(),
+            "aten.f.default maps to both 'f' and 'g'");
 }
 
 TEST(Evaluation, reads_attributes_with_dims_as_numbers) {
   Graph graph;
   Builder b(graph, test_table());
-  b.create("everything", {}, {{"boolean", true}, {"integer", -4}, {"number", 0.5}, {"scalar", std::complex<double>(1, 2)}, {"string", "s"},
-                              {"dtype", DType::f16}, {"dim", s0 + 1}, {"integers", Ints{1, 2}}, {"numbers", Numbers{0.5}}, {"dims", Dims{s0, 3}}});
+  b.create("everything", {},
+           {{"boolean", true},
+            {"integer", -4},
+            {"number", 0.5},
+            {"scalar", std::complex<double>(1, 2)},
+            {"string", "s"},
+            {"dtype", DType::f16},
+            {"dim", s0 + 1},
+            {"integers", Ints{1, 2}},
+            {"numbers", Numbers{0.5}},
+            {"dims", Dims{s0, 3}}});
   Bindings bindings{{"s0", 5}};
-  Evaluation rounded(graph.nodes[0], graph, {}, bindings, false, nullptr), exact(graph.nodes[0], graph, {}, bindings, true, nullptr);
+  Evaluation rounded(graph.nodes[0], graph, {}, bindings, false, nullptr),
+      exact(graph.nodes[0], graph, {}, bindings, true, nullptr);
   EXPECT_TRUE(rounded.boolean("boolean"));
   EXPECT_EQ(rounded.integer("integer"), -4);
   EXPECT_EQ(rounded.integer("dim"), 6);

@@ -62,11 +62,18 @@ Program sample() {
   p.states[0].updated = updated;
   double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   ValueId all = b.create("everything", {},
-                         {{"boolean", false}, {"integer", std::numeric_limits<int64_t>::min()}, {"number", -0.0},
-                          {"scalar", std::complex<double>(nan, -inf)}, {"string", std::string("tab\t\0nul", 8)}, {"dtype", DType::boolean},
-                          {"dim", floordiv(s0 - 3, 2)}, {"integers", Ints{}}, {"numbers", Numbers{nan, inf, -inf, 5e-324, 1.7976931348623157e308, 0.1}},
+                         {{"boolean", false},
+                          {"integer", std::numeric_limits<int64_t>::min()},
+                          {"number", -0.0},
+                          {"scalar", std::complex<double>(nan, -inf)},
+                          {"string", std::string("tab\t\0nul", 8)},
+                          {"dtype", DType::boolean},
+                          {"dim", floordiv(s0 - 3, 2)},
+                          {"integers", Ints{}},
+                          {"numbers", Numbers{nan, inf, -inf, 5e-324, 1.7976931348623157e308, 0.1}},
                           {"dims", Dims{u0, max(s0, 4)}}});
-  for (Attribute scalar : {Attribute(true), Attribute(1), Attribute(1.0), Attribute(nan), Attribute(std::complex<double>(0.1, -0.0))}) {
+  for (Attribute scalar :
+       {Attribute(true), Attribute(1), Attribute(1.0), Attribute(nan), Attribute(std::complex<double>(0.1, -0.0))}) {
     b.create("constant", {}, {{"value", scalar}, {"shape", Dims{}}});
   }
   p.outputs = {{"output.0", y}, {"output.1", x}, {"output.2", y}};
@@ -82,15 +89,36 @@ Program sample() {
   child.class_file = 0;
   child.class_line = 5;
   child.forward_line = 6;
-  child.attributes = {{"eps", 1e-5}, {"n", int64_t{3}}, {"bias", true}, {"mode", std::string("zeros")}, {"none", std::monostate{}}, {"inf", -inf}};
+  child.attributes = {
+      {"eps", 1e-5}, {"n", int64_t{3}}, {"bias", true}, {"mode", std::string("zeros")}, {"none", std::monostate{}},
+      {"inf", -inf}};
   child.config = {{"hidden", int64_t{768}}};
-  auto value = [](ValueId v) { Tree t; t.kind = Tree::Kind::value; t.value = v; return t; };
-  auto tree = [](Tree::Kind kind, std::vector<std::pair<std::string, Tree>> items) { Tree t; t.kind = kind; t.items = std::move(items); return t; };
-  auto literal = [](decltype(Tree::literal) l) { Tree t; t.kind = Tree::Kind::literal; t.literal = std::move(l); return t; };
-  child.args = {{"x", value(x)}, {"flags", tree(Tree::Kind::list, {{"", literal(false)}, {"", literal(2.0)}, {"", literal(std::monostate{})}})}, {"none", Tree{}}};
+  auto value = [](ValueId v) {
+    Tree t;
+    t.kind = Tree::Kind::value;
+    t.value = v;
+    return t;
+  };
+  auto tree = [](Tree::Kind kind, std::vector<std::pair<std::string, Tree>> items) {
+    Tree t;
+    t.kind = kind;
+    t.items = std::move(items);
+    return t;
+  };
+  auto literal = [](decltype(Tree::literal) l) {
+    Tree t;
+    t.kind = Tree::Kind::literal;
+    t.literal = std::move(l);
+    return t;
+  };
+  child.args = {{"x", value(x)},
+                {"flags", tree(Tree::Kind::list, {{"", literal(false)}, {"", literal(2.0)}, {"", literal(std::monostate{})}})},
+                {"none", Tree{}}};
   Tree object = tree(Tree::Kind::object, {{"logits", value(y)}, {"rest", tree(Tree::Kind::tuple, {{"", value(kNoValue)}})}});
   object.type_name = "pkg.Output";
-  child.output = tree(Tree::Kind::dict, {{"a b", object}, {"n", literal(int64_t{-1})}, {"s", literal(std::string("t"))}, {"empty", tree(Tree::Kind::tuple, {})}});
+  child.output = tree(
+      Tree::Kind::dict,
+      {{"a b", object}, {"n", literal(int64_t{-1})}, {"s", literal(std::string("t"))}, {"empty", tree(Tree::Kind::tuple, {})}});
   p.calls = {root, child};
   p.bind_outputs();
   return p;
@@ -167,7 +195,8 @@ TEST(Text, accepts_any_numbering_comments_and_defaults) {
     input %900 "x": f32[ s0 ,2*s0 + 1 ]
     // a comment of its own
     %7 = norm(%900):f32[s0, 1 + s0*2] %8=constant(){value=3}:f32[]
-    output "y" %7)ptir", test_table());
+    output "y" %7)ptir",
+                            test_table());
   verify(p, "parsing");
   EXPECT_EQ(p.graph.nodes.size(), 2u);
   EXPECT_EQ(p.graph.nodes[0].operands, (Values{0, kNoValue, kNoValue}));

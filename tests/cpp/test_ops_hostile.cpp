@@ -16,10 +16,7 @@ class Nonsense {
  public:
   explicit Nonsense(unsigned seed) : random_(seed) {}
 
-  template <class T>
-  T one_of(std::initializer_list<T> choices) {
-    return *(choices.begin() + pick(choices.size()));
-  }
+  template <class T> T one_of(std::initializer_list<T> choices) { return *(choices.begin() + pick(choices.size())); }
   size_t pick(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random_); }
 
   // Lists of one call mostly have one length, and numbers are mostly small, as convolutions need.
@@ -28,8 +25,13 @@ class Nonsense {
     if (pick(4)) return one_of<int64_t>({0, 1, 1, 2});
     return one_of<int64_t>({0, 1, 2, 3, 4, -1, -2, -3, 5, 7, 64, INT64_MAX, INT64_MIN, int64_t{1} << 40});
   }
-  double number() { return one_of({0.0, 1.0, -1.0, 0.5, 1e300, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}); }
-  Dim dim() { return pick(3) == 0 ? one_of({Dim::symbol("s0"), Dim::symbol("s1") + 1, floordiv(Dim::symbol("s0"), 2)}) : Dim(integer()); }
+  double number() {
+    return one_of(
+        {0.0, 1.0, -1.0, 0.5, 1e300, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()});
+  }
+  Dim dim() {
+    return pick(3) == 0 ? one_of({Dim::symbol("s0"), Dim::symbol("s1") + 1, floordiv(Dim::symbol("s0"), 2)}) : Dim(integer());
+  }
   DType dtype() { return static_cast<DType>(pick(kDTypeCount)); }
   Type type() {
     // Mostly types that go together, or no op would ever get past its first constraint.
@@ -52,7 +54,8 @@ class Nonsense {
       case AttrKind::integer: return integer();
       case AttrKind::number: return number();
       case AttrKind::scalar: return one_of<Attribute>({true, integer(), number(), std::complex<double>(number(), 1)});
-      case AttrKind::string: return one_of<std::string>({"", "mean", "none", "tanh", "ij,jk->ik", "...a,a", "sum", "nearest", "bilinear", "\xff"});
+      case AttrKind::string:
+        return one_of<std::string>({"", "mean", "none", "tanh", "ij,jk->ik", "...a,a", "sum", "nearest", "bilinear", "\xff"});
       case AttrKind::dtype: return dtype();
       case AttrKind::dim: return dim();
       case AttrKind::integers: return list([&] { return integer(); });

@@ -50,14 +50,16 @@ class Functional {
   static Values expand(Builder& b, const Node& node, const Values& operands) {
     Graph inner = b.graph();  // only for the values that the call refers to
     Builder scratch(inner, catalogue());
-    const Values results = node.op->decomposition(scratch, Call(*node.op, inner, operands, node.attributes, node.regions, &scratch));
+    const Values results = node.op->decomposition(scratch,
+                                                  Call(*node.op, inner, operands, node.attributes, node.regions, &scratch));
     std::vector<ValueId> moved(inner.values.size(), kNoValue);
     for (size_t i = 0; i < b.graph().values.size(); ++i) moved[i] = static_cast<ValueId>(i);
     for (size_t n = b.graph().nodes.size(), end = inner.nodes.size(); n < end; ++n) {
       const Node& next = inner.nodes[n];
       Values from;
       for (const ValueId v : next.operands) from.push_back(v == kNoValue ? kNoValue : moved[static_cast<size_t>(v)]);
-      const Values made = next.op->is_primitive ? b.create_all(next.op->name, from, next.attributes, next.regions) : expand(b, next, from);
+      const Values made = next.op->is_primitive ? b.create_all(next.op->name, from, next.attributes, next.regions)
+                                                : expand(b, next, from);
       for (size_t i = 0; i < made.size(); ++i) moved[static_cast<size_t>(next.results[i])] = made[i];
     }
     Values out;
@@ -94,7 +96,8 @@ std::string error_from(const std::string& op, const std::vector<Type>& types, At
 }
 
 TEST(NeuralNetwork, LinearAddsTheBiasBeforeItRounds) {
-  const Array x = numbers_of(DType::bf16, {1, 2}, {1, 1}), w = numbers_of(DType::bf16, {1, 2}, {256, 1}), bias = numbers_of(DType::bf16, {1}, {1});
+  const Array x = numbers_of(DType::bf16, {1, 2}, {1, 1}), w = numbers_of(DType::bf16, {1, 2}, {256, 1}),
+              bias = numbers_of(DType::bf16, {1}, {1});
   expect_values(Functional("linear", {x, w, bias}, {})()[0], {258});  // 257 alone would round to 256, and 257 again
 }
 
@@ -105,41 +108,61 @@ TEST(NeuralNetwork, SizesMayBeSymbols) {
   both_ways("group_norm", {ramp({2, 6, 5, 7})}, {{"groups", int64_t{3}}}, {2, 5, 7});
   both_ways("softmax", {ramp({2, 5})}, {{"dim", int64_t{-1}}}, {2, 5});
   both_ways("glu", {ramp({2, 6})}, {{"dim", int64_t{1}}}, {2});
-  both_ways("scaled_dot_product_attention", {ramp({2, 6, 5, 4}), ramp({2, 3, 7, 4}), ramp({2, 3, 7, 4})}, {{"is_causal", true}, {"enable_gqa", true}}, {2, 5, 7});
+  both_ways("scaled_dot_product_attention", {ramp({2, 6, 5, 4}), ramp({2, 3, 7, 4}), ramp({2, 3, 7, 4})},
+            {{"is_causal", true}, {"enable_gqa", true}}, {2, 5, 7});
   both_ways("conv2d", {ramp({2, 4, 9, 7}), ramp({6, 2, 3, 3}), ramp({6})},
             {{"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}, {"dilation", Ints{1, 2}}, {"groups", int64_t{2}}}, {2, 7, 9});
-  both_ways("conv_transpose1d", {ramp({2, 4, 7}), ramp({4, 3, 3})},
-            {{"stride", Ints{2}}, {"padding", Ints{1}}, {"output_padding", Ints{1}}, {"dilation", Ints{1}}, {"groups", int64_t{2}}}, {2, 7});
-  both_ways("avg_pool2d", {ramp({2, 3, 9, 8})}, {{"kernel_size", Ints{4, 3}}, {"stride", Ints{3, 2}}, {"padding", Ints{2, 1}}, {"ceil_mode", true}, {"count_include_pad", false}},
+  both_ways(
+      "conv_transpose1d", {ramp({2, 4, 7}), ramp({4, 3, 3})},
+      {{"stride", Ints{2}}, {"padding", Ints{1}}, {"output_padding", Ints{1}}, {"dilation", Ints{1}}, {"groups", int64_t{2}}},
+      {2, 7});
+  both_ways("avg_pool2d", {ramp({2, 3, 9, 8})},
+            {{"kernel_size", Ints{4, 3}},
+             {"stride", Ints{3, 2}},
+             {"padding", Ints{2, 1}},
+             {"ceil_mode", true},
+             {"count_include_pad", false}},
             {2, 8, 9});
-  both_ways("max_pool2d", {ramp({2, 3, 9, 8})}, {{"kernel_size", Ints{2, 3}}, {"stride", Ints{2, 3}}, {"padding", Ints{0, 1}}, {"ceil_mode", true}, {"dilation", Ints{1, 1}}},
+  both_ways("max_pool2d", {ramp({2, 3, 9, 8})},
+            {{"kernel_size", Ints{2, 3}},
+             {"stride", Ints{2, 3}},
+             {"padding", Ints{0, 1}},
+             {"ceil_mode", true},
+             {"dilation", Ints{1, 1}}},
             {2, 8, 9});
   both_ways("adaptive_avg_pool2d", {ramp({2, 3, 9, 8})}, {{"output_size", Dims{2, 3}}}, {8, 9});
   both_ways("interpolate", {ramp({2, 3, 5})}, {{"mode", std::string("linear")}, {"output_size", Dims{8}}}, {2, 5});
   both_ways("einsum", {ramp({5, 5, 2}), ramp({2, 7})}, {{"equation", std::string("iij,jk->ki")}}, {2, 5, 7});
-  const Arrays lstm{ramp({5, 2, 3}), ramp({2, 2, 4}), ramp({2, 2, 4}), ramp({16, 3}), ramp({16, 4}), ramp({16}), ramp({16}), ramp({16, 3}), ramp({16, 4}), ramp({16}), ramp({16})};
+  const Arrays lstm{ramp({5, 2, 3}), ramp({2, 2, 4}), ramp({2, 2, 4}), ramp({16, 3}), ramp({16, 4}), ramp({16}),
+                    ramp({16}),      ramp({16, 3}),   ramp({16, 4}),   ramp({16}),    ramp({16})};
   both_ways("lstm", lstm, {{"bidirectional", true}}, {5});
 }
 
 TEST(NeuralNetwork, AQueryThatAttendsNowhereGivesZeros) {
   const Array x = ramp({2, 2}), mask = bools({2, 2}, {0, 0, 0, 1});
-  expect_values(Functional("scaled_dot_product_attention", {x, x, x, mask}, {})()[0], {0, 0, load_double(x)[2], load_double(x)[3]});
+  expect_values(Functional("scaled_dot_product_attention", {x, x, x, mask}, {})()[0],
+                {0, 0, load_double(x)[2], load_double(x)[3]});
 }
 
 TEST(NeuralNetwork, EinsumTakesDiagonals) {
   const Array x = f32({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
   expect_values(Functional("einsum", {x}, {{"equation", std::string("iii->i")}})()[0], {1, 8});
   expect_values(Functional("einsum", {x}, {{"equation", std::string("iij")}})()[0], {8, 10});
-  EXPECT_NE(error_from("einsum", {{DType::f32, {1, 3}}}, {{"equation", std::string("ii->i")}}).find("einsum_c3"), std::string::npos);
-  EXPECT_NE(error_from("einsum", {{DType::f32, {2, 3}}}, {{"equation", std::string("ij->k")}}).find("occurs in no operand"), std::string::npos);
-  EXPECT_NE(error_from("einsum", {{DType::f32, {2, 3}}}, {{"equation", std::string("i->i")}}).find("more than its term"), std::string::npos);
-  EXPECT_NE(error_from("einsum", {{DType::f32, {2, 3}}}, {{"equation", std::string("i?->i")}}).find("letters"), std::string::npos);
+  EXPECT_NE(error_from("einsum", {{DType::f32, {1, 3}}}, {{"equation", std::string("ii->i")}}).find("einsum_c3"),
+            std::string::npos);
+  EXPECT_NE(error_from("einsum", {{DType::f32, {2, 3}}}, {{"equation", std::string("ij->k")}}).find("occurs in no operand"),
+            std::string::npos);
+  EXPECT_NE(error_from("einsum", {{DType::f32, {2, 3}}}, {{"equation", std::string("i->i")}}).find("more than its term"),
+            std::string::npos);
+  EXPECT_NE(error_from("einsum", {{DType::f32, {2, 3}}}, {{"equation", std::string("i?->i")}}).find("letters"),
+            std::string::npos);
 }
 
 TEST(NeuralNetwork, AnLstmWithoutWeightsHalvesItsCell) {
   const auto zeros = [](Sizes shape) { return Array(DType::f32, std::move(shape)); };
   const Array cell = f32({1, 1, 1}, {2});
-  const Arrays out = Functional("lstm", {zeros({2, 1, 3}), zeros({1, 1, 1}), cell, zeros({4, 3}), zeros({4, 1})}, {{"has_biases", false}})();
+  const Arrays out = Functional("lstm", {zeros({2, 1, 3}), zeros({1, 1, 1}), cell, zeros({4, 3}), zeros({4, 1})},
+                                {{"has_biases", false}})();
   expect_near(out[2], {0.5}, 1e-7);  // two steps
   expect_near(out[0], {0.5 * std::tanh(1.0), 0.5 * std::tanh(0.5)}, 1e-7);
 }
@@ -151,7 +174,9 @@ TEST(NeuralNetwork, BetaZeroKeepsNanOut) {
 }
 
 TEST(NeuralNetwork, ErrorsNameTheConstraint) {
-  const auto names = [](const std::string& text, const char* constraint) { EXPECT_NE(text.find(constraint), std::string::npos) << text; };
+  const auto names = [](const std::string& text, const char* constraint) {
+    EXPECT_NE(text.find(constraint), std::string::npos) << text;
+  };
   names(error_from("linear", {{DType::f32, {2, 3}}, {DType::f32, {4, 5}}}), "linear_c1");
   names(error_from("linear", {{DType::f32, {2, 3}}, {DType::f16, {4, 3}}}), "linear_c2");
   names(error_from("matmul", {{DType::f32, {2, 3}}, {DType::f32, {2, 3}}}), "matmul_c1");
@@ -159,8 +184,12 @@ TEST(NeuralNetwork, ErrorsNameTheConstraint) {
   names(error_from("softmax", {{DType::f32, {2, 3}}}, {{"dim", int64_t{2}}}), "softmax_c1");
   names(error_from("gelu", {{DType::f32, {2}}}, {{"approximate", std::string("erf")}}), "gelu_c2");
   names(error_from("group_norm", {{DType::f32, {2, 5}}}, {{"groups", int64_t{2}}}), "group_norm_c1");
-  names(error_from("conv1d", {{DType::f32, {2, 5}}, {DType::f32, {3, 2, 2}}}, {{"stride", Ints{0}}, {"padding", Ints{0}}, {"dilation", Ints{1}}}), "conv1d_c3");
-  names(error_from("max_pool1d", {{DType::f32, {2, 5}}}, {{"kernel_size", Ints{2}}, {"stride", Ints{2}}, {"padding", Ints{2}}, {"dilation", Ints{1}}}), "max_pool1d_c3");
+  names(error_from("conv1d", {{DType::f32, {2, 5}}, {DType::f32, {3, 2, 2}}},
+                   {{"stride", Ints{0}}, {"padding", Ints{0}}, {"dilation", Ints{1}}}),
+        "conv1d_c3");
+  names(error_from("max_pool1d", {{DType::f32, {2, 5}}},
+                   {{"kernel_size", Ints{2}}, {"stride", Ints{2}}, {"padding", Ints{2}}, {"dilation", Ints{1}}}),
+        "max_pool1d_c3");
 }
 
 }  // namespace
