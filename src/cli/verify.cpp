@@ -72,6 +72,10 @@ void print_text(const VerifyResult& result, double seconds) {
     if (!layer.place.empty()) fmt::print("  in    {}{}\n", layer.place, layer.source.empty() ? "" : ":  " + layer.source);
     fmt::print("  why   {}\n", layer.why);
   }
+  for (const SkippedTap& tap : result.skipped) fmt::print("not judged: {} ({})\n", tap.tap, tap.why);
+  for (const OutputError& output : result.outputs) {
+    fmt::print("whole run: {} differs from PyTorch by at most {}\n", output.name, short_number(output.metrics.max_abs));
+  }
   const std::string counts = fmt::format("{} exact, {} within rounding, {} wrong", result.exact, result.within_rounding,
                                          result.wrong);
   fmt::print("{}\n", styled(counts, result.passed() ? Style::green : Style::red));
@@ -100,8 +104,13 @@ void add_verify(CLI::App& app, Context& context) {
     options->verify.progress = [&progress](size_t done, size_t total) { progress.update(done, total); };
     const VerifyResult result = verify_recording(find_manifest(options->model), options->verify);
     if (context.json) {
-      Json layers = Json::array();
+      Json layers = Json::array(), skipped = Json::array(), outputs = Json::array();
       for (const LayerResult& layer : result.layers) layers.push_back(to_json(layer));
+      for (const SkippedTap& tap : result.skipped) skipped.push_back({{"tap", tap.tap}, {"why", tap.why}});
+      for (const OutputError& output : result.outputs) {
+        outputs.push_back(
+            {{"name", output.name}, {"max_abs", number(output.metrics.max_abs)}, {"cosine", number(output.metrics.cosine)}});
+      }
       fmt::print(
           "{}\n",
           Json{{"status", result.passed() ? "passed" : "wrong"},
@@ -109,7 +118,9 @@ void add_verify(CLI::App& app, Context& context) {
                {"backend", result.backend},
                {"counts", {{"exact", result.exact}, {"within_rounding", result.within_rounding}, {"wrong_here", result.wrong}}},
                {"seconds", progress.seconds()},
-               {"layers", layers}}
+               {"layers", layers},
+               {"skipped", skipped},
+               {"outputs", outputs}}
               .dump(2, ' ', false, Json::error_handler_t::replace));
     } else {
       print_text(result, progress.seconds());
