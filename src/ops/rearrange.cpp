@@ -13,7 +13,7 @@ OpDef pixel_shuffle() {
       .attributes(attr<int64_t>("factor"))
       .constraint("pixel_shuffle_c1", "x has three axes or more, and factor² divides the channels",
                   [](const Call& c) {
-                    return c.rank("x") >= 3 &&
+                    return c.rank("x") >= 3 && positive_and_sane({c.integer("factor")}) &&
                            divides(c, c.integer("factor") * c.integer("factor"), c.shape("x")[c.shape("x").size() - 3]);
                   })
       .infer([](const Call& c) {

@@ -195,9 +195,10 @@ const char* const kSlidingAttributes[] = {"window", "strides", "dilation", "padd
 
 // What the window can move by on the i-th of its axes.
 Dim room(const Call& c, size_t i) {
-  const int64_t reach = c.integers("dilation")[i] * (c.integers("window")[i] - 1) + 1;
-  return c.shape("x")[c.shape("x").size() - c.integers("window").size() + i] +
-         (c.integers("padding_low")[i] + c.integers("padding_high")[i] - reach);
+  const auto number = [&](const char* name) { return Dim(c.integers(name)[i]); };  // dims refuse to overflow
+  const Dim reach = number("dilation") * (number("window") - 1) + 1;
+  return c.shape("x")[c.shape("x").size() - c.integers("window").size() + i] + number("padding_low") +
+         number("padding_high") - reach;
 }
 
 Shape sliding_shape(const Call& c) {
