@@ -26,7 +26,7 @@ OpDef pixel_shuffle() {
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
-        const Shape shape = c.shape("x");
+        const Shape& shape = c.shape("x");
         const Dim r = c.integer("factor"), height = shape[shape.size() - 2], width = shape.back();
         Shape split = first_dims(shape, shape.size() - 3);
         const int64_t n = static_cast<int64_t>(split.size());
@@ -65,7 +65,7 @@ OpDef pixel_unshuffle() {
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
-        const Shape shape = c.shape("x");
+        const Shape& shape = c.shape("x");
         const Dim r = c.integer("factor"), channels = shape[shape.size() - 3];
         const Dim height = floordiv(shape[shape.size() - 2], r), width = floordiv(shape.back(), r);
         Shape split = first_dims(shape, shape.size() - 3);
@@ -93,7 +93,7 @@ OpDef channel_shuffle() {
                   [](const Call& c) { return c.rank("x") >= 3 && divides(c, c.integer("groups"), c.shape("x")[1]); })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) {
-        const Shape shape = c.shape("x");
+        const Shape& shape = c.shape("x");
         Shape split = shape;
         split[1] = floordiv(shape[1], Dim(c.integer("groups")));
         split.insert(split.begin() + 1, Dim(c.integer("groups")));
@@ -153,10 +153,10 @@ OpDef im2col() {
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
-        const Shape shape = c.shape("x");
+        const Shape& shape = c.shape("x");
         const int64_t last = static_cast<int64_t>(shape.size()) - 1;
         const Dim rows = patches_along(c, 0, shape[shape.size() - 2]), columns = patches_along(c, 1, shape.back());
-        const Ints stride = c.integers("stride"), padding = c.integers("padding");
+        const Ints &stride = c.integers("stride"), &padding = c.integers("padding");
         Dims around(shape.size(), Dim(0));
         around[shape.size() - 2] = padding[0];
         around.back() = padding[1];
@@ -202,9 +202,9 @@ OpDef col2im() {
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
-        const Shape shape = c.shape("x");
-        const Dims size = c.dims("output_size");
-        const Ints stride = c.integers("stride"), padding = c.integers("padding");
+        const Shape& shape = c.shape("x");
+        const Dims& size = c.dims("output_size");
+        const Ints &stride = c.integers("stride"), &padding = c.integers("padding");
         const std::vector<Tap> taps = taps_of(c);
         const Dim count[] = {patches_along(c, 0, size[0]), patches_along(c, 1, size[1])};
         const Shape batch = first_dims(shape, shape.size() - 2);

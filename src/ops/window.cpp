@@ -197,8 +197,8 @@ const char* const kSlidingAttributes[] = {"window", "strides", "dilation", "padd
 Dim room(const Call& c, size_t i) {
   const auto number = [&](const char* name) { return Dim(c.integers(name)[i]); };  // dims refuse to overflow
   const Dim reach = number("dilation") * (number("window") - 1) + 1;
-  return c.shape("x")[c.shape("x").size() - c.integers("window").size() + i] + number("padding_low") +
-         number("padding_high") - reach;
+  return c.shape("x")[c.shape("x").size() - c.integers("window").size() + i] + number("padding_low") + number("padding_high") -
+         reach;
 }
 
 Shape sliding_shape(const Call& c) {
