@@ -87,7 +87,7 @@ void add_forward(CLI::App& app, Context& context) {
       return;
     }
     fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds, table.text());
-    if (options->timing) print_timings(model);
+    if (options->timing) print_timings(model.timings());
     if (!options->out.empty()) fmt::print("written to {}\n", options->out);
   });
 }

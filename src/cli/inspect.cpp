@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/running.h"
 #include "cli/terminal.h"
 #include "import/importer.h"
 #include "ir/text.h"
@@ -41,8 +43,10 @@ std::vector<ModuleRow> module_rows(const Program& program, const Cost& cost) {
   }
   for (const Parameter& parameter : program.parameters) {
     const int64_t count = all_numbers(parameter.type.shape) ? product(parameter.type.shape).number() : 0;
-    for (ModuleRow& row : rows) {
-      if (row.path.empty() || parameter.name.rfind(row.path + ".", 0) == 0) row.parameters += count;
+    for (std::string path = parameter.name; !path.empty();) {  // a.b.weight counts for a.b, a and the root
+      const size_t dot = path.rfind('.');
+      path.resize(dot == std::string::npos ? 0 : dot);
+      if (const auto place = index.find(path); place != index.end()) rows[place->second].parameters += count;
     }
   }
   return rows;
@@ -106,6 +110,24 @@ Json to_json(const Recording& recording, const Cost& cost, const std::vector<Mod
           {"parameters", parameters}};
 }
 
+Json to_json(const std::vector<PassTiming>& timings) {
+  Json rows = Json::array();
+  for (const PassTiming& pass : timings)
+    rows.push_back(
+        {{"name", pass.name}, {"seconds", pass.seconds}, {"nodes_before", pass.nodes_before}, {"nodes_after", pass.nodes_after}});
+  return rows;
+}
+
+// The program of a recording as `inspect` shows it; the import stands first among the timings.
+Recording program_form(const std::string& model, const PipelineOptions& options, std::vector<PassTiming>& timings) {
+  const auto begin = std::chrono::steady_clock::now();
+  Recording recording = import_manifest(find_manifest(model), catalogue());
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  timings.push_back({"import", seconds.count(), 0, recording.program.graph.nodes.size()});
+  recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options, &timings);
+  return recording;
+}
+
 void print_text(const Recording& recording, const Cost& cost, const std::vector<ModuleRow>& modules, size_t depth) {
   const Program& p = recording.program;
   fmt::print("{} · {} · {}\n", styled(p.name, Style::bold), recording.model_class, recording.soundness);
@@ -145,7 +167,7 @@ void print_text(const Recording& recording, const Cost& cost, const std::vector<
 void add_inspect(CLI::App& app, Context& context) {
   struct Options {
     std::string model;
-    bool ptir = false, places = false;
+    bool ptir = false, places = false, timing = false;
     size_t depth = 3;
     PipelineOptions pipeline;
   };
@@ -158,10 +180,11 @@ void add_inspect(CLI::App& app, Context& context) {
   command->add_flag("--places", options->places,
                     "with --ptir: module calls, files and lines too, so that the text parses back whole");
   command->add_option("--depth", options->depth, "how deep to list modules")->capture_default_str();
+  command->add_flag("--timing", options->timing, "show how long the import and each pass took");
   add_pipeline_options(command, options->pipeline);
   command->callback([options, &context] {
-    Recording recording = import_manifest(find_manifest(options->model), catalogue());
-    recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options->pipeline);
+    std::vector<PassTiming> timings;
+    const Recording recording = program_form(options->model, options->pipeline, timings);
     if (options->ptir) {
       fmt::print("{}", print(recording.program, {.origins = options->places}));
       return;
@@ -169,9 +192,15 @@ void add_inspect(CLI::App& app, Context& context) {
     const Cost cost = program_cost(recording.program, catalogue(), example_sizes(recording.program));
     const std::vector<ModuleRow> modules = module_rows(recording.program, cost);
     if (context.json) {
-      fmt::print("{}\n", to_json(recording, cost, modules).dump(2, ' ', false, Json::error_handler_t::replace));
-    } else {
-      print_text(recording, cost, modules, options->depth);
+      Json document = to_json(recording, cost, modules);
+      if (options->timing) document["timings"] = to_json(timings);
+      fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
+      return;
+    }
+    print_text(recording, cost, modules, options->depth);
+    if (options->timing) {
+      fmt::print("\n{}\n", styled("time", Style::bold));
+      print_timings(timings);
     }
   });
 }

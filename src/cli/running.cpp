@@ -29,9 +29,9 @@ Model::Tensors inputs_for(const Model& model, const RunOptions& options) {
   return tensors;
 }
 
-void print_timings(const Model& model) {
+void print_timings(const std::vector<PassTiming>& timings) {
   Table table;
-  for (const PassTiming& pass : model.timings()) {
+  for (const PassTiming& pass : timings) {
     table.row({pass.name, fmt::format("{:.1f} ms", pass.seconds * 1e3),
                fmt::format("{} → {} nodes", pass.nodes_before, pass.nodes_after)});
   }

@@ -20,6 +20,6 @@ struct RunOptions {
 void add_run_options(CLI::App*, RunOptions&);
 // The tensors of --inputs, or random ones from --seed at the sizes of --set.
 Model::Tensors inputs_for(const Model&, const RunOptions&);
-void print_timings(const Model&);
+void print_timings(const std::vector<PassTiming>&);
 
 }  // namespace pycandle::cli

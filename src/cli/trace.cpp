@@ -41,7 +41,7 @@ void add_trace(CLI::App& app, Context& context) {
     }
     fmt::print("{} · {} · {} taps · {:.2f} s\n{} in {}\n", styled(model.program().name, Style::bold), model.backend(), taps,
                progress.seconds(), human_bytes(static_cast<double>(bytes)), options->out);
-    if (options->timing) print_timings(model);
+    if (options->timing) print_timings(model.timings());
   });
 }
 

@@ -72,6 +72,13 @@ def test_inspect_shows_modules_ops_and_cost(manifest, model, pycandle) -> None:
     assert "linear 13" in text and "encoder.layer.0" in text and "FLOP" in text
 
 
+def test_inspect_times_the_import_and_every_pass(manifest, pycandle) -> None:
+    names = [timing["name"] for timing in pycandle.json("inspect", manifest, "--timing")["timings"]]
+    assert names[:2] == ["import", "canonicalise"] and "remove-unused" in names
+    assert "canonicalise" in pycandle("inspect", manifest, "--timing").stdout
+    assert "timings" not in pycandle.json("inspect", manifest)
+
+
 def test_inspect_prints_ptir_without_colour_codes(manifest, pycandle) -> None:
     text = pycandle("inspect", manifest, "--ptir").stdout
     assert text.startswith("ptir.v1") and "layer_norm(" in text and "\033" not in text
