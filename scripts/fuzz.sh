@@ -4,11 +4,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
+sources=(tests/fuzz/fuzz_*.cpp)
+mapfile -t targets < <(basename -s .cpp "${sources[@]}")
 cmake --preset fuzz
-cmake --build --preset fuzz
+cmake --build --preset fuzz --target "${targets[@]}"
 failed=0
-for source in tests/fuzz/fuzz_*.cpp; do
-  name=$(basename "$source" .cpp)
+for name in "${targets[@]}"; do
   found=build/fuzz/corpus/$name
   mkdir -p "$found"
   corpus=("$found")
