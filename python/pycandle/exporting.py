@@ -17,6 +17,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.fx.proxy import TracerBase
 
 from .errors import RecordingError
+from .filter_ops import recursive_filters_stay_whole
 from .inputs import Inputs
 from .module_calls import CallWatcher, ModuleCall
 from .places import frames_of_text, is_user_file, place_of_exception, place_of_text
@@ -45,6 +46,7 @@ def export_model(
             _quiet(),
             torch.no_grad(),
             recurrent_layers_stay_whole(),
+            recursive_filters_stay_whole(),
             _full_provenance(),
             _grad_mode_ignored(),
         ):

@@ -73,13 +73,14 @@ OpDef gelu() {
 }
 
 OpDef sigmoid() {
+  const auto build = [](AtenCall& a) {
+    const ValueId x = a.tensor("self");
+    return a.b.create_all("sigmoid", {a.b.cast(x, float_result(a.b.dtype(x)))});
+  };
   return activation("sigmoid", "1 / (1 + exp(-x))", inexact,
                     [](Builder& b, const Call&, ValueId x) { return sigmoid_value(b, x); })
-      .from_aten_call("aten.sigmoid.default",
-                      [](AtenCall& a) {
-                        const ValueId x = a.tensor("self");
-                        return a.b.create_all("sigmoid", {a.b.cast(x, float_result(a.b.dtype(x)))});
-                      })
+      .from_aten_call("aten.sigmoid.default", build)
+      .from_aten_call("aten.special_expit.default", build)
       .sample("torch.sigmoid(t(3, 4) * 5)")
       .sample("torch.sigmoid(t(3, 4) * 100)")
       .sample("torch.sigmoid(i(3, 4, low=-5, high=5))")
@@ -197,6 +198,12 @@ OpDef prelu() {
         return b.narrowed(leaky(b, x, b.mul(x, weight)), c.type("x").dtype);
       })
       .from_aten("aten.prelu.default(x, weight)")
+      .from_aten_call("aten._prelu_kernel.default",  // weight broadcasts
+                      [](AtenCall& a) -> Values {
+                        const ValueId x = a.tensor("self"), wide = a.b.widened(x);
+                        const ValueId scaled = a.b.mul(wide, a.b.widened(a.tensor("weight")));
+                        return {a.b.narrowed(leaky(a.b, wide, scaled), a.b.dtype(x))};
+                      })
       .sample("F.prelu(t(2, 3, 4), t(3))")
       .sample("F.prelu(t(2, 3, 4), t(1))")
       .sample("F.prelu(t(5), t(1))")
@@ -251,10 +258,17 @@ OpDef log_sigmoid() {
                       return b.sub(b.minimum(x, 0.0), b.unary("log1p", b.exp(b.neg(b.abs(x)))));
                     })
       .from_aten("aten.log_sigmoid.default(x)")
+      .from_aten_call("aten.log_sigmoid_forward.default",  // its second result is for training
+                      [](AtenCall& a) { return a.b.create_all("log_sigmoid", {a.tensor("self")}); })
       .sample("F.logsigmoid(t(3, 4) * 20)");
 }
 
 OpDef logit() {
+  const auto build = [](AtenCall& a) {
+    const ValueId x = a.tensor("self");
+    const auto eps = a.maybe_number("eps");
+    return a.b.create_all("logit", {a.b.cast(x, float_result(a.b.dtype(x)))}, {{"eps", eps ? Attribute(*eps) : Attribute()}});
+  };
   // Not through activation(): torch rounds every step to the dtype of x.
   return functional("logit")
       .doc("log(x / (1 - x)), x first kept eps away from 0 and 1")
@@ -271,13 +285,8 @@ OpDef logit() {
         }
         return b.log(b.div(x, b.sub(one, x)));
       })
-      .from_aten_call("aten.logit.default",
-                      [](AtenCall& a) {
-                        const ValueId x = a.tensor("self");
-                        const auto eps = a.maybe_number("eps");
-                        return a.b.create_all("logit", {a.b.cast(x, float_result(a.b.dtype(x)))},
-                                              {{"eps", eps ? Attribute(*eps) : Attribute()}});
-                      })
+      .from_aten_call("aten.logit.default", build)
+      .from_aten_call("aten.special_logit.default", build)
       .sample("torch.logit(t(3, 4, low=0.1, high=0.9))")
       .sample("torch.logit(t(3, 4), 0.125)")
       .sample("torch.logit(i(3, 4, low=0, high=1), 0.125)")

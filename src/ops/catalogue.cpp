@@ -19,6 +19,8 @@ std::vector<OpDef> sorting_ops();
 std::vector<OpDef> control_flow_ops();
 std::vector<OpDef> fft_ops();
 std::vector<OpDef> random_ops();
+std::vector<OpDef> special_ops();
+std::vector<OpDef> factorization_ops();
 std::vector<OpDef> dynamic_ops();
 // Functionals, and torch's spellings of primitives.
 std::vector<OpDef> arithmetic_ops();
@@ -27,9 +29,13 @@ std::vector<OpDef> shape_ops();
 std::vector<OpDef> shape_joining_ops();
 std::vector<OpDef> padding_ops();
 std::vector<OpDef> factory_ops();
+std::vector<OpDef> random_aten_ops();
 std::vector<OpDef> indexing_ops();
 std::vector<OpDef> reduction_aten_ops();
 std::vector<OpDef> statistics_ops();
+std::vector<OpDef> linalg_ops();
+std::vector<OpDef> fourier_ops();
+std::vector<OpDef> stft_ops();
 // Neural-network functionals.
 std::vector<OpDef> linear_ops();
 std::vector<OpDef> softmax_ops();
@@ -44,9 +50,13 @@ std::vector<OpDef> pooling_ops();
 std::vector<OpDef> recurrent_ops();
 std::vector<OpDef> interpolate_ops();
 std::vector<OpDef> loss_ops();
+std::vector<OpDef> margin_loss_ops();
 std::vector<OpDef> grid_ops();
 std::vector<OpDef> distance_ops();
 std::vector<OpDef> rearrange_ops();
+std::vector<OpDef> expert_ops();
+std::vector<OpDef> region_ops();
+std::vector<OpDef> filter_ops();
 
 namespace {
 
@@ -65,6 +75,8 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"control_flow", control_flow_ops},
     {"fft", fft_ops},
     {"random", random_ops},
+    {"special", special_ops},
+    {"factorization", factorization_ops},
     {"dynamic", dynamic_ops},
     // Functionals: each has a decomposition; and torch's spellings of primitives (mapping() in ir/op_def.h).
     {"arithmetic", arithmetic_ops},
@@ -73,9 +85,13 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"shape_joining", shape_joining_ops},
     {"padding", padding_ops},
     {"factory", factory_ops},
+    {"random_aten", random_aten_ops},
     {"indexing", indexing_ops},
     {"reduction_aten", reduction_aten_ops},
     {"statistics", statistics_ops},
+    {"linalg", linalg_ops},
+    {"fourier", fourier_ops},
+    {"stft", stft_ops},
     // Neural-network functionals.
     {"linear", linear_ops},
     {"softmax", softmax_ops},
@@ -90,9 +106,13 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"recurrent", recurrent_ops},
     {"interpolate", interpolate_ops},
     {"loss", loss_ops},
+    {"margin_loss", margin_loss_ops},
     {"grid", grid_ops},
     {"distance", distance_ops},
     {"rearrange", rearrange_ops},
+    {"experts", expert_ops},
+    {"regions", region_ops},
+    {"filter", filter_ops},
 };
 
 }  // namespace

@@ -244,27 +244,8 @@ OpDef triangle_indices() {
       .sample("torch.tril_indices(3, 3, -1) + i(1)");
 }
 
-// ---- chance; there is no sample to compare, since the numbers are torch's own
-
-OpDef random(const char* op, const std::string& name) {
-  return mapping(op)
-      .from_aten_call("aten." + name + ".default",
-                      [op](AtenCall& c) -> Values {
-                        c.discard_placement();
-                        Shape shape = c.dims("size");
-                        return {c.b.create(op, {}, {{"shape", shape}, {"dtype", dtype_or(c, DType::f32)}})};
-                      })
-      .from_aten_call("aten." + name + "_like.default", [op](AtenCall& c) -> Values {
-        c.discard_placement();
-        ValueId self = c.tensor("self");
-        return {c.b.create(op, {}, {{"shape", c.b.shape(self)}, {"dtype", dtype_or(c, c.b.dtype(self))}})};
-      });
-}
-
 }  // namespace
 
-std::vector<OpDef> factory_ops() {
-  return {constants(), arange(), linspace(), eye(), triangle_indices(), random("uniform", "rand"), random("normal", "randn")};
-}
+std::vector<OpDef> factory_ops() { return {constants(), arange(), linspace(), eye(), triangle_indices()}; }
 
 }  // namespace pycandle

@@ -576,6 +576,106 @@ inline ValueId normal(Builder& builder, Dims shape, DType dtype) {
   return builder.create("normal", {}, {{"shape", detail::attribute_of(shape)}, {"dtype", detail::attribute_of(dtype)}});
 }
 
+// modified Bessel function of order 0
+inline ValueId i0(Builder& builder, ValueId x) {
+  return builder.create("i0", {x}, {});
+}
+
+// exp(-|x|) i0(x)
+inline ValueId i0e(Builder& builder, ValueId x) {
+  return builder.create("i0e", {x}, {});
+}
+
+// modified Bessel function of order 1
+inline ValueId i1(Builder& builder, ValueId x) {
+  return builder.create("i1", {x}, {});
+}
+
+// exp(-|x|) i1(x)
+inline ValueId i1e(Builder& builder, ValueId x) {
+  return builder.create("i1e", {x}, {});
+}
+
+// exp(x²) erfc(x)
+inline ValueId erfcx(Builder& builder, ValueId x) {
+  return builder.create("erfcx", {x}, {});
+}
+
+// logarithm of the normal distribution function
+inline ValueId log_ndtr(Builder& builder, ValueId x) {
+  return builder.create("log_ndtr", {x}, {});
+}
+
+// inverse of the normal distribution function
+inline ValueId ndtri(Builder& builder, ValueId x) {
+  return builder.create("ndtri", {x}, {});
+}
+
+// -x log x; 0 at 0, -inf below
+inline ValueId entr(Builder& builder, ValueId x) {
+  return builder.create("entr", {x}, {});
+}
+
+// Hurwitz zeta function: the sum of (k + b)^-a
+inline ValueId zeta(Builder& builder, ValueId a, ValueId b) {
+  return builder.create("zeta", {a, b}, {});
+}
+
+// lower incomplete gamma function of order a, regularised
+inline ValueId igamma(Builder& builder, ValueId a, ValueId b) {
+  return builder.create("igamma", {a, b}, {});
+}
+
+// upper incomplete gamma function of order a, regularised
+inline ValueId igammac(Builder& builder, ValueId a, ValueId b) {
+  return builder.create("igammac", {a, b}, {});
+}
+
+// greatest common divisor, not negative
+inline ValueId gcd(Builder& builder, ValueId a, ValueId b) {
+  return builder.create("gcd", {a, b}, {});
+}
+
+// least common multiple, not negative
+inline ValueId lcm(Builder& builder, ValueId a, ValueId b) {
+  return builder.create("lcm", {a, b}, {});
+}
+
+// n-th derivative of digamma
+inline ValueId polygamma(Builder& builder, ValueId x, int64_t n) {
+  return builder.create("polygamma", {x}, {{"n", detail::attribute_of(n)}});
+}
+
+// the next number after a in the direction of b, among those of the dtype
+inline ValueId nextafter(Builder& builder, ValueId a, ValueId b) {
+  return builder.create("nextafter", {a, b}, {});
+}
+
+// x = mantissa * 2^exponent, with the mantissa's size from 0.5 to 1
+inline Values frexp(Builder& builder, ValueId x) {
+  return builder.create_all("frexp", {x}, {});
+}
+
+// a = P L U: L (unit, below the diagonal) and U in one matrix, the rows exchanged at each step (from 1, as LAPACK), and the order of rows that they amount to: a[order] = L U
+inline Values lu(Builder& builder, ValueId a, bool pivot) {
+  return builder.create_all("lu", {a}, {{"pivot", detail::attribute_of(pivot)}});
+}
+
+// the lower triangle L with a = L Lᴴ, from a's lower triangle; and 0, or the order of the first minor that is not positive (an error with check)
+inline Values cholesky(Builder& builder, ValueId a, bool check) {
+  return builder.create_all("cholesky", {a}, {{"check", detail::attribute_of(check)}});
+}
+
+// x with a x = b, where a counts as upper or lower triangular; with unit, ones stand on its diagonal
+inline ValueId solve_triangular(Builder& builder, ValueId a, ValueId b, bool upper, bool unit) {
+  return builder.create("solve_triangular", {a, b}, {{"upper", detail::attribute_of(upper)}, {"unit", detail::attribute_of(unit)}});
+}
+
+// a = Q R by Householder's reflections, with LAPACK's signs; complete: Q is square
+inline Values qr(Builder& builder, ValueId a, bool complete) {
+  return builder.create_all("qr", {a}, {{"complete", detail::attribute_of(complete)}});
+}
+
 // the block of `sizes` that begins at the starts
 inline ValueId dynamic_slice(Builder& builder, ValueId x, const Values& starts, Dims sizes) {
   return builder.create("dynamic_slice", detail::joined({x}, starts), {{"sizes", detail::attribute_of(sizes)}});
@@ -709,6 +809,41 @@ inline ValueId searchsorted(Builder& builder, ValueId boundaries, ValueId values
 // how many elements fall into each of the bins between min and max, max included; others are not counted
 inline ValueId histc(Builder& builder, ValueId x, Dim bins, double min, double max) {
   return builder.create("histc", {x}, {{"bins", detail::attribute_of(bins)}, {"min", detail::attribute_of(min)}, {"max", detail::attribute_of(max)}});
+}
+
+// determinants of matrices
+inline ValueId det(Builder& builder, ValueId a) {
+  return builder.create("det", {a}, {});
+}
+
+// sign (or direction) of the determinant, and the logarithm of its size
+inline Values slogdet(Builder& builder, ValueId a) {
+  return builder.create_all("slogdet", {a}, {});
+}
+
+// inverse matrices
+inline ValueId inverse(Builder& builder, ValueId a) {
+  return builder.create("inverse", {a}, {});
+}
+
+// x with a x = b, matrix by matrix
+inline ValueId solve(Builder& builder, ValueId a, ValueId b) {
+  return builder.create("solve", {a, b}, {});
+}
+
+// Fourier transforms of overlapping frames of the last axis, each times the window: […, bins, frames]
+inline ValueId stft(Builder& builder, ValueId x, std::optional<ValueId> window, int64_t n_fft, int64_t hop_length, int64_t win_length, bool normalized, bool onesided) {
+  return builder.create("stft", {x, window.value_or(kNoValue)}, {{"n_fft", detail::attribute_of(n_fft)}, {"hop_length", detail::attribute_of(hop_length)}, {"win_length", detail::attribute_of(win_length)}, {"normalized", detail::attribute_of(normalized)}, {"onesided", detail::attribute_of(onesided)}});
+}
+
+// the signal whose stft is x: frames transformed back, times the window, summed and divided by the windows' squares
+inline ValueId istft(Builder& builder, ValueId x, std::optional<ValueId> window, int64_t n_fft, int64_t hop_length, int64_t win_length, bool normalized, bool onesided, bool center, std::optional<Dim> length, bool return_complex) {
+  return builder.create("istft", {x, window.value_or(kNoValue)}, {{"n_fft", detail::attribute_of(n_fft)}, {"hop_length", detail::attribute_of(hop_length)}, {"win_length", detail::attribute_of(win_length)}, {"normalized", detail::attribute_of(normalized)}, {"onesided", detail::attribute_of(onesided)}, {"center", detail::attribute_of(center)}, {"length", detail::attribute_of(length)}, {"return_complex", detail::attribute_of(return_complex)}});
+}
+
+// a window of `length` numbers: cosine (alpha - beta cos; Hann, Hamming), blackman, bartlett or kaiser (beta); a periodic one leaves out its last point
+inline ValueId signal_window(Builder& builder, std::string kind, int64_t length, bool periodic, double alpha, double beta, DType dtype) {
+  return builder.create("signal_window", {}, {{"kind", detail::attribute_of(kind)}, {"length", detail::attribute_of(length)}, {"periodic", detail::attribute_of(periodic)}, {"alpha", detail::attribute_of(alpha)}, {"beta", detail::attribute_of(beta)}, {"dtype", detail::attribute_of(dtype)}});
 }
 
 // x @ weight.T + bias
@@ -1141,6 +1276,26 @@ inline ValueId cross_entropy(Builder& builder, ValueId x, ValueId target, std::o
   return builder.create("cross_entropy", {x, target, weight.value_or(kNoValue)}, {{"reduction", detail::attribute_of(reduction)}, {"ignore_index", detail::attribute_of(ignore_index)}, {"label_smoothing", detail::attribute_of(label_smoothing)}});
 }
 
+// max(0, margin - target * (x1 - x2))
+inline ValueId margin_ranking_loss(Builder& builder, ValueId x1, ValueId x2, ValueId target, std::string reduction, double margin) {
+  return builder.create("margin_ranking_loss", {x1, x2, target}, {{"reduction", detail::attribute_of(reduction)}, {"margin", detail::attribute_of(margin)}});
+}
+
+// 1 - cos(x1, x2) where target is 1, max(0, cos - margin) where it is -1
+inline ValueId cosine_embedding_loss(Builder& builder, ValueId x1, ValueId x2, ValueId target, std::string reduction, double margin) {
+  return builder.create("cosine_embedding_loss", {x1, x2, target}, {{"reduction", detail::attribute_of(reduction)}, {"margin", detail::attribute_of(margin)}});
+}
+
+// max(0, margin + |anchor - positive| - |anchor - negative|), distances of order p
+inline ValueId triplet_margin_loss(Builder& builder, ValueId anchor, ValueId positive, ValueId negative, std::string reduction, double margin, double p, double eps, bool swap) {
+  return builder.create("triplet_margin_loss", {anchor, positive, negative}, {{"reduction", detail::attribute_of(reduction)}, {"margin", detail::attribute_of(margin)}, {"p", detail::attribute_of(p)}, {"eps", detail::attribute_of(eps)}, {"swap", detail::attribute_of(swap)}});
+}
+
+// the sum over targets and other classes of max(0, 1 - x[target] + x[other]), over the classes; a row's targets end at the first -1
+inline ValueId multilabel_margin_loss(Builder& builder, ValueId x, ValueId target, std::string reduction) {
+  return builder.create("multilabel_margin_loss", {x, target}, {{"reduction", detail::attribute_of(reduction)}});
+}
+
 // the image at the points of a grid: coordinates from -1 to 1, the last axis first
 inline ValueId grid_sample(Builder& builder, ValueId x, ValueId grid, std::string mode, std::string padding, bool align_corners) {
   return builder.create("grid_sample", {x, grid}, {{"mode", detail::attribute_of(mode)}, {"padding", detail::attribute_of(padding)}, {"align_corners", detail::attribute_of(align_corners)}});
@@ -1189,6 +1344,36 @@ inline ValueId im2col(Builder& builder, ValueId x, Ints kernel_size, Ints dilati
 // columns summed back into an image: [N, C kh kw, patches] → [N, C, H, W]
 inline ValueId col2im(Builder& builder, ValueId x, Dims output_size, Ints kernel_size, Ints dilation, Ints padding, Ints stride) {
   return builder.create("col2im", {x}, {{"output_size", detail::attribute_of(output_size)}, {"kernel_size", detail::attribute_of(kernel_size)}, {"dilation", detail::attribute_of(dilation)}, {"padding", detail::attribute_of(padding)}, {"stride", detail::attribute_of(stride)}});
+}
+
+// rows of x times the matrix of their group: group e is the rows from ends[e - 1] to ends[e]; rows after the last are 0
+inline ValueId grouped_matmul(Builder& builder, ValueId x, ValueId weight, ValueId ends) {
+  return builder.create("grouped_matmul", {x, weight, ends}, {});
+}
+
+// indices of the boxes [n, 4] (x1, y1, x2, y2) that overlap none of higher score by more than iou_threshold, best first; their number binds the symbol `count`
+inline ValueId nms(Builder& builder, ValueId boxes, ValueId scores, double iou_threshold, Dim count) {
+  return builder.create("nms", {boxes, scores}, {{"iou_threshold", detail::attribute_of(iou_threshold)}, {"count", detail::attribute_of(count)}});
+}
+
+// the means of sampling × sampling points in each cell of a grid over each box; sampling 0: as many as the cell has pixels
+inline ValueId roi_align(Builder& builder, ValueId x, ValueId boxes, double scale, int64_t height, int64_t width, int64_t sampling, bool aligned) {
+  return builder.create("roi_align", {x, boxes}, {{"scale", detail::attribute_of(scale)}, {"height", detail::attribute_of(height)}, {"width", detail::attribute_of(width)}, {"sampling", detail::attribute_of(sampling)}, {"aligned", detail::attribute_of(aligned)}});
+}
+
+// the largest pixel in each cell of a grid over each box, and where it stands in its plane (-1 in a cell of no pixel)
+inline Values roi_pool(Builder& builder, ValueId x, ValueId boxes, double scale, int64_t height, int64_t width) {
+  return builder.create_all("roi_pool", {x, boxes}, {{"scale", detail::attribute_of(scale)}, {"height", detail::attribute_of(height)}, {"width", detail::attribute_of(width)}});
+}
+
+// conv2d whose every tap looks `offset` away from its place, times `mask`
+inline ValueId deform_conv2d(Builder& builder, ValueId x, ValueId weight, ValueId offset, std::optional<ValueId> mask, std::optional<ValueId> bias, Ints stride, Ints padding, Ints dilation, int64_t groups, int64_t offset_groups) {
+  return builder.create("deform_conv2d", {x, weight, offset, mask.value_or(kNoValue), bias.value_or(kNoValue)}, {{"stride", detail::attribute_of(stride)}, {"padding", detail::attribute_of(padding)}, {"dilation", detail::attribute_of(dilation)}, {"groups", detail::attribute_of(groups)}, {"offset_groups", detail::attribute_of(offset_groups)}});
+}
+
+// y[t] = x[t] minus earlier y times their coefficients, oldest first: x [N, C, T], coefficients [C, order + 1], of which the last (y[t]'s own) counts as 1
+inline ValueId recursive_filter(Builder& builder, ValueId x, ValueId coefficients) {
+  return builder.create("recursive_filter", {x, coefficients}, {});
 }
 
 }  // namespace pycandle::fn

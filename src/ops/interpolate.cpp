@@ -135,9 +135,43 @@ std::function<Values(AtenCall&)> from_vec(std::string mode, bool antialias = fal
   };
 }
 
+// upsample_*.default(self, output_size, [align_corners,] scales…?): one argument for each scale.
+std::function<Values(AtenCall&)> from_sizes(std::string mode, bool antialias = false) {
+  return [mode, antialias](AtenCall& a) {
+    const ValueId x = a.tensor("self");
+    const Dims size = a.dims("output_size");
+    Attributes attributes{{"mode", mode}, {"output_size", size}, {"antialias", antialias}};
+    if (a.has_argument("align_corners")) attributes.emplace_back("align_corners", a.boolean("align_corners"));
+    Numbers scales;
+    for (const char* name : {"scales", "scales_d", "scales_h", "scales_w"})
+      if (a.has_argument(name)) scales.push_back(a.maybe_number(name).value_or(0));  // 0: the sizes decide
+    if (std::any_of(scales.begin(), scales.end(), [](double s) { return s != 0; })) attributes.emplace_back("scales", scales);
+    return a.b.create_all("interpolate", {x}, std::move(attributes));
+  };
+}
+
 OpDef interpolate() {
-  return functional("interpolate")
-      .doc("[N, C, positions…] resampled to output_size positions")
+  OpDef def = functional("interpolate");
+  struct Spelling {
+    const char *name, *mode;
+    bool antialias;
+  };
+  for (const auto& [name, mode, antialias] : {Spelling{"upsample_nearest1d", "nearest", false},
+                                              {"upsample_nearest2d", "nearest", false},
+                                              {"upsample_nearest3d", "nearest", false},
+                                              {"_upsample_nearest_exact1d", "nearest-exact", false},
+                                              {"_upsample_nearest_exact2d", "nearest-exact", false},
+                                              {"_upsample_nearest_exact3d", "nearest-exact", false},
+                                              {"upsample_linear1d", "linear", false},
+                                              {"upsample_bilinear2d", "linear", false},
+                                              {"upsample_trilinear3d", "linear", false},
+                                              {"upsample_bicubic2d", "cubic", false},
+                                              {"_upsample_bilinear2d_aa", "linear", true},
+                                              {"_upsample_bicubic2d_aa", "cubic", true}}) {
+    def.from_aten_call(std::string("aten.") + name + ".vec", from_vec(mode, antialias));
+    def.from_aten_call(std::string("aten.") + name + ".default", from_sizes(mode, antialias));
+  }
+  return def.doc("[N, C, positions…] resampled to output_size positions")
       .operands("x")
       .attributes(attr<std::string>("mode"), attr<Dims>("output_size"), optional_attr<Numbers>("scales"),
                   attr<bool>("align_corners", false), attr<bool>("antialias", false))
@@ -167,18 +201,6 @@ OpDef interpolate() {
         }
         return b.narrowed(x, type.dtype);
       })
-      .from_aten_call("aten.upsample_nearest1d.vec", from_vec("nearest"))
-      .from_aten_call("aten.upsample_nearest2d.vec", from_vec("nearest"))
-      .from_aten_call("aten.upsample_nearest3d.vec", from_vec("nearest"))
-      .from_aten_call("aten._upsample_nearest_exact1d.vec", from_vec("nearest-exact"))
-      .from_aten_call("aten._upsample_nearest_exact2d.vec", from_vec("nearest-exact"))
-      .from_aten_call("aten._upsample_nearest_exact3d.vec", from_vec("nearest-exact"))
-      .from_aten_call("aten.upsample_linear1d.vec", from_vec("linear"))
-      .from_aten_call("aten.upsample_bilinear2d.vec", from_vec("linear"))
-      .from_aten_call("aten.upsample_trilinear3d.vec", from_vec("linear"))
-      .from_aten_call("aten.upsample_bicubic2d.vec", from_vec("cubic"))
-      .from_aten_call("aten._upsample_bilinear2d_aa.vec", from_vec("linear", true))
-      .from_aten_call("aten._upsample_bicubic2d_aa.vec", from_vec("cubic", true))
       .sample("F.interpolate(t(2, 3, 5), scale_factor=2)")
       .sample("F.interpolate(t(2, 3, 5), size=7)")
       .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=1.7)")
@@ -199,6 +221,10 @@ OpDef interpolate() {
       .sample("F.interpolate(t(2, 3, 15, 16), size=(4, 21), mode='bilinear', antialias=True)")
       .sample("F.interpolate(t(2, 3, 15, 16), size=(4, 21), mode='bicubic', antialias=True)")
       .sample("F.interpolate(t(2, 3, 15, 16), scale_factor=0.4, mode='bilinear', antialias=True)")
+      .sample("torch.ops.aten.upsample_nearest2d(t(2, 3, 5, 6), [10, 9], 2.0, 1.6)")
+      .sample("torch.ops.aten.upsample_bilinear2d(t(2, 3, 5, 6), [7, 9], False, None, 1.6)")
+      .sample("torch.ops.aten.upsample_linear1d(t(2, 3, 5), [9], True)")
+      .sample("torch.ops.aten._upsample_bicubic2d_aa(t(2, 3, 9, 8), [4, 12], False)")
       .spelled_cpp("interpolate");
 }
 

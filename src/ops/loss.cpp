@@ -2,31 +2,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "ops/functional_helpers.h"
+#include "ops/loss_helpers.h"
 
 namespace pycandle {
 namespace {
-
-const char* const kReductions[] = {"none", "mean", "sum"};  // torch's numbers for them are the indices
-
-Attribute reduction_of(AtenCall& a) {
-  const int64_t index = a.integer("reduction");
-  if (index < 0 || index > 2) a.unsupported("reduction=" + std::to_string(index));
-  return std::string(kReductions[index]);
-}
-
-Ints every_axis(Builder& b, ValueId x) { return axes_between(0, b.rank(x)); }
-
-ValueId reduced(Builder& b, const Call& c, ValueId errors) {
-  if (c.string("reduction") == "mean") return b.mean(errors, every_axis(b, errors), false);
-  if (c.string("reduction") == "sum") return b.sum(errors, every_axis(b, errors), false);
-  return errors;
-}
-
-bool knows_reduction(const Call& c) {
-  return std::any_of(std::begin(kReductions), std::end(kReductions),
-                     [&](const char* name) { return c.string("reduction") == name; });
-}
 
 using Error2 = std::function<ValueId(Builder&, const Call&, ValueId x, ValueId target)>;
 
@@ -223,8 +202,14 @@ OpDef class_loss(const std::string& name) {
 }
 
 OpDef nll_loss() {
-  return class_loss("nll_loss")
-      .doc("minus the log-probability of the target class")
+  OpDef def = class_loss("nll_loss");
+  // The second result of the forward ones, the sum of the weights, is for training.
+  for (const char* name : {"nll_loss_nd", "nll_loss", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward"})
+    def.from_aten_call(std::string("aten.") + name + ".default", [](AtenCall& a) {
+      return a.b.create_all("nll_loss", {a.tensor("self"), a.tensor("target"), a.maybe_tensor("weight").value_or(kNoValue)},
+                            {{"reduction", reduction_of(a)}, {"ignore_index", a.integer("ignore_index")}});
+    });
+  return def.doc("minus the log-probability of the target class")
       .constraint("nll_loss_c3", "target holds the class of every position",
                   [](const Call& c) {
                     Shape positions = c.shape("x");
@@ -235,12 +220,6 @@ OpDef nll_loss() {
         const Picked p = picked(b, c, b.widened(c.value("x")));
         return b.narrowed(weighted_reduction(b, c, b.neg(b.mul(p.value, p.weight)), p.weight), c.type("x").dtype);
       })
-      .from_aten_call("aten.nll_loss_nd.default",
-                      [](AtenCall& a) {
-                        return a.b.create_all("nll_loss",
-                                              {a.tensor("self"), a.tensor("target"), a.maybe_tensor("weight").value_or(kNoValue)},
-                                              {{"reduction", reduction_of(a)}, {"ignore_index", a.integer("ignore_index")}});
-                      })
       .sample("F.nll_loss(t(6, 4), i(6, low=0, high=3))")
       .sample("F.nll_loss(t(6, 4, 2), i(6, 2, low=0, high=3), t(4, low=0.5, high=2), ignore_index=1)")
       .sample("F.nll_loss(t(4), i(low=0, high=3), reduction='none')")

@@ -25,9 +25,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch.utils._pytree as pytree
+import torchvision  # noqa: F401  (registers torch.ops.torchvision)
+import transformers.integrations.moe  # noqa: F401  (registers torch.ops.transformers)
 from conftest import PYCANDLE
 
-import pycandle.rnn_ops  # noqa: F401  (registers torch.ops.pycandle)
+import pycandle.filter_ops
+import pycandle.rnn_ops  # noqa: F401  (these register torch.ops.pycandle)
 from pycandle.chain import Chosen
 from pycandle.dims import DimNames
 from pycandle.exporting import export_model

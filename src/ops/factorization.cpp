@@ -1,0 +1,253 @@
+// Factorisations of matrices and triangular systems: primitives over the last two axes.
+#include <cmath>
+#include <numeric>
+
+#include "ops/constraints.h"
+#include "ops/evaluate.h"
+
+namespace pycandle {
+namespace {
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+template <class C> double size_squared(C v) { return std::norm(v); }
+double conjugate(double v) { return v; }
+Complex conjugate(Complex v) { return std::conj(v); }
+double real_part(double v) { return v; }
+double real_part(Complex v) { return v.real(); }
+
+// A matrix in memory of its own, row by row.
+template <class C> struct Matrix {
+  int64_t rows, columns;
+  std::vector<C> values;
+  Matrix(int64_t r, int64_t c) : rows(r), columns(c), values(at(r * c)) {}
+  C& operator()(int64_t i, int64_t j) { return values[at(i * columns + j)]; }
+  const C& operator()(int64_t i, int64_t j) const { return values[at(i * columns + j)]; }
+};
+template <class C> Matrix<C> load_matrix(const Array& x, int64_t index) {
+  Matrix<C> m(x.shape()[at(x.rank() - 2)], x.shape()[at(x.rank() - 1)]);
+  load_chunk(x, index * m.rows * m.columns, m.rows * m.columns, m.values.data());
+  return m;
+}
+template <class C> void store_matrix(Array& x, int64_t index, const Matrix<C>& m) {
+  store_chunk(x, index * m.rows * m.columns, m.rows * m.columns, m.values.data());
+}
+
+// f(zero, index) for each matrix of x, with a zero of the type to compute in.
+template <class F> void for_each_matrix(const Array& x, F&& f) {
+  const int64_t count = element_count(Sizes(x.shape().begin(), x.shape().end() - 2));
+  in_domain(x.dtype(), [&](auto zero) {
+    if constexpr (!std::is_same_v<decltype(zero), int64_t>)
+      parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) f(zero, i);
+      });
+  });
+}
+
+OpDef matrix_op(const char* name, bool square) {
+  const std::string id = name;
+  OpDef def = primitive(name).operands("a").constraint(
+      id + "_c1", "a is floating or complex, and has two axes or more",
+      [](const Call& c) { return is_inexact(c.type("a").dtype) && c.rank("a") >= 2; });
+  if (square)
+    def.constraint(id + "_c2", "the matrices are square",
+                   [](const Call& c) { return c.agree(c.shape("a")[at(c.rank("a") - 1)], c.shape("a")[at(c.rank("a") - 2)]); });
+  return def;
+}
+
+Shape batch_of(const Call& c, const char* name = "a") { return {c.shape(name).begin(), c.shape(name).end() - 2}; }
+Shape with(Shape batch, std::initializer_list<Dim> dims) {
+  batch.insert(batch.end(), dims);
+  return batch;
+}
+Dim rows_of(const Call& c) { return c.shape("a")[at(c.rank("a") - 2)]; }
+Dim columns_of(const Call& c) { return c.shape("a")[at(c.rank("a") - 1)]; }
+
+// ---- LU
+
+OpDef lu() {
+  return matrix_op("lu", false)
+      .doc(
+          "a = P L U: L (unit, below the diagonal) and U in one matrix, the rows exchanged at each step (from 1, as LAPACK), and "
+          "the "
+          "order of rows that they amount to: a[order] = L U")
+      .attributes(attr<bool>("pivot", true))
+      .infer_all([](const Call& c) {
+        return std::vector<Type>{c.type("a"),
+                                 {DType::i32, with(batch_of(c), {min(rows_of(c), columns_of(c))})},
+                                 {DType::i64, with(batch_of(c), {rows_of(c)})}};
+      })
+      .rounds(Rounding::relative)
+      .evaluator_all([](const Evaluation& ev) {
+        const Array& a = ev.array("a");
+        const int64_t rows = a.shape()[at(a.rank() - 2)], columns = a.shape()[at(a.rank() - 1)], steps = std::min(rows, columns);
+        Sizes pivot_shape(a.shape().begin(), a.shape().end() - 2), order_shape = pivot_shape;
+        pivot_shape.push_back(steps);
+        order_shape.push_back(rows);
+        Array factors(ev.out_dtype(0), a.shape()), pivots(DType::i32, pivot_shape), order(DType::i64, order_shape);
+        for_each_matrix(a, [&](auto zero, int64_t index) {
+          using C = decltype(zero);
+          Matrix<C> m = load_matrix<C>(a, index);
+          std::vector<int64_t> exchanged(at(steps)), places(at(rows));
+          std::iota(places.begin(), places.end(), 0);
+          for (int64_t k = 0; k < steps; ++k) {
+            int64_t best = k;
+            for (int64_t i = k + 1; ev.boolean("pivot") && i < rows; ++i)
+              if (size_squared(m(i, k)) > size_squared(m(best, k))) best = i;
+            exchanged[at(k)] = best + 1;
+            std::swap(places[at(k)], places[at(best)]);
+            for (int64_t j = 0; best != k && j < columns; ++j) std::swap(m(k, j), m(best, j));
+            if (m(k, k) == C{}) continue;
+            for (int64_t i = k + 1; i < rows; ++i) {
+              const C factor = m(i, k) /= m(k, k);
+              for (int64_t j = k + 1; j < columns; ++j) m(i, j) -= factor * m(k, j);
+            }
+          }
+          store_matrix(factors, index, m);
+          store_chunk(pivots, index * steps, steps, exchanged.data());
+          store_chunk(order, index * rows, rows, places.data());
+        });
+        return std::vector<Array>{factors, pivots, order};
+      });
+}
+
+// ---- Cholesky
+
+OpDef cholesky() {
+  return matrix_op("cholesky", true)
+      .doc(
+          "the lower triangle L with a = L Lᴴ, from a's lower triangle; and 0, or the order of the first minor that is not "
+          "positive "
+          "(an error with check)")
+      .attributes(attr<bool>("check", true))
+      .infer_all([](const Call& c) { return std::vector<Type>{c.type("a"), {DType::i32, batch_of(c)}}; })
+      .rounds(Rounding::relative)
+      .evaluator_all([](const Evaluation& ev) {
+        const Array& a = ev.array("a");
+        Array lower(ev.out_dtype(0), a.shape()), failures(DType::i32, Sizes(a.shape().begin(), a.shape().end() - 2));
+        for_each_matrix(a, [&](auto zero, int64_t index) {
+          using C = decltype(zero);
+          const Matrix<C> m = load_matrix<C>(a, index);
+          Matrix<C> l(m.rows, m.columns);
+          int64_t failure = 0;
+          for (int64_t j = 0; j < m.rows; ++j) {
+            double rest = real_part(m(j, j));
+            for (int64_t k = 0; k < j; ++k) rest -= size_squared(l(j, k));
+            if (!(rest > 0) && failure == 0) failure = j + 1;
+            if (failure != 0) break;
+            l(j, j) = std::sqrt(rest);
+            for (int64_t i = j + 1; i < m.rows; ++i) {
+              C sum = m(i, j);
+              for (int64_t k = 0; k < j; ++k) sum -= l(i, k) * conjugate(l(j, k));
+              l(i, j) = sum / l(j, j);
+            }
+          }
+          if (failure != 0 && ev.boolean("check"))
+            throw Error(ErrorCode::bad_input, "a matrix is not positive definite")
+                .op("cholesky")
+                .expected("positive leading minors")
+                .found("order " + std::to_string(failure));
+          store_matrix(lower, index, l);
+          store_chunk(failures, index, 1, &failure);
+        });
+        return std::vector<Array>{lower, failures};
+      });
+}
+
+// ---- triangular systems
+
+OpDef solve_triangular() {
+  return matrix_op("solve_triangular", true)
+      .doc("x with a x = b, where a counts as upper or lower triangular; with unit, ones stand on its diagonal")
+      .operands("b")
+      .attributes(attr<bool>("upper"), attr<bool>("unit", false))
+      .constraint("solve_triangular_c3", "b has the dtype and batch of a, and as many rows",
+                  [](const Call& c) {
+                    return c.type("a").dtype == c.type("b").dtype && c.rank("b") == c.rank("a") &&
+                           c.agree(batch_of(c), batch_of(c, "b")) && c.agree(rows_of(c), c.shape("b")[at(c.rank("b") - 2)]);
+                  })
+      .infer([](const Call& c) { return c.type("b"); })
+      .rounds(Rounding::relative)
+      .evaluator([](const Evaluation& ev) {
+        const Array &a = ev.array("a"), &b = ev.array("b");
+        const bool upper = ev.boolean("upper"), unit = ev.boolean("unit");
+        Array out(ev.out_dtype(), b.shape());
+        for_each_matrix(b, [&](auto zero, int64_t index) {
+          using C = decltype(zero);
+          const Matrix<C> m = load_matrix<C>(a, index);
+          Matrix<C> x = load_matrix<C>(b, index);
+          for (int64_t step = 0; step < m.rows; ++step) {
+            const int64_t i = upper ? m.rows - 1 - step : step;
+            for (int64_t j = 0; j < x.columns; ++j) {
+              for (int64_t k = upper ? i + 1 : 0; k < (upper ? m.rows : i); ++k) x(i, j) -= m(i, k) * x(k, j);
+              if (!unit) x(i, j) /= m(i, i);
+            }
+          }
+          store_matrix(out, index, x);
+        });
+        return out;
+      });
+}
+
+// ---- QR
+
+OpDef qr() {
+  return matrix_op("qr", false)
+      .doc("a = Q R by Householder's reflections, with LAPACK's signs; complete: Q is square")
+      .attributes(attr<bool>("complete", false))
+      .infer_all([](const Call& c) {
+        const Dim inner = c.boolean("complete") ? rows_of(c) : min(rows_of(c), columns_of(c));
+        return std::vector<Type>{{c.type("a").dtype, with(batch_of(c), {rows_of(c), inner})},
+                                 {c.type("a").dtype, with(batch_of(c), {inner, columns_of(c)})}};
+      })
+      .rounds(Rounding::relative)
+      .evaluator_all([](const Evaluation& ev) {
+        const Array& a = ev.array("a");
+        const int64_t rows = a.shape()[at(a.rank() - 2)], columns = a.shape()[at(a.rank() - 1)], steps = std::min(rows, columns),
+                      inner = ev.boolean("complete") ? rows : steps;
+        Sizes q_shape = a.shape(), r_shape = a.shape();
+        q_shape.back() = inner;
+        r_shape[at(a.rank() - 2)] = inner;
+        Array qs(ev.out_dtype(0), q_shape), rs(ev.out_dtype(1), r_shape);
+        for_each_matrix(a, [&](auto zero, int64_t index) {
+          using C = decltype(zero);
+          Matrix<C> m = load_matrix<C>(a, index), q(rows, rows);
+          for (int64_t i = 0; i < rows; ++i) q(i, i) = C(1);
+          for (int64_t k = 0; k < steps; ++k) {
+            double below = 0;
+            for (int64_t i = k + 1; i < rows; ++i) below += size_squared(m(i, k));
+            if (below == 0 && conjugate(m(k, k)) == m(k, k)) continue;
+            const double length = std::sqrt(size_squared(m(k, k)) + below);
+            const double corner = real_part(m(k, k)) >= 0 ? -length : length;
+            const C tau = (C(corner) - m(k, k)) / corner, scale = m(k, k) - C(corner);
+            std::vector<C> v(at(rows));
+            v[at(k)] = C(1);
+            for (int64_t i = k + 1; i < rows; ++i) v[at(i)] = m(i, k) / scale;
+            for (int64_t j = k; j < columns; ++j) {  // (I - conj(tau) v vᴴ) from the left
+              C dot{};
+              for (int64_t i = k; i < rows; ++i) dot += conjugate(v[at(i)]) * m(i, j);
+              for (int64_t i = k; i < rows; ++i) m(i, j) -= conjugate(tau) * dot * v[at(i)];
+            }
+            for (int64_t i = 0; i < rows; ++i) {  // its inverse from the right
+              C dot{};
+              for (int64_t j = k; j < rows; ++j) dot += q(i, j) * v[at(j)];
+              for (int64_t j = k; j < rows; ++j) q(i, j) -= tau * dot * conjugate(v[at(j)]);
+            }
+          }
+          Matrix<C> q_part(rows, inner), r_part(inner, columns);
+          for (int64_t i = 0; i < rows; ++i)
+            for (int64_t j = 0; j < inner; ++j) q_part(i, j) = q(i, j);
+          for (int64_t i = 0; i < inner; ++i)
+            for (int64_t j = i; j < columns; ++j) r_part(i, j) = m(i, j);
+          store_matrix(qs, index, q_part);
+          store_matrix(rs, index, r_part);
+        });
+        return std::vector<Array>{qs, rs};
+      });
+}
+
+}  // namespace
+
+std::vector<OpDef> factorization_ops() { return {lu(), cholesky(), solve_triangular(), qr()}; }
+
+}  // namespace pycandle

@@ -1,0 +1,192 @@
+// Losses that ask for a margin between what is right and what is wrong.
+#include "ops/loss_helpers.h"
+
+namespace pycandle {
+namespace {
+
+OpDef margin_loss(const std::string& name, const char* text) {
+  return functional(name)
+      .doc(text)
+      .attributes(attr<std::string>("reduction", std::string("mean")))
+      .constraint(name + "_c1", "reduction is none, mean or sum", knows_reduction)
+      .spelled_cpp(name);
+}
+
+// max(0, margin - gap)
+ValueId shortfall(Builder& b, ValueId gap, double margin) { return b.maximum(b.sub(margin, gap), 0.0); }
+
+bool same_floating_type(const Call& c, std::initializer_list<const char*> names) {
+  const Type& first = c.type(*names.begin());
+  return std::all_of(names.begin(), names.end(), [&](const char* name) {
+    return is_floating(c.type(name).dtype) && c.type(name).dtype == first.dtype && c.agree(c.shape(name), first.shape);
+  });
+}
+
+// ---- two or three tensors
+
+OpDef margin_ranking() {
+  return margin_loss("margin_ranking_loss", "max(0, margin - target * (x1 - x2))")
+      .operands("x1", "x2", "target")
+      .attributes(attr<double>("margin", 0.0))
+      .constraint("margin_ranking_loss_c2", "x1, x2 and target have one floating type",
+                  [](const Call& c) { return same_floating_type(c, {"x1", "x2", "target"}); })
+      .infer([](const Call& c) { return Type{c.type("x1").dtype, c.string("reduction") == "none" ? c.shape("x1") : Shape{}}; })
+      .decompose([](Builder& b, const Call& c) {
+        const ValueId gap = b.sub(b.widened(c.value("x1")), b.widened(c.value("x2")));
+        const ValueId error = shortfall(b, b.mul(gap, b.widened(c.value("target"))), c.number("margin"));
+        return b.narrowed(reduced(b, c, error), c.type("x1").dtype);
+      })
+      .from_aten_call(
+          "aten.margin_ranking_loss.default",
+          [](AtenCall& a) {
+            const Values v = promote_and_broadcast(a.b, {a.operand("input1"), a.operand("input2"), a.operand("target")});
+            return a.b.create_all("margin_ranking_loss", v, {{"reduction", reduction_of(a)}, {"margin", a.number("margin")}});
+          })
+      .sample("F.margin_ranking_loss(t(5), t(5), t(5).sign(), 0.3)")
+      .sample("F.margin_ranking_loss(t(5, 3), t(1, 3), t(5, 1).sign(), reduction='none')");
+}
+
+OpDef cosine_embedding() {
+  return margin_loss("cosine_embedding_loss", "1 - cos(x1, x2) where target is 1, max(0, cos - margin) where it is -1")
+      .operands("x1", "x2", "target")
+      .attributes(attr<double>("margin", 0.0))
+      .constraint("cosine_embedding_loss_c2",
+                  "x1 and x2 are vectors, or matrices of them, of one floating type; target has an entry each",
+                  [](const Call& c) {
+                    return same_floating_type(c, {"x1", "x2"}) && c.rank("x1") == c.rank("target") + 1 && c.rank("target") <= 1;
+                  })
+      .infer(
+          [](const Call& c) { return Type{c.type("x1").dtype, c.string("reduction") == "none" ? c.shape("target") : Shape{}}; })
+      .decompose([](Builder& b, const Call& c) {
+        constexpr double kEpsilon = 1e-12;
+        const ValueId x1 = b.widened(c.value("x1")), x2 = b.widened(c.value("x2"));
+        const auto dot = [&](ValueId p, ValueId q) { return b.sum(b.mul(p, q), {-1}, false); };
+        const ValueId size = b.sqrt(b.mul(b.add(dot(x1, x1), kEpsilon), b.add(dot(x2, x2), kEpsilon)));
+        const ValueId cosine = b.div(dot(x1, x2), size), zero = b.full(0.0, b.dtype(x1));
+        const ValueId target = b.cast(c.value("target"), b.dtype(x1));
+        const ValueId near = b.select(b.compare("eq", target, 1.0), b.sub(1.0, cosine), zero);
+        const ValueId far = b.select(b.compare("eq", target, -1.0), b.maximum(b.sub(cosine, c.number("margin")), 0.0), zero);
+        return b.narrowed(reduced(b, c, b.add(near, far)), c.type("x1").dtype);
+      })
+      .from_aten_call("aten.cosine_embedding_loss.default",
+                      [](AtenCall& a) {
+                        Values v = promote_and_broadcast(a.b, {a.operand("input1"), a.operand("input2")});
+                        v.push_back(a.tensor("target"));
+                        return a.b.create_all("cosine_embedding_loss", v,
+                                              {{"reduction", reduction_of(a)}, {"margin", a.number("margin")}});
+                      })
+      .sample("F.cosine_embedding_loss(t(5, 3), t(5, 3), t(5).sign(), 0.2)")
+      .sample("F.cosine_embedding_loss(t(3), t(3), torch.tensor(-1.0), reduction='none')")
+      .sample("F.cosine_embedding_loss(t(5, 3), t(5, 3), torch.tensor([1, -1, 1, 0, -1]), reduction='sum')");
+}
+
+OpDef triplet_margin() {
+  return margin_loss("triplet_margin_loss", "max(0, margin + |anchor - positive| - |anchor - negative|), distances of order p")
+      .operands("anchor", "positive", "negative")
+      .attributes(attr<double>("margin", 1.0), attr<double>("p", 2.0), attr<double>("eps", 1e-6), attr<bool>("swap", false))
+      .constraint(
+          "triplet_margin_loss_c2", "anchor, positive and negative have one floating type, with an axis",
+          [](const Call& c) { return same_floating_type(c, {"anchor", "positive", "negative"}) && c.rank("anchor") >= 1; })
+      .infer([](const Call& c) {
+        Type y = c.type("anchor");
+        y.shape.pop_back();
+        if (c.string("reduction") != "none") y.shape.clear();
+        return y;
+      })
+      .decompose([](Builder& b, const Call& c) {
+        const ValueId anchor = b.widened(c.value("anchor")), positive = b.widened(c.value("positive")),
+                      negative = b.widened(c.value("negative"));
+        const auto distance = [&](ValueId p, ValueId q) {
+          const Attributes how{{"p", c.number("p")}, {"eps", c.number("eps")}, {"keepdim", false}};
+          return b.create("pairwise_distance", {p, q}, how);
+        };
+        const ValueId near = distance(anchor, positive);
+        ValueId far = distance(anchor, negative);
+        if (c.boolean("swap")) far = b.minimum(far, distance(positive, negative));
+        return b.narrowed(reduced(b, c, shortfall(b, b.sub(far, near), c.number("margin"))), c.type("anchor").dtype);
+      })
+      .from_aten_call("aten.triplet_margin_loss.default",
+                      [](AtenCall& a) {
+                        const Values v = promote_and_broadcast(
+                            a.b, {a.operand("anchor"), a.operand("positive"), a.operand("negative")});
+                        return a.b.create_all("triplet_margin_loss", v,
+                                              {{"reduction", reduction_of(a)},
+                                               {"margin", a.number("margin")},
+                                               {"p", a.number("p")},
+                                               {"eps", a.number("eps")},
+                                               {"swap", a.boolean("swap")}});
+                      })
+      .sample("F.triplet_margin_loss(t(5, 3), t(5, 3), t(5, 3))")
+      .sample("F.triplet_margin_loss(t(5, 3), t(5, 3), t(5, 3), margin=0.5, p=3.0, swap=True, reduction='none')")
+      .sample("F.triplet_margin_loss(t(3), t(3), t(3))");
+}
+
+// ---- scores of classes
+
+// A row's targets: the classes listed before the first -1.
+struct Targets {
+  ValueId listed;     // [..., place]: does the place name a target?
+  ValueId is_target;  // [..., class]
+};
+Targets targets_of(Builder& b, ValueId target) {
+  const int64_t axis = b.rank(target) - 1;
+  const ValueId ended = b.cast(b.compare("lt", target, 0.0), DType::i64);
+  const ValueId listed = b.compare("eq", b.create("cumsum", {ended}, {{"axis", axis}}), 0.0);
+  const ValueId names = b.compare("eq", b.unsqueeze(target, -1), b.iota(b.shape(target).back()));
+  return {listed, b.reduce("reduce_or", b.logical_and(names, b.unsqueeze(listed, -1)), {axis}, false)};
+}
+
+OpDef multilabel_margin() {
+  OpDef def = margin_loss("multilabel_margin_loss",
+                          "the sum over targets and other classes of max(0, 1 - x[target] + x[other]), over the classes; a row's "
+                          "targets end at the first -1");
+  def.operands("x", "target")
+      .constraint("multilabel_margin_loss_c2", "x is floating, [N, C] or [C], and target i64 of its shape",
+                  [](const Call& c) {
+                    return is_floating(c.type("x").dtype) && (c.rank("x") == 1 || c.rank("x") == 2) &&
+                           c.type("target").dtype == DType::i64 && c.agree(c.shape("target"), c.shape("x"));
+                  })
+      .infer([](const Call& c) {
+        Type y = c.type("x");
+        y.shape.pop_back();
+        if (c.string("reduction") != "none") y.shape.clear();
+        return y;
+      })
+      .decompose([](Builder& b, const Call& c) {
+        const ValueId x = b.widened(c.value("x")), target = c.value("target");
+        const int64_t axis = b.rank(x) - 1;
+        const Targets t = targets_of(b, target);
+        // A class that is listed twice counts twice, so the sum runs over places.
+        const ValueId safe = b.select(t.listed, target, b.full(int64_t{0}, DType::i64));
+        const ValueId right = b.create("gather", {x, safe}, {{"axis", axis}});
+        const ValueId error = shortfall(b, b.sub(b.unsqueeze(right, -1), b.unsqueeze(x, -2)), 1.0);  // [..., place, class]
+        const ValueId counts = b.logical_and(b.unsqueeze(t.listed, -1), b.logical_not(b.unsqueeze(t.is_target, -2)));
+        const ValueId total = b.sum(b.select(counts, error, b.full(0.0, b.dtype(x))), {axis, axis + 1}, false);
+        const ValueId classes = b.dim_value(b.shape(x).back(), b.dtype(x));
+        return b.narrowed(reduced(b, c, b.div(total, classes)), c.type("x").dtype);
+      });
+  const auto build = [](AtenCall& a) -> Values {
+    Builder& b = a.b;
+    ValueId x = a.tensor("self"), target = a.tensor("target");
+    const Shape given = b.shape(x);
+    if (b.rank(x) == 0) {
+      x = b.reshape(x, {1});
+      target = b.reshape(target, {1});
+    }
+    const ValueId y = b.create("multilabel_margin_loss", {x, target}, {{"reduction", reduction_of(a)}});
+    Values results{b.reshape(y, a.result().shape)};
+    if (a.result_count() > 1) results.push_back(b.reshape(b.cast(targets_of(b, target).is_target, b.dtype(x)), given));
+    return results;
+  };
+  return def.from_aten_call("aten.multilabel_margin_loss.default", build)
+      .from_aten_call("aten.multilabel_margin_loss_forward.default", build)
+      .sample("F.multilabel_margin_loss(t(2, 4), torch.tensor([[3, 0, -1, 1], [1, 2, 3, 0]]))")
+      .sample("F.multilabel_margin_loss(t(4), torch.tensor([3, 0, -1, 1]), reduction='sum')")
+      .sample("F.multilabel_margin_loss(t(2, 4), torch.tensor([[-1, 0, -1, 1], [2, 1, -1, 0]]), reduction='none')");
+}
+
+}  // namespace
+
+std::vector<OpDef> margin_loss_ops() { return {margin_ranking(), cosine_embedding(), triplet_margin(), multilabel_margin()}; }
+
+}  // namespace pycandle

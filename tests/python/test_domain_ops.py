@@ -1,0 +1,70 @@
+"""Operators of torchaudio, torchvision and transformers, recorded in models and verified."""
+
+from __future__ import annotations
+
+import torch
+import torchaudio.functional as AF
+import torchvision
+import transformers.integrations.moe  # noqa: F401  (registers torch.ops.transformers)
+
+from pycandle import GoldenRecorder
+
+
+class Filtered(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Linear(1, 1)
+
+    def forward(self, x):
+        a, b = torch.tensor([1.0, -0.5, 0.2]), torch.tensor([0.3, 0.2, 0.1])
+        return AF.lfilter(self.scale(x.unsqueeze(-1)).squeeze(-1), a, b)
+
+
+class Suppressed(torch.nn.Module):
+    def forward(self, corners, sizes, scores):
+        boxes = torch.cat([corners, corners + sizes.abs() + 0.1], dim=1)
+        kept = torchvision.ops.nms(boxes, scores, 0.3)
+        return boxes[kept], kept
+
+
+class Experts(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, 4, 5))
+
+    def forward(self, x, expert):
+        order = expert.argsort(stable=True)
+        ends = torch.histc(expert.float(), bins=3, min=0, max=2).cumsum(0).to(torch.int32)
+        grouped = torch.ops.transformers.grouped_mm_fallback(x[order], self.weight, ends)
+        return grouped[order.argsort()]
+
+
+def recorded(model: torch.nn.Module, *inputs: torch.Tensor, folder, **settings) -> None:
+    recorder = GoldenRecorder(output_dir=str(folder), **settings)
+    recorder.record(model.eval(), *inputs)
+    recorder.save("model")
+
+
+def ops_of(pycandle, folder) -> str:
+    return pycandle("inspect", folder, "--ptir").stdout
+
+
+def test_a_recursive_filter_of_torchaudio_stays_one_operator(tmp_path, pycandle) -> None:
+    torch.manual_seed(0)
+    recorded(Filtered(), torch.randn(2, 40), folder=tmp_path)
+    assert "recursive_filter(" in ops_of(pycandle, tmp_path)
+    pycandle("verify", tmp_path)
+
+
+def test_the_number_of_boxes_that_are_kept_is_decided_by_the_data(tmp_path, pycandle) -> None:
+    torch.manual_seed(0)
+    recorded(Suppressed(), torch.rand(9, 2), torch.rand(9, 2), torch.rand(9), folder=tmp_path, dynamic=False)
+    assert "nms(" in ops_of(pycandle, tmp_path)
+    pycandle("verify", tmp_path)
+
+
+def test_tokens_without_an_expert_in_a_group_are_no_obstacle(tmp_path, pycandle) -> None:
+    torch.manual_seed(0)
+    recorded(Experts(), torch.randn(7, 4), torch.tensor([2, 0, 2, 2, 0, 0, 2]), folder=tmp_path)
+    assert "grouped_matmul(" in ops_of(pycandle, tmp_path)
+    pycandle("verify", tmp_path)
