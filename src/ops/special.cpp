@@ -228,7 +228,9 @@ OpDef ldexp() {
       .from_aten_call("aten.ldexp.Tensor",
                       [](AtenCall& c) -> Values {
                         const Operand self = c.operand("self"), other = c.operand("other");
-                        return {arithmetic(c.b, "mul", self, arithmetic(c.b, "pow", Scalar{2.0}, other))};
+                        const DType dtype = c.result().dtype;
+                        const Values v = promote_and_broadcast(c.b, {self, other}, wide_of(dtype));
+                        return {c.b.narrowed(c.b.mul(v[0], c.b.unary("exp2", v[1])), dtype)};
                       })
       .sample("torch.ldexp(t(5), i(5, low=-3, high=5))")
       .sample("torch.ldexp(t(5), torch.tensor(3))");
