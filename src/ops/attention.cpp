@@ -1,4 +1,4 @@
-// Scaled dot-product attention, with every argument torch gives it.
+// Scaled dot-product attention, with every argument torch gives it and with the masks that models build around it.
 #include <cmath>
 
 #include "ops/functional_helpers.h"
@@ -22,11 +22,57 @@ ValueId repeat_heads(Builder& b, ValueId x, Dim heads) {
 
 Shape batch_of(const Shape& shape) { return first_dims(shape, shape.size() - 2); }
 
+// [keys] or [batch, keys] as […, keys] against scores of this rank.
+ValueId over_keys(Builder& b, ValueId x, int64_t rank) {
+  const Shape shape = b.shape(x);
+  if (shape.size() == 1) return x;
+  Shape wide(static_cast<size_t>(rank), Dim(1));
+  wide.front() = shape[0];
+  wide.back() = shape[1];
+  return b.reshape(x, wide);
+}
+
+bool is_over_keys(const Call& c, const char* name) {
+  const Shape &shape = c.shape(name), &key = c.shape("key"), &query = c.shape("query");
+  const bool ranks_fit = shape.size() == 1 || (shape.size() == 2 && query.size() >= 3);
+  return ranks_fit && c.agree(shape.back(), key[key.size() - 2]) &&
+         (shape.size() == 1 || shape[0] == Dim(1) || query[0] == Dim(1) || c.agree(shape[0], query[0]));
+}
+
+// Which pairs the structure of the mask lets attend: true where they do, broadcastable to the scores; nothing when all do.
+std::optional<ValueId> allowed_pairs(Builder& b, const Call& c, const Shape& scores) {
+  std::optional<ValueId> allowed;
+  const auto also = [&](ValueId more) { allowed = allowed ? b.logical_and(*allowed, more) : more; };
+  if (c.boolean("is_causal") || c.has("window")) {
+    ValueId row = b.iota(scores[scores.size() - 2]);
+    if (c.dim("query_offset") != Dim(0)) row = b.add(row, b.dim_value(c.dim("query_offset")));
+    row = b.unsqueeze(row, 1);
+    const ValueId column = b.iota(scores.back());
+    if (c.boolean("is_causal")) also(b.compare("le", column, row));
+    if (c.has("window")) also(b.compare("gt", column, b.sub(row, b.full(c.integer("window"), DType::i64))));
+  }
+  if (const auto keys = c.maybe("key_mask")) also(over_keys(b, *keys, static_cast<int64_t>(scores.size())));
+  return allowed;
+}
+
+// slopes[h] * positions[b, j], rounded as the dtype of the two says.
+ValueId alibi_bias(Builder& b, const Call& c, DType wide, int64_t rank) {
+  const ValueId slopes = b.unsqueeze(b.unsqueeze(c.value("alibi_slopes"), 1), 2);
+  const ValueId bias = b.cast(b.mul(slopes, over_keys(b, c.value("alibi_positions"), rank)), wide);
+  return c.number("alibi_scale") == 1 ? bias : b.mul(bias, c.number("alibi_scale"));
+}
+
 OpDef scaled_dot_product_attention() {
   return functional("scaled_dot_product_attention")
-      .doc("softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros")
-      .operands("query", "key", "value", optional("attn_mask"))
-      .attributes(attr<bool>("is_causal", false), optional_attr<double>("scale"), attr<bool>("enable_gqa", false))
+      .doc(
+          "softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros. Query i stands at i + "
+          "query_offset: is_causal keeps the keys up to there, window the last so many of them, key_mask those it names; "
+          "the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale")
+      .operands("query", "key", "value", optional("attn_mask"), optional("key_mask"), optional("alibi_slopes"),
+                optional("alibi_positions"))
+      .attributes(attr<bool>("is_causal", false), optional_attr<double>("scale"), attr<bool>("enable_gqa", false),
+                  optional_attr<int64_t>("window"), attr<Dim>("query_offset", Dim(0)), optional_attr<double>("masked_bias"),
+                  attr<double>("alibi_scale", 1.0))
       .constraint("scaled_dot_product_attention_c1", "query, key and value are at least matrices of one floating dtype",
                   [](const Call& c) {
                     const DType d = c.type("query").dtype;
@@ -54,6 +100,23 @@ OpDef scaled_dot_product_attention() {
                     };
                     return c.rank("query") >= 3 && divides("key") && divides("value");
                   })
+      .constraint("scaled_dot_product_attention_c5", "key_mask is bool [batch, keys] or [keys]",
+                  [](const Call& c) {
+                    return !c.has("key_mask") || (c.type("key_mask").dtype == DType::boolean && is_over_keys(c, "key_mask"));
+                  })
+      .constraint("scaled_dot_product_attention_c6", "window is positive",
+                  [](const Call& c) { return !c.has("window") || c.integer("window") > 0; })
+      .constraint("scaled_dot_product_attention_c7",
+                  "alibi_slopes is [heads] and alibi_positions [batch, keys] or [keys], both or neither, of one floating dtype",
+                  [](const Call& c) {
+                    if (!c.has("alibi_slopes") || !c.has("alibi_positions"))
+                      return !c.has("alibi_slopes") && !c.has("alibi_positions");
+                    const Shape& query = c.shape("query");
+                    const DType d = c.type("alibi_slopes").dtype;
+                    return is_floating(d) && c.type("alibi_positions").dtype == d && c.rank("alibi_slopes") == 1 &&
+                           query.size() >= (c.rank("alibi_positions") == 1 ? 3 : 4) &&
+                           c.agree(c.shape("alibi_slopes")[0], query[query.size() - 3]) && is_over_keys(c, "alibi_positions");
+                  })
       .infer([](const Call& c) {
         const Shape &q = c.shape("query"), &v = c.shape("value");
         Shape batch = batch_of(q);
@@ -79,10 +142,11 @@ OpDef scaled_dot_product_attention() {
           scores = b.div(scores, b.sqrt(b.dim_value(query.back(), b.dtype(q))));
         }
         const ValueId never = b.full(kNever, b.dtype(q));
-        if (c.boolean("is_causal")) {
-          const Shape shape = b.shape(scores);
-          const ValueId row = b.unsqueeze(b.iota(shape[shape.size() - 2]), 1), column = b.iota(shape.back());
-          scores = b.select(b.compare("le", column, row), scores, never);
+        if (c.has("alibi_slopes")) scores = b.add(scores, alibi_bias(b, c, b.dtype(q), b.rank(scores)));
+        if (const auto allowed = allowed_pairs(b, c, b.shape(scores))) {
+          scores = c.has("masked_bias")
+                       ? b.add(scores, b.select(*allowed, b.full(0.0, b.dtype(q)), b.full(c.number("masked_bias"), b.dtype(q))))
+                       : b.select(*allowed, scores, never);
         }
         if (const auto mask = c.maybe("attn_mask")) {
           scores = b.dtype(*mask) == DType::boolean ? b.select(*mask, scores, never) : b.add(scores, b.cast(*mask, b.dtype(q)));
@@ -96,7 +160,7 @@ OpDef scaled_dot_product_attention() {
                         const auto scale = a.maybe_number("scale");
                         return a.b.create_all("scaled_dot_product_attention",
                                               {a.tensor("query"), a.tensor("key"), a.tensor("value"),
-                                               a.maybe_tensor("attn_mask").value_or(kNoValue)},
+                                               a.maybe_tensor("attn_mask").value_or(kNoValue), kNoValue, kNoValue, kNoValue},
                                               {{"is_causal", a.boolean("is_causal")},
                                                {"scale", scale ? Attribute(*scale) : Attribute()},
                                                {"enable_gqa", a.boolean("enable_gqa")}});
@@ -116,8 +180,59 @@ OpDef scaled_dot_product_attention() {
       .spelled_cpp("scaled_dot_product_attention");
 }
 
+OpDef split_heads() {
+  return functional("split_heads")
+      .doc("[…, length, heads * width] → […, heads, length, width]")
+      .operands("x")
+      .attributes(attr<Dim>("heads"))
+      .constraint("split_heads_c1", "x has two axes or more, and heads divides the last",
+                  [](const Call& c) {
+                    return c.rank("x") >= 2 && c.dim("heads") != Dim(0) &&
+                           c.agree(mod(c.shape("x").back(), c.dim("heads")), Dim(0));
+                  })
+      .infer([](const Call& c) {
+        Type y = c.type("x");
+        const Dim length = y.shape[y.shape.size() - 2], width = floordiv(y.shape.back(), c.dim("heads"));
+        y.shape.resize(y.shape.size() - 2);
+        for (const Dim d : {c.dim("heads"), length, width}) y.shape.push_back(d);
+        return y;
+      })
+      .decompose([](Builder& b, const Call& c) {
+        Shape split = c.shape("x");
+        const Dim width = floordiv(split.back(), c.dim("heads"));
+        split.back() = c.dim("heads");
+        split.push_back(width);
+        return b.swap_axes(b.reshape(c.value("x"), split), -3, -2);
+      })
+      .spelled_cpp("split_heads");
+}
+
+OpDef merge_heads() {
+  return functional("merge_heads")
+      .doc("[…, heads, length, width] → […, length, heads * width]")
+      .operands("x")
+      .constraint("merge_heads_c1", "x has three axes or more", [](const Call& c) { return c.rank("x") >= 3; })
+      .infer([](const Call& c) {
+        Type y = c.type("x");
+        const size_t n = y.shape.size();
+        const Dim heads = y.shape[n - 3], length = y.shape[n - 2], width = y.shape[n - 1];
+        y.shape.resize(n - 3);
+        for (const Dim d : {length, heads * width}) y.shape.push_back(d);
+        return y;
+      })
+      .decompose([](Builder& b, const Call& c) {
+        const ValueId swapped = b.swap_axes(c.value("x"), -3, -2);
+        Shape merged = b.shape(swapped);
+        const Dim width = merged.back();
+        merged.pop_back();
+        merged.back() = merged.back() * width;
+        return b.reshape(swapped, merged);
+      })
+      .spelled_cpp("merge_heads");
+}
+
 }  // namespace
 
-std::vector<OpDef> attention_ops() { return {scaled_dot_product_attention()}; }
+std::vector<OpDef> attention_ops() { return {scaled_dot_product_attention(), split_heads(), merge_heads()}; }
 
 }  // namespace pycandle

@@ -691,6 +691,11 @@ inline ValueId clamp(Builder& builder, ValueId x, std::optional<Scalar> min, std
   return builder.create("clamp", {x}, {{"min", detail::attribute_of(min)}, {"max", detail::attribute_of(max)}});
 }
 
+// x cut along an axis into parts of these sizes, one after another
+inline Values split(Builder& builder, ValueId x, Dims sizes, int64_t axis) {
+  return builder.create_all("split", {x}, {{"sizes", detail::attribute_of(sizes)}, {"axis", detail::attribute_of(axis)}});
+}
+
 // tensors of one type along a new axis
 inline ValueId stack(Builder& builder, const Values& xs, int64_t axis) {
   return builder.create("stack", detail::joined({}, xs), {{"axis", detail::attribute_of(axis)}});
@@ -846,9 +851,9 @@ inline ValueId signal_window(Builder& builder, std::string kind, int64_t length,
   return builder.create("signal_window", {}, {{"kind", detail::attribute_of(kind)}, {"length", detail::attribute_of(length)}, {"periodic", detail::attribute_of(periodic)}, {"alpha", detail::attribute_of(alpha)}, {"beta", detail::attribute_of(beta)}, {"dtype", detail::attribute_of(dtype)}});
 }
 
-// x @ weight.T + bias
-inline ValueId linear(Builder& builder, ValueId x, ValueId weight, std::optional<ValueId> bias) {
-  return builder.create("linear", {x, weight, bias.value_or(kNoValue)}, {});
+// x @ weight.T + bias; with weight_order "in_out" x @ weight + bias
+inline ValueId linear(Builder& builder, ValueId x, ValueId weight, std::optional<ValueId> bias, std::string weight_order) {
+  return builder.create("linear", {x, weight, bias.value_or(kNoValue)}, {{"weight_order", detail::attribute_of(weight_order)}});
 }
 
 // product of vectors, matrices or batches of matrices; batch dims broadcast
@@ -1041,9 +1046,19 @@ inline ValueId logit(Builder& builder, ValueId x, std::optional<double> eps) {
   return builder.create("logit", {x}, {{"eps", detail::attribute_of(eps)}});
 }
 
-// softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros
-inline ValueId scaled_dot_product_attention(Builder& builder, ValueId query, ValueId key, ValueId value, std::optional<ValueId> attn_mask, bool is_causal, std::optional<double> scale, bool enable_gqa) {
-  return builder.create("scaled_dot_product_attention", {query, key, value, attn_mask.value_or(kNoValue)}, {{"is_causal", detail::attribute_of(is_causal)}, {"scale", detail::attribute_of(scale)}, {"enable_gqa", detail::attribute_of(enable_gqa)}});
+// softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros. Query i stands at i + query_offset: is_causal keeps the keys up to there, window the last so many of them, key_mask those it names; the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale
+inline ValueId scaled_dot_product_attention(Builder& builder, ValueId query, ValueId key, ValueId value, std::optional<ValueId> attn_mask, std::optional<ValueId> key_mask, std::optional<ValueId> alibi_slopes, std::optional<ValueId> alibi_positions, bool is_causal, std::optional<double> scale, bool enable_gqa, std::optional<int64_t> window, Dim query_offset, std::optional<double> masked_bias, double alibi_scale) {
+  return builder.create("scaled_dot_product_attention", {query, key, value, attn_mask.value_or(kNoValue), key_mask.value_or(kNoValue), alibi_slopes.value_or(kNoValue), alibi_positions.value_or(kNoValue)}, {{"is_causal", detail::attribute_of(is_causal)}, {"scale", detail::attribute_of(scale)}, {"enable_gqa", detail::attribute_of(enable_gqa)}, {"window", detail::attribute_of(window)}, {"query_offset", detail::attribute_of(query_offset)}, {"masked_bias", detail::attribute_of(masked_bias)}, {"alibi_scale", detail::attribute_of(alibi_scale)}});
+}
+
+// […, length, heads * width] → […, heads, length, width]
+inline ValueId split_heads(Builder& builder, ValueId x, Dim heads) {
+  return builder.create("split_heads", {x}, {{"heads", detail::attribute_of(heads)}});
+}
+
+// […, heads, length, width] → […, length, heads * width]
+inline ValueId merge_heads(Builder& builder, ValueId x) {
+  return builder.create("merge_heads", {x}, {});
 }
 
 // rows of weight, by index

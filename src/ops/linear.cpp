@@ -31,30 +31,37 @@ bool contracts(const Call& c, const Shape& left, const Shape& right) {
   return !left.empty() && !right.empty() && c.agree(left.back(), right[right.size() > 1 ? right.size() - 2 : 0]);
 }
 
+// transformers' Conv1D keeps its weight as [in, out].
+bool is_in_out(const Call& c) { return c.string("weight_order") == "in_out"; }
+
 OpDef linear() {
   return functional("linear")
-      .doc("x @ weight.T + bias")
+      .doc("x @ weight.T + bias; with weight_order \"in_out\" x @ weight + bias")
       .operands("x", "weight", optional("bias"))
-      .constraint("linear_c1", "weight is a matrix or a vector, and its last dim is the last dim of x",
+      .attributes(attr<std::string>("weight_order", std::string("out_in")))
+      .constraint("linear_c1", "weight is a matrix or, out_in, a vector, and its dim for what comes in is the last dim of x",
                   [](const Call& c) {
                     const int64_t rank = c.rank("weight");
-                    return (rank == 1 || rank == 2) && c.rank("x") >= 1 && c.agree(c.shape("x").back(), c.shape("weight").back());
+                    return (rank == 2 || (rank == 1 && !is_in_out(c))) && c.rank("x") >= 1 &&
+                           c.agree(c.shape("x").back(), is_in_out(c) ? c.shape("weight").front() : c.shape("weight").back());
                   })
       .constraint("linear_c2", "x, weight and bias have one dtype",
                   [](const Call& c) {
                     const DType d = c.type("x").dtype;
                     return c.type("weight").dtype == d && (!c.has("bias") || c.type("bias").dtype == d);
                   })
+      .constraint("linear_c3", "weight_order is \"out_in\" or \"in_out\"",
+                  [](const Call& c) { return is_in_out(c) || c.string("weight_order") == "out_in"; })
       .infer([](const Call& c) {
         Type y = c.type("x");
         y.shape.pop_back();
-        if (c.rank("weight") == 2) y.shape.push_back(c.shape("weight")[0]);
+        if (c.rank("weight") == 2) y.shape.push_back(c.shape("weight")[is_in_out(c) ? 1 : 0]);
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
         const ValueId x = c.value("x"), weight = c.value("weight");
         const auto product = [&](ValueId left, ValueId right) {
-          return b.dot_general(left, right, {}, {}, {b.rank(left) - 1}, {b.rank(right) - 1});
+          return b.dot_general(left, right, {}, {}, {b.rank(left) - 1}, {is_in_out(c) ? 0 : b.rank(right) - 1});
         };
         if (!c.has("bias")) return product(x, weight);
         // Product and bias are summed before the one rounding, as torch's kernels do.

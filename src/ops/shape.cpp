@@ -411,6 +411,39 @@ Values split_at(AtenCall& c, ValueId x, int64_t axis, const Dims& sizes) {
 }
 
 OpDef split() {
+  return functional("split")
+      .doc("x cut along an axis into parts of these sizes, one after another")
+      .operands("x")
+      .attributes(attr<Dims>("sizes"), attr<int64_t>("axis"))
+      .constraint("split_c1", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
+      .constraint("split_c2", "the sizes are not negative and add up to that axis",
+                  [](const Call& c) {
+                    Dim total = 0;
+                    for (const Dim size : c.dims("sizes")) {
+                      if (!may_be_at_most(0, size)) return false;
+                      total = total + size;
+                    }
+                    return c.agree(total, c.shape("x")[at(c.integer("axis"))]);
+                  })
+      .infer_all([](const Call& c) {
+        std::vector<Type> parts(c.dims("sizes").size(), c.type("x"));
+        for (size_t i = 0; i < parts.size(); ++i) parts[i].shape[at(c.integer("axis"))] = c.dims("sizes")[i];
+        return parts;
+      })
+      .decompose_all([](Builder& b, const Call& c) {
+        Values parts;
+        Dim start = 0;
+        for (const Dim size : c.dims("sizes")) {
+          parts.push_back(b.slice(c.value("x"), c.integer("axis"), start, start + size));
+          start = start + size;
+        }
+        return parts;
+      })
+      .spelled_cpp("split");
+}
+
+// torch's splits are slices; where all of them are used, recognise-split makes one split of them again.
+OpDef slices() {
   OpDef def = mapping("slice");
   for (const char* overload : {"aten.split_with_sizes.default", "aten.split.sizes", "aten.split_with_sizes_copy.default",
                                "aten.unsafe_split_with_sizes.default"})
@@ -513,7 +546,7 @@ OpDef assertions() {
 }  // namespace
 
 std::vector<OpDef> shape_ops() {
-  return {reshape(), identity(), cast(), transpose(), reverse(), broadcast(), slice(), split(), assertions()};
+  return {reshape(), identity(), cast(), transpose(), reverse(), broadcast(), slice(), split(), slices(), assertions()};
 }
 
 }  // namespace pycandle

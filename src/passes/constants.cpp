@@ -1,7 +1,5 @@
 #include "passes/constants.h"
 
-#include "ir/op_def.h"
-
 namespace pycandle {
 
 const Node* defining_node(const Graph& g, ValueId v) {
@@ -10,16 +8,23 @@ const Node* defining_node(const Graph& g, ValueId v) {
   return node < 0 ? nullptr : &g.nodes[static_cast<size_t>(node)];
 }
 
+const Node* defined_by(const Graph& g, ValueId v, std::string_view op) {
+  const Node* node = defining_node(g, v);
+  return node && node->op->name == op ? node : nullptr;
+}
+
+Call call_of(const Graph& g, const Node& node) { return Call(*node.op, g, node.operands, node.attributes, node.regions); }
+
 std::optional<Scalar> constant_value(const Graph& g, ValueId v) {
   const Node* node = defining_node(g, v);
   if (!node || node->op->name != "constant") return std::nullopt;
-  return Call(*node->op, g, node->operands, node->attributes, node->regions).scalar("value");
+  return call_of(g, *node).scalar("value");
 }
 
 std::optional<Dim> dim_value(const Graph& g, ValueId v) {
   const Node* node = defining_node(g, v);
   if (!node || g.type(v) != Type{DType::i64, {}}) return std::nullopt;
-  if (node->op->name == "dim") return Call(*node->op, g, node->operands, node->attributes, node->regions).dim("value");
+  if (node->op->name == "dim") return call_of(g, *node).dim("value");
   if (const auto number = constant_value(g, v)) return Dim(as_int(*number));
   return std::nullopt;
 }

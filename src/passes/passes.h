@@ -10,6 +10,10 @@ namespace pycandle {
 Program canonicalise(Program, const OpTable&);
 Program fold_scalars(Program, const OpTable&);
 Program fold_shapes(Program, const OpTable&);
+Program recognise_masks(Program, const OpTable&);
+Program recognise_heads(Program, const OpTable&);
+Program recognise_linear(Program, const OpTable&);
+Program recognise_split(Program, const OpTable&);
 Program remove_unused(Program, const OpTable&);
 Program decompose(Program, const OpTable&, const std::function<bool(const Node&)>& claims);
 

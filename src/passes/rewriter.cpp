@@ -69,7 +69,9 @@ ValueId reconciled(Builder& b, ValueId value, const Type& expected, const Node& 
   return b.reshape(value, expected.shape);
 }
 
-Values rewrite_graph(Graph& old, Builder& b, const RewriteRule& rule) {
+enum class Regions { rewrite, keep };
+
+Values rewrite_graph(Graph& old, Builder& b, const RewriteRule& rule, Regions regions) {
   Graph& fresh = b.graph();
   Values map = copy_inputs(old, fresh);
   Values operands;
@@ -86,9 +88,10 @@ Values rewrite_graph(Graph& old, Builder& b, const RewriteRule& rule) {
       continue;
     }
     for (Graph& region : node.regions) {
+      if (regions == Regions::keep) break;
       Graph body;
       Builder inner = b.region(body);
-      rewrite_graph(region, inner, rule);
+      rewrite_graph(region, inner, rule, regions);
       region = std::move(body);
     }
     copy_node(node, old, fresh, operands, map);
@@ -198,15 +201,45 @@ Values keep_nodes(Graph& old, Graph& fresh, const std::vector<bool>& live) {
   return map;
 }
 
-}  // namespace
-
-Program rewrite(Program p, const OpTable& table, const RewriteRule& rule) {
+Program rewritten(Program p, const OpTable& table, const RewriteRule& rule, Regions regions) {
   Graph old = std::exchange(p.graph, Graph{});
   const SymbolRanges ranges = p.ranges();
   Builder b(p.graph, table, &p.checks, &ranges);
-  const Values map = rewrite_graph(old, b, rule);
+  const Values map = rewrite_graph(old, b, rule, regions);
   remap_references(p, map);
   return p;
+}
+
+template <class Visit> void for_each_value(const Tree& tree, const Visit& visit) {
+  if (tree.kind == Tree::Kind::value) visit(tree.value);
+  for (const auto& [key, item] : tree.items) for_each_value(item, visit);
+}
+
+}  // namespace
+
+Program rewrite(Program p, const OpTable& table, const RewriteRule& rule) {
+  return rewritten(std::move(p), table, rule, Regions::rewrite);
+}
+
+Program rewrite_outside_regions(Program p, const OpTable& table, const RewriteRule& rule) {
+  return rewritten(std::move(p), table, rule, Regions::keep);
+}
+
+std::vector<int32_t> use_counts(const Program& p) {
+  std::vector<int32_t> counts(p.graph.values.size());
+  const auto count = [&](ValueId v) {
+    if (v != kNoValue) ++counts[static_cast<size_t>(v)];
+  };
+  for (const Node& node : p.graph.nodes) {
+    for (ValueId v : node.operands) count(v);
+  }
+  for (ValueId v : p.graph.outputs) count(v);
+  for (const Tap& t : p.taps) count(t.value);
+  for (const ModuleCall& c : p.calls) {
+    for (const auto& [name, tree] : c.args) for_each_value(tree, count);
+    for_each_value(c.output, count);
+  }
+  return counts;
 }
 
 Program without_dead_nodes(Program p) {

@@ -17,6 +17,11 @@ using RewriteRule = std::function<std::optional<Values>(Builder& b, const Node& 
 // Every node of the program and of its regions, in order. Takes the program over: move it in when it is not needed
 // afterwards, and nothing but the changed nodes is built anew.
 Program rewrite(Program, const OpTable&, const RewriteRule&);
+// The same for the nodes of the program's own graph alone: its regions stay as they are, so a rule may know values of
+// the old graph by their numbers.
+Program rewrite_outside_regions(Program, const OpTable&, const RewriteRule&);
+// How often each value of the program's graph is looked at: by nodes, outputs, states, taps and module calls.
+std::vector<int32_t> use_counts(const Program&);
 // Removes nodes that no output, state or tap needs, in regions too.
 Program without_dead_nodes(Program);
 

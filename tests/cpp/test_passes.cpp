@@ -28,6 +28,10 @@ const std::map<std::string, PassFunction>& passes() {
       {"canonicalise", canonicalise},
       {"fold_scalars", fold_scalars},
       {"fold_shapes", fold_shapes},
+      {"recognise_masks", recognise_masks},
+      {"recognise_heads", recognise_heads},
+      {"recognise_linear", recognise_linear},
+      {"recognise_split", recognise_split},
       {"remove_unused", remove_unused},
       {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Node&) { return false; }); }},
   };
@@ -152,11 +156,12 @@ TEST(Pipeline, DumpsEveryStepUnderItsNumberAndName) {
   options.dump_dir = folder.path();
   const Program p = run_program_pipeline(small_program(), catalogue(), options);
   run_backend_pipeline(p, catalogue(), claims_nothing, options);
-  const std::vector<std::string> expected = {"00-import.ptir",       "01-canonicalise.ptir",  "02-fold-scalars.ptir",
-                                             "03-fold-shapes.ptir",  "04-remove-unused.ptir", "05-decompose.ptir",
-                                             "06-remove-unused.ptir"};
+  const std::vector<std::string> expected = {"00-import.ptir",           "01-canonicalise.ptir",    "02-fold-scalars.ptir",
+                                             "03-fold-shapes.ptir",      "04-recognise-masks.ptir", "05-recognise-heads.ptir",
+                                             "06-recognise-linear.ptir", "07-recognise-split.ptir", "08-remove-unused.ptir",
+                                             "09-decompose.ptir",        "10-remove-unused.ptir"};
   EXPECT_EQ(folder.files(), expected);
-  const Program dumped = parse_program(read_text(folder.path() / "04-remove-unused.ptir"), catalogue());
+  const Program dumped = parse_program(read_text(folder.path() / "08-remove-unused.ptir"), catalogue());
   EXPECT_TRUE(identical(dumped, p));
 }
 
@@ -167,7 +172,7 @@ TEST(Pipeline, DumpsOnlyTheEndsOfThePipelinesWhenAsked) {
   options.dump_mode = DumpMode::final;
   const Program p = run_program_pipeline(small_program(), catalogue(), options);
   run_backend_pipeline(p, catalogue(), claims_nothing, options);
-  EXPECT_EQ(folder.files(), (std::vector<std::string>{"04-remove-unused.ptir", "06-remove-unused.ptir"}));
+  EXPECT_EQ(folder.files(), (std::vector<std::string>{"08-remove-unused.ptir", "10-remove-unused.ptir"}));
 }
 
 TEST(Pipeline, ADisabledPassDoesNotRunAndAnUnknownOneIsAUsageError) {
@@ -192,7 +197,7 @@ TEST(Pipeline, ADisabledPassDoesNotRunAndAnUnknownOneIsAUsageError) {
 TEST(Pipeline, TimesEveryPassAndCountsItsNodes) {
   std::vector<PassTiming> timings;
   run_program_pipeline(small_program(), catalogue(), {}, &timings);
-  ASSERT_EQ(timings.size(), 4u);
+  ASSERT_EQ(timings.size(), 8u);
   EXPECT_EQ(timings.front().name, "canonicalise");
   EXPECT_EQ(timings.front().nodes_before, 3u);
   EXPECT_EQ(timings.back().nodes_after, 1u);

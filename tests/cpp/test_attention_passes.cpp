@@ -1,0 +1,95 @@
+// The cases of tests/passes/recognise_{masks,heads,linear,split}.ptir compute the same before and after: without rounding,
+// at several sizes, with padding of every kind.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+
+#include "backends/reference/reference.h"
+#include "base/file.h"
+#include "ir/text.h"
+#include "ops/catalogue.h"
+#include "passes/passes.h"
+#include "runtime/model.h"
+
+namespace pycandle {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Case {
+  std::string title, before, after;
+};
+
+std::vector<Case> read_cases(const fs::path& file) {
+  std::vector<Case> cases;
+  std::string* part = nullptr;
+  std::istringstream lines(read_text(file));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("// before: ")) {
+      cases.push_back({line.substr(11), {}, {}});
+      part = &cases.back().before;
+    } else if (line == "// after") {
+      part = &cases.at(cases.size() - 1).after;
+    } else if (part) {
+      *part += line + "\n";
+    }
+  }
+  return cases;
+}
+
+std::vector<Array> in_f64(const Program& p, const Model::Tensors& inputs, const ParameterSource& parameters) {
+  RunRequest request;
+  request.inputs = ordered_inputs(p, inputs);
+  const std::vector<ReferenceMode> modes{{ReferenceMode::Kind::rounded, 0}, {ReferenceMode::Kind::f64, 0}};
+  return run_reference_modes(decompose_to_primitives(p, catalogue()), parameters, modes, request).at(1).outputs;
+}
+
+std::shared_ptr<const ParameterSource> some_parameters(const Program& p) {
+  std::map<std::string, Array> arrays;
+  for (const Parameter& parameter : p.parameters) {
+    const Sizes shape = evaluate(parameter.type.shape, {});
+    std::vector<double> values(static_cast<size_t>(element_count(shape)));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(3 * i + parameter.name.size()));
+    arrays.emplace(parameter.name, store(parameter.type.dtype, shape, values));
+  }
+  return memory_parameters(std::move(arrays));
+}
+
+void expect_equal(const Program& before, const Program& after, const Bindings& sizes, uint64_t seed) {
+  const Model::Tensors inputs = random_inputs(before, seed, sizes);
+  const auto parameters = some_parameters(before);
+  const std::vector<Array> expected = in_f64(before, inputs, *parameters), got = in_f64(after, inputs, *parameters);
+  ASSERT_EQ(expected.size(), got.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::vector<double> a = load_double(expected[i]), b = load_double(got[i]);
+    ASSERT_EQ(a.size(), b.size());
+    for (size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k], 1e-12) << "output " << i << " at " << k;
+  }
+}
+
+class AttentionPass : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(AttentionPass, ComputesTheSameAtSeveralSizes) {
+  const std::vector<Case> cases = read_cases(fs::path(PYCANDLE_TEST_DIR) / "passes" / (GetParam() + ".ptir"));
+  ASSERT_FALSE(cases.empty());
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.title);
+    const Program before = parse_program(c.before, catalogue(), c.title), after = parse_program(c.after, catalogue(), c.title);
+    for (const int64_t batch : {1, 3}) {
+      for (const int64_t length : {1, 2, 7, 9}) {
+        Bindings sizes;
+        for (const Symbol& s : before.symbols) sizes[s.name] = s.name == "s0" ? batch : s.name == "s1" ? length : length + 4;
+        for (const uint64_t seed : {7, 8, 9}) expect_equal(before, after, sizes, seed);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Passes, AttentionPass,
+                         ::testing::Values("recognise_masks", "recognise_heads", "recognise_linear", "recognise_split"),
+                         [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace pycandle
