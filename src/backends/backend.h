@@ -17,7 +17,8 @@ namespace pycandle {
 struct RunRequest {
   std::vector<Array> inputs;                               // in the order of Program::inputs
   std::vector<Array>* states = nullptr;  // in the order of Program::states; updated in place; null: the recorded ones, discarded
-  std::function<void(size_t tap, const Array&)> on_tap;  // called once per tap of Program::taps, when its value exists
+  std::function<void(size_t tap, const Array&)>
+      on_tap;  // called once per tap of Program::taps that is not inside another, when its value exists
   uint64_t seed = 0;  // of random ops
   Bindings symbols;  // sizes that the inputs do not bind by themselves: a slice of a program
 };

@@ -276,9 +276,10 @@ bool identical(const Program& a, const Program& b) {
                    }) &&
          all_equal(a.outputs, b.outputs,
                    [&](const Output& x, const Output& y) { return x.name == y.name && graphs.value(x.value, y.value); }) &&
-         all_equal(
-             a.taps, b.taps,
-             [&](const Tap& x, const Tap& y) { return x.id == y.id && graphs.value(x.value, y.value) && x.key == y.key; }) &&
+         all_equal(a.taps, b.taps,
+                   [&](const Tap& x, const Tap& y) {
+                     return x.id == y.id && graphs.value(x.value, y.value) && x.key == y.key && x.inside == y.inside;
+                   }) &&
          all_equal(a.checks, b.checks,
                    [](const Check& x, const Check& y) {
                      return x.left == y.left && x.right == y.right && x.what == y.what && x.origin == y.origin;

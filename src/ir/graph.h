@@ -162,6 +162,7 @@ struct Tap {
   std::string id;
   ValueId value = kNoValue;
   std::string key;                                    // its name in the trace file
+  bool inside = false;                                // swallowed by the node that gives `value`: it has no value itself
 };
 
 // Two dims that must be equal when the program runs and could not be proven so.

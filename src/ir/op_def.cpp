@@ -189,6 +189,11 @@ OpDef& OpDef::decompose(std::function<ValueId(Builder&, const Call&)> f) {
   return *this;
 }
 
+OpDef& OpDef::also_written_as(std::function<ValueId(Builder&, const Call&)> f) {
+  spellings.emplace_back([f = std::move(f)](Builder& b, const Call& c) { return Values{f(b, c)}; });
+  return *this;
+}
+
 OpDef& OpDef::from_aten_call(std::string overload, std::function<Values(AtenCall&)> build) {
   aten.push_back({std::move(overload), "", {}, std::move(build)});
   return *this;

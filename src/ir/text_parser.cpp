@@ -469,6 +469,7 @@ class Parser {
   void tap() {
     Tap result;
     result.id = unique(tap_names_, "tap");
+    result.inside = in_.accept_word("inside");
     result.value = use(scope_);
     if (in_.accept_word("key")) result.key = in_.string("a key in quotes");
     program_.taps.push_back(std::move(result));

@@ -39,7 +39,7 @@ class Printer {
       if (state.updated != kNoValue) add("update {} = {}", id(state.value), id(state.updated));
     });
     section(p.taps, [&](const Tap& tap) {
-      add("tap {} {}", quoted(tap.id), id(tap.value));
+      add("tap {} {}{}", quoted(tap.id), tap.inside ? "inside " : "", id(tap.value));
       if (!tap.key.empty()) add(" key {}", quoted(tap.key));
     });
     section(p.checks, [&](const Check& check) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ir/region.h"
 #include "ops/functional_helpers.h"
 
 namespace pycandle {
@@ -21,6 +22,13 @@ OpDef activation(const std::string& name, const char* text, unsigned kinds, Form
         return b.narrowed(formula(b, c, b.widened(c.value("x"))), c.type("x").dtype);
       })
       .spelled_cpp(name);
+}
+
+// Another spelling of it.
+void written_as(OpDef& op, Formula formula) {
+  op.also_written_as([formula = std::move(formula)](Builder& b, const Call& c) {
+    return b.narrowed(formula(b, c, b.widened(c.value("x"))), c.type("x").dtype);
+  });
 }
 
 ValueId clamped(Builder& b, ValueId x, double low, double high) { return b.minimum(b.maximum(x, low), high); }
@@ -54,22 +62,60 @@ OpDef hardtanh() {
       .sample("F.hardtanh(i(3, 4, low=-9, high=9), -3, 5)");
 }
 
+// The cubic of tanh GELU, z = sqrt(2 / pi) * (x + 0.044715 * x³), as people write it; the first is torch's.
+using Cubic = ValueId (*)(Builder&, ValueId x);
+constexpr double kCube = 0.044715;
+const double kSlope = std::sqrt(2 / std::numbers::pi);
+const Cubic kCubics[] = {
+    [](Builder& b, ValueId x) { return b.mul(b.add(x, b.mul(b.mul(b.square(x), x), kCube)), kSlope); },
+    [](Builder& b, ValueId x) { return b.mul(b.add(x, b.mul(b.pow(x, 3.0), kCube)), kSlope); },
+    [](Builder& b, ValueId x) { return b.mul(b.add(x, b.mul(b.mul(b.mul(x, kCube), x), x)), kSlope); },
+    [](Builder& b, ValueId x) { return b.mul(b.add(x, b.mul(b.mul(x, kCube), b.square(x))), kSlope); },
+    [](Builder& b, ValueId x) { return b.mul(b.mul(x, kSlope), b.add(b.mul(b.mul(x, kCube), x), 1.0)); },
+    [](Builder& b, ValueId x) { return b.mul(b.mul(x, kSlope), b.add(b.mul(b.square(x), kCube), 1.0)); },
+    [](Builder& b, ValueId x) { return b.mul(b.mul(x, b.add(b.mul(b.square(x), kCube), 1.0)), kSlope); },
+};
+
+ValueId erf_gelu(Builder& b, ValueId x, ValueId argument) { return b.mul(b.mul(x, 0.5), b.add(b.erf(argument), 1.0)); }
+ValueId tanh_gelu(Builder& b, ValueId x, ValueId argument) { return b.mul(b.mul(x, 0.5), b.add(b.tanh(argument), 1.0)); }
+bool is_exact(const Call& c) { return c.string("approximate") == "none"; }
+
 OpDef gelu() {
-  return activation("gelu", "x times the normal distribution function of x, exact or by tanh", floats,
-                    [](Builder& b, const Call& c, ValueId x) {
-                      if (c.string("approximate") == "none")
-                        return b.mul(b.mul(x, 0.5), b.add(b.erf(b.mul(x, std::numbers::sqrt2 / 2)), 1.0));
-                      const ValueId inner = b.mul(b.add(x, b.mul(b.mul(b.square(x), x), 0.044715)),
-                                                  std::sqrt(2 / std::numbers::pi));
-                      return b.mul(b.mul(x, 0.5), b.add(b.tanh(inner), 1.0));
-                    })
-      .attributes(attr<std::string>("approximate", std::string("none")))
-      .constraint("gelu_c2", "approximate is none or tanh",
-                  [](const Call& c) { return c.string("approximate") == "none" || c.string("approximate") == "tanh"; })
-      .from_aten("aten.gelu.default(x, approximate)")
-      .sample("F.gelu(t(30, 4) * 2)")
-      .sample("F.gelu(t(30, 4) * 2, approximate='tanh')")
-      .spelled_candle("gelu_erf");
+  OpDef op = activation("gelu", "x times the normal distribution function of x, exact or by tanh", floats,
+                        [](Builder& b, const Call& c, ValueId x) {
+                          return is_exact(c) ? erf_gelu(b, x, b.mul(x, std::numbers::sqrt2 / 2))
+                                             : tanh_gelu(b, x, kCubics[0](b, x));
+                        })
+                 .attributes(attr<std::string>("approximate", std::string("none")))
+                 .constraint("gelu_c2", "approximate is none or tanh",
+                             [](const Call& c) { return is_exact(c) || c.string("approximate") == "tanh"; })
+                 .from_aten("aten.gelu.default(x, approximate)")
+                 .sample("F.gelu(t(30, 4) * 2)")
+                 .sample("F.gelu(t(30, 4) * 2, approximate='tanh')")
+                 .spelled_candle("gelu_erf")
+                 .recognised([](const Type&) {
+                   return std::vector<Attributes>{{{"approximate", std::string("none")}}, {{"approximate", std::string("tanh")}}};
+                 });
+  written_as(op, [](Builder& b, const Call& c, ValueId x) {
+    return is_exact(c) ? erf_gelu(b, x, b.div(x, std::numbers::sqrt2)) : tanh_gelu(b, x, kCubics[1](b, x));
+  });
+  written_as(op, [](Builder& b, const Call& c, ValueId x) {
+    if (is_exact(c)) return b.mul(b.mul(x, 0.5), b.unary("erfc", b.neg(b.div(x, std::numbers::sqrt2))));
+    return b.mul(x, b.sigmoid(b.mul(kCubics[0](b, x), 2.0)));
+  });
+  for (size_t i = 2; i < std::size(kCubics); ++i) {
+    written_as(op, [i](Builder& b, const Call& c, ValueId x) {
+      return is_exact(c) ? erf_gelu(b, x, b.mul(x, std::numbers::sqrt2 / 2)) : tanh_gelu(b, x, kCubics[i](b, x));
+    });
+  }
+  return op;
+}
+
+// As CLIP has it.
+OpDef quick_gelu() {
+  return activation("quick_gelu", "x * sigmoid(1.702 * x)", floats,
+                    [](Builder& b, const Call&, ValueId x) { return b.mul(x, sigmoid_value(b, b.mul(x, 1.702))); })
+      .recognised();
 }
 
 OpDef sigmoid() {
@@ -85,23 +131,92 @@ OpDef sigmoid() {
       .sample("torch.sigmoid(t(3, 4) * 100)")
       .sample("torch.sigmoid(i(3, 4, low=-5, high=5))")
       .sample("torch.sigmoid(m(3, 4))")
-      .spelled_candle("candle_nn::ops::sigmoid");
+      .spelled_candle("candle_nn::ops::sigmoid")
+      .recognised();
 }
 
 OpDef silu() {
-  return activation("silu", "x * sigmoid(x)", floats,
-                    [](Builder& b, const Call&, ValueId x) { return b.div(x, b.add(b.exp(b.neg(x)), 1.0)); })
-      .from_aten("aten.silu.default(x)")
-      .sample("F.silu(t(3, 4) * 5)")
-      .spelled_candle("silu");
+  OpDef op = activation("silu", "x * sigmoid(x)", floats,
+                        [](Builder& b, const Call&, ValueId x) { return b.div(x, b.add(b.exp(b.neg(x)), 1.0)); })
+                 .from_aten("aten.silu.default(x)")
+                 .sample("F.silu(t(3, 4) * 5)")
+                 .spelled_candle("silu")
+                 .recognised();
+  written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, sigmoid_value(b, x)); });
+  return op;
 }
 
 OpDef mish() {
-  return activation("mish", "x * tanh(log(1 + exp(x)))", floats,
-                    [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.tanh(b.unary("log1p", b.exp(x)))); })
-      .from_aten("aten.mish.default(x)")
-      .sample("F.mish(t(3, 4) * 5)")
-      .sample("F.mish(t(3, 4) * 100)");
+  OpDef op = activation("mish", "x * tanh(log(1 + exp(x)))", floats,
+                        [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.tanh(b.unary("log1p", b.exp(x)))); })
+                 .from_aten("aten.mish.default(x)")
+                 .sample("F.mish(t(3, 4) * 5)")
+                 .sample("F.mish(t(3, 4) * 100)")
+                 .recognised();
+  written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.tanh(b.create("softplus", {x}))); });
+  written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.tanh(b.log(b.add(b.exp(x), 1.0)))); });
+  return op;
+}
+
+// x + sin(alpha * x)² / (beta + eps): DAC, and BigVGAN with a beta of its own.
+std::vector<Proposal> propose_snake(const Region& r) {
+  const auto small = [&](ValueId v) { return r.behind(v, {"broadcast"}); };
+  for (size_t i : {size_t{0}, size_t{1}}) {
+    const ValueId x = r.operand(r.result(), i), wave = r.operand(r.result(), 1 - i);
+    const ValueId angle = r.operand(r.nearest(wave, {"sin"}), 0);
+    const ValueId quotient = r.nearest(wave, {"div", "reciprocal"});
+    if (!r.is(angle, "mul") || quotient == kNoValue) continue;
+    const ValueId a = r.operand(angle, 0), b = r.operand(angle, 1);
+    if (a != x && b != x) continue;
+    const ValueId alpha = small(a == x ? b : a);
+    ValueId beta = small(r.operand(quotient, r.is(quotient, "div") ? 1 : 0));
+    double eps = 0;
+    if (const auto sum = r.is(beta, "add") ? r.with_number(beta) : std::nullopt) {
+      eps = sum->first;
+      beta = small(sum->second);
+    }
+    return {{{x, alpha, beta == alpha ? kNoValue : beta}, {{"eps", eps}}, {}}};
+  }
+  return {};
+}
+
+using Wave = ValueId (*)(Builder&, ValueId square, ValueId divisor);
+ValueId snake_value(Builder& b, const Call& c, Wave wave) {
+  const ValueId x = c.value("x"), alpha = c.value("alpha");
+  ValueId divisor = c.maybe("beta").value_or(alpha);
+  if (c.number("eps") != 0) divisor = b.add(divisor, c.number("eps"));
+  return b.add(x, wave(b, b.square(b.unary("sin", b.mul(x, alpha))), divisor));
+}
+
+// Not through activation(): torch has no such op, so models write it out and round every step.
+OpDef snake() {
+  const auto fits = [](const Call& c, const char* name) {
+    if (!c.has(name)) return true;
+    const Shape &small = c.shape(name), &x = c.shape("x");
+    bool agrees = c.type(name).dtype == c.type("x").dtype && small.size() <= x.size();
+    for (size_t i = 1; agrees && i <= small.size(); ++i) {
+      const Dim size = small[small.size() - i];
+      agrees = size == Dim(1) || c.agree(size, x[x.size() - i]);
+    }
+    return agrees;
+  };
+  return functional("snake")
+      .doc("x + sin(alpha * x)² / (beta + eps); without beta it is alpha")
+      .operands("x", "alpha", optional("beta"))
+      .attributes(attr<double>("eps", 0.0))
+      .constraint("snake_c1", "x is floating", [](const Call& c) { return is_floating(c.type("x").dtype); })
+      .constraint("snake_c2", "alpha and beta have the dtype of x and broadcast to it",
+                  [fits](const Call& c) { return fits(c, "alpha") && fits(c, "beta"); })
+      .infer([](const Call& c) { return c.type("x"); })
+      .decompose([](Builder& b, const Call& c) {
+        return snake_value(b, c,
+                           [](Builder& b2, ValueId square, ValueId divisor) { return b2.mul(b2.div(1.0, divisor), square); });
+      })
+      .also_written_as([](Builder& b, const Call& c) {
+        return snake_value(b, c, [](Builder& b2, ValueId square, ValueId divisor) { return b2.div(square, divisor); });
+      })
+      .recognised_at({"add"}, propose_snake)
+      .spelled_cpp("snake");
 }
 
 OpDef softplus() {
@@ -122,14 +237,18 @@ OpDef hardsigmoid() {
   return activation("hardsigmoid", "x + 3 between 0 and 6, over 6", floats,
                     [](Builder& b, const Call&, ValueId x) { return b.div(clamped(b, b.add(x, 3.0), 0, 6), 6.0); })
       .from_aten("aten.hardsigmoid.default(x)")
-      .sample("F.hardsigmoid(t(3, 4) * 4)");
+      .sample("F.hardsigmoid(t(3, 4) * 4)")
+      .recognised();
 }
 
 OpDef hardswish() {
-  return activation("hardswish", "x * hardsigmoid(x)", floats,
-                    [](Builder& b, const Call&, ValueId x) { return b.div(b.mul(x, clamped(b, b.add(x, 3.0), 0, 6)), 6.0); })
-      .from_aten("aten.hardswish.default(x)")
-      .sample("F.hardswish(t(3, 4) * 4)");
+  OpDef op = activation("hardswish", "x * hardsigmoid(x)", floats,
+                        [](Builder& b, const Call&, ValueId x) { return b.div(b.mul(x, clamped(b, b.add(x, 3.0), 0, 6)), 6.0); })
+                 .from_aten("aten.hardswish.default(x)")
+                 .sample("F.hardswish(t(3, 4) * 4)")
+                 .recognised();
+  written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.div(clamped(b, b.add(x, 3.0), 0, 6), 6.0)); });
+  return op;
 }
 
 ValueId leaky(Builder& b, ValueId x, ValueId scaled) { return b.select(b.compare("gt", x, 0.0), x, scaled); }
@@ -237,7 +356,15 @@ OpDef glu() {
       .from_aten("aten.glu.default(x, dim)")
       .sample("F.glu(t(3, 4))")
       .sample("F.glu(t(3, 4, 5), 1)")
-      .spelled_cpp("glu");
+      .spelled_cpp("glu")
+      .recognised([](const Type& x) {
+        std::vector<Attributes> calls;
+        for (int64_t axis = 0; axis < x.rank(); ++axis) {
+          const Dim size = x.shape[static_cast<size_t>(axis)];
+          if (equal(mod(size, Dim(2)), Dim(0)) == Tri::yes) calls.push_back({{"dim", axis == x.rank() - 1 ? -1 : axis}});
+        }
+        return calls;
+      });
 }
 
 OpDef threshold() {
@@ -296,8 +423,9 @@ OpDef logit() {
 }  // namespace
 
 std::vector<OpDef> activation_ops() {
-  return {relu(),      relu6(),      hardtanh(), gelu(),  sigmoid(), silu(),      mish(),        softplus(), hardsigmoid(),
-          hardswish(), leaky_relu(), elu(),      prelu(), glu(),     threshold(), log_sigmoid(), logit()};
+  return {relu(),  relu6(), hardtanh(),  gelu(),        quick_gelu(), sigmoid(),    silu(),
+          mish(),  snake(), softplus(),  hardsigmoid(), hardswish(),  leaky_relu(), elu(),
+          prelu(), glu(),   threshold(), log_sigmoid(), logit()};
 }
 
 }  // namespace pycandle

@@ -38,6 +38,7 @@ std::vector<OpDef> fourier_ops();
 std::vector<OpDef> stft_ops();
 // Neural-network functionals.
 std::vector<OpDef> linear_ops();
+std::vector<OpDef> rotary_ops();
 std::vector<OpDef> softmax_ops();
 std::vector<OpDef> normalization_ops();
 std::vector<OpDef> activation_ops();
@@ -94,6 +95,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"stft", stft_ops},
     // Neural-network functionals.
     {"linear", linear_ops},
+    {"rotary", rotary_ops},
     {"softmax", softmax_ops},
     {"normalization", normalization_ops},
     {"activation", activation_ops},

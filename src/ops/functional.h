@@ -896,6 +896,11 @@ inline ValueId bilinear(Builder& builder, ValueId x1, ValueId x2, ValueId weight
   return builder.create("bilinear", {x1, x2, weight, bias.value_or(kNoValue)}, {});
 }
 
+// x * cos + (x turned by 90°) * sin; pairs are halves of x or, interleaved, neighbours. paired: cos and sin have one entry a pair. What of x is wider than them stays
+inline ValueId rotary_embedding(Builder& builder, ValueId x, ValueId cos, ValueId sin, bool interleaved, bool paired, std::optional<int64_t> unsqueeze_dim) {
+  return builder.create("rotary_embedding", {x, cos, sin}, {{"interleaved", detail::attribute_of(interleaved)}, {"paired", detail::attribute_of(paired)}, {"unsqueeze_dim", detail::attribute_of(unsqueeze_dim)}});
+}
+
 // exp(x) over its sum along one axis
 inline ValueId softmax(Builder& builder, ValueId x, int64_t dim) {
   return builder.create("softmax", {x}, {{"dim", detail::attribute_of(dim)}});
@@ -921,9 +926,9 @@ inline Values native_layer_norm(Builder& builder, ValueId x, std::optional<Value
   return builder.create_all("native_layer_norm", {x, weight.value_or(kNoValue), bias.value_or(kNoValue)}, {{"normalized_shape", detail::attribute_of(normalized_shape)}, {"eps", detail::attribute_of(eps)}});
 }
 
-// x / sqrt(mean(x²) + eps) over the last dims, then weight
-inline ValueId rms_norm(Builder& builder, ValueId x, std::optional<ValueId> weight, Dims normalized_shape, std::optional<double> eps) {
-  return builder.create("rms_norm", {x, weight.value_or(kNoValue)}, {{"normalized_shape", detail::attribute_of(normalized_shape)}, {"eps", detail::attribute_of(eps)}});
+// x / sqrt(mean(x²) + eps) over the last dims, then weight (+ weight_offset); rounds once, or before the weight too
+inline ValueId rms_norm(Builder& builder, ValueId x, std::optional<ValueId> weight, Dims normalized_shape, std::optional<double> eps, std::optional<DType> compute_dtype, bool round_before_weight, double weight_offset) {
+  return builder.create("rms_norm", {x, weight.value_or(kNoValue)}, {{"normalized_shape", detail::attribute_of(normalized_shape)}, {"eps", detail::attribute_of(eps)}, {"compute_dtype", detail::attribute_of(compute_dtype)}, {"round_before_weight", detail::attribute_of(round_before_weight)}, {"weight_offset", detail::attribute_of(weight_offset)}});
 }
 
 // rms_norm that also gives 1 / sqrt(mean(x²) + eps)
@@ -981,6 +986,11 @@ inline ValueId gelu(Builder& builder, ValueId x, std::string approximate) {
   return builder.create("gelu", {x}, {{"approximate", detail::attribute_of(approximate)}});
 }
 
+// x * sigmoid(1.702 * x)
+inline ValueId quick_gelu(Builder& builder, ValueId x) {
+  return builder.create("quick_gelu", {x}, {});
+}
+
 // 1 / (1 + exp(-x))
 inline ValueId sigmoid(Builder& builder, ValueId x) {
   return builder.create("sigmoid", {x}, {});
@@ -994,6 +1004,11 @@ inline ValueId silu(Builder& builder, ValueId x) {
 // x * tanh(log(1 + exp(x)))
 inline ValueId mish(Builder& builder, ValueId x) {
   return builder.create("mish", {x}, {});
+}
+
+// x + sin(alpha * x)² / (beta + eps); without beta it is alpha
+inline ValueId snake(Builder& builder, ValueId x, ValueId alpha, std::optional<ValueId> beta, double eps) {
+  return builder.create("snake", {x, alpha, beta.value_or(kNoValue)}, {{"eps", detail::attribute_of(eps)}});
 }
 
 // log(1 + exp(beta * x)) / beta, and x itself above the threshold

@@ -40,6 +40,13 @@ OpDef along(const char* name, const char* text, Formula formula) {
       });
 }
 
+// As a region may spell it out: along any axis.
+std::vector<Attributes> along_any_axis(const Type& x) {
+  std::vector<Attributes> calls;
+  for (int64_t axis = 0; axis < x.rank(); ++axis) calls.push_back({{"dim", axis == x.rank() - 1 ? -1 : axis}});
+  return calls;
+}
+
 // The overloads with dtype=: x is cast first.
 std::function<Values(AtenCall&)> cast_then(const char* op) {
   return [op](AtenCall& a) {
@@ -73,7 +80,8 @@ OpDef softmax() {
       .sample("F.softmin(t(3, 5), 1)")
       .sample("torch.ops.aten._softmax(t(3, 5), 1, False)")
       .spelled_cpp("softmax")
-      .spelled_candle("candle_nn::ops::softmax");
+      .spelled_candle("candle_nn::ops::softmax")
+      .recognised(along_any_axis);
 }
 
 OpDef safe_softmax() {
@@ -100,7 +108,13 @@ OpDef log_softmax() {
       .sample("F.log_softmax(t(2, 0), -1)")
       .sample("torch.ops.aten._log_softmax(t(3, 5), 1, False)")
       .spelled_cpp("log_softmax")
-      .spelled_candle("candle_nn::ops::log_softmax");
+      .spelled_candle("candle_nn::ops::log_softmax")
+      .recognised(along_any_axis)
+      .also_written_as([](Builder& b, const Call& c) {
+        const ValueId x = b.widened(c.value("x"));
+        const int64_t axis = axis_of(c.integer("dim"), b.rank(x));
+        return b.narrowed(b.sub(x, b.create("logsumexp", {x}, {{"axes", Ints{axis}}, {"keep", true}})), c.type("x").dtype);
+      });
 }
 
 }  // namespace

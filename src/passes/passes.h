@@ -10,6 +10,7 @@ namespace pycandle {
 Program canonicalise(Program, const OpTable&);
 Program fold_scalars(Program, const OpTable&);
 Program fold_shapes(Program, const OpTable&);
+Program recognise(Program, const OpTable&);
 Program recognise_masks(Program, const OpTable&);
 Program recognise_heads(Program, const OpTable&);
 Program recognise_linear(Program, const OpTable&);

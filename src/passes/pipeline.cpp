@@ -20,9 +20,11 @@ namespace {
 // What every program goes through, whatever becomes of it.
 std::vector<Pass> program_passes() {
   return {
-      {"canonicalise", canonicalise},       {"fold-scalars", fold_scalars},       {"fold-shapes", fold_shapes},
-      {"recognise-masks", recognise_masks}, {"recognise-heads", recognise_heads}, {"recognise-linear", recognise_linear},
-      {"recognise-split", recognise_split}, {"remove-unused", remove_unused},
+      {"canonicalise", canonicalise},         {"fold-scalars", fold_scalars},
+      {"fold-shapes", fold_shapes},           {"recognise", recognise},
+      {"recognise-masks", recognise_masks},   {"recognise-heads", recognise_heads},
+      {"recognise-linear", recognise_linear}, {"recognise-split", recognise_split},
+      {"remove-unused", remove_unused},
   };
 }
 

@@ -178,7 +178,9 @@ NB_MODULE(_core, m) {
       .def_prop_ro("taps",
                    [](const Model& model) {
                      std::vector<std::string> ids;
-                     for (const Tap& tap : model.program().taps) ids.push_back(tap.id);
+                     for (const Tap& tap : model.program().taps) {
+                       if (!tap.inside) ids.push_back(tap.id);
+                     }
                      return ids;
                    })
       .def_prop_ro("notes", [](const Model& model) { return model.recording().notes; })

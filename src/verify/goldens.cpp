@@ -23,7 +23,9 @@ Goldens::Goldens(const Program& p, const std::filesystem::path& trace)
     key_of_[static_cast<size_t>(input.value)] = key;
   }
   sizes_ = bind_inputs(p, inputs_);
-  for (const Tap& tap : p.taps) add(p, tap.value, tap.key);
+  for (const Tap& tap : p.taps) {
+    if (!tap.inside) add(p, tap.value, tap.key);
+  }
   for (const Output& output : p.outputs) add(p, output.value, "output:" + output.name);
 }
 

@@ -28,6 +28,7 @@ const std::map<std::string, PassFunction>& passes() {
       {"canonicalise", canonicalise},
       {"fold_scalars", fold_scalars},
       {"fold_shapes", fold_shapes},
+      {"recognise", recognise},
       {"recognise_masks", recognise_masks},
       {"recognise_heads", recognise_heads},
       {"recognise_linear", recognise_linear},
@@ -36,6 +37,15 @@ const std::map<std::string, PassFunction>& passes() {
       {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Node&) { return false; }); }},
   };
   return table;
+}
+
+// recognise_norms.ptir has cases of the pass recognise.
+PassFunction pass_of(const fs::path& file) {
+  for (std::string name = file.stem().string(); !name.empty(); name.resize(std::min(name.rfind('_'), name.size()))) {
+    if (const auto found = passes().find(name); found != passes().end()) return found->second;
+    if (name.rfind('_') == std::string::npos) break;
+  }
+  return nullptr;
 }
 
 struct Case {
@@ -64,8 +74,8 @@ std::string text_of(const Program& p) { return print(p, {.origins = false}); }
 class PassFile : public ::testing::TestWithParam<fs::path> {};
 
 TEST_P(PassFile, GivesTheProgramWrittenAfterIt) {
-  const auto pass = passes().find(GetParam().stem().string());
-  ASSERT_NE(pass, passes().end()) << "no pass is named like this file";
+  const PassFunction pass = pass_of(GetParam());
+  ASSERT_TRUE(pass) << "no pass is named like this file";
   const std::vector<Case> cases = read_cases(GetParam());
   ASSERT_FALSE(cases.empty());
   for (const Case& c : cases) {
@@ -73,11 +83,10 @@ TEST_P(PassFile, GivesTheProgramWrittenAfterIt) {
     const Program before = parse_program(c.before, catalogue(), c.title);
     const Program after = parse_program(c.after, catalogue(), c.title + ", after");
     // Passes leave what they no longer need to remove_unused.
-    const Program result = remove_unused(pass->second(before, catalogue()), catalogue());
+    const Program result = remove_unused(pass(before, catalogue()), catalogue());
     verify(result, c.title);
     EXPECT_EQ(text_of(result), text_of(after));
-    EXPECT_EQ(text_of(remove_unused(pass->second(result, catalogue()), catalogue())), text_of(result))
-        << "a second time changes nothing";
+    EXPECT_EQ(text_of(remove_unused(pass(result, catalogue()), catalogue())), text_of(result)) << "a second time changes nothing";
   }
 }
 
@@ -97,7 +106,8 @@ TEST(Passes, EveryPassHasAFileOfCases) {
   const std::vector<fs::path> files = pass_files();
   for (std::string name : pass_names()) {
     std::replace(name.begin(), name.end(), '-', '_');
-    const bool found = std::any_of(files.begin(), files.end(), [&](const fs::path& f) { return f.stem() == name; });
+    const bool found = std::any_of(files.begin(), files.end(),
+                                   [&](const fs::path& f) { return f.stem().string().starts_with(name); });
     EXPECT_TRUE(found) << "tests/passes/" << name << ".ptir is missing";
   }
 }
@@ -156,12 +166,12 @@ TEST(Pipeline, DumpsEveryStepUnderItsNumberAndName) {
   options.dump_dir = folder.path();
   const Program p = run_program_pipeline(small_program(), catalogue(), options);
   run_backend_pipeline(p, catalogue(), claims_nothing, options);
-  const std::vector<std::string> expected = {"00-import.ptir",           "01-canonicalise.ptir",    "02-fold-scalars.ptir",
-                                             "03-fold-shapes.ptir",      "04-recognise-masks.ptir", "05-recognise-heads.ptir",
-                                             "06-recognise-linear.ptir", "07-recognise-split.ptir", "08-remove-unused.ptir",
-                                             "09-decompose.ptir",        "10-remove-unused.ptir"};
+  const std::vector<std::string> expected = {"00-import.ptir",          "01-canonicalise.ptir",     "02-fold-scalars.ptir",
+                                             "03-fold-shapes.ptir",     "04-recognise.ptir",        "05-recognise-masks.ptir",
+                                             "06-recognise-heads.ptir", "07-recognise-linear.ptir", "08-recognise-split.ptir",
+                                             "09-remove-unused.ptir",   "10-decompose.ptir",        "11-remove-unused.ptir"};
   EXPECT_EQ(folder.files(), expected);
-  const Program dumped = parse_program(read_text(folder.path() / "08-remove-unused.ptir"), catalogue());
+  const Program dumped = parse_program(read_text(folder.path() / "09-remove-unused.ptir"), catalogue());
   EXPECT_TRUE(identical(dumped, p));
 }
 
@@ -172,7 +182,7 @@ TEST(Pipeline, DumpsOnlyTheEndsOfThePipelinesWhenAsked) {
   options.dump_mode = DumpMode::final;
   const Program p = run_program_pipeline(small_program(), catalogue(), options);
   run_backend_pipeline(p, catalogue(), claims_nothing, options);
-  EXPECT_EQ(folder.files(), (std::vector<std::string>{"08-remove-unused.ptir", "10-remove-unused.ptir"}));
+  EXPECT_EQ(folder.files(), (std::vector<std::string>{"09-remove-unused.ptir", "11-remove-unused.ptir"}));
 }
 
 TEST(Pipeline, ADisabledPassDoesNotRunAndAnUnknownOneIsAUsageError) {
@@ -197,7 +207,7 @@ TEST(Pipeline, ADisabledPassDoesNotRunAndAnUnknownOneIsAUsageError) {
 TEST(Pipeline, TimesEveryPassAndCountsItsNodes) {
   std::vector<PassTiming> timings;
   run_program_pipeline(small_program(), catalogue(), {}, &timings);
-  ASSERT_EQ(timings.size(), 8u);
+  ASSERT_EQ(timings.size(), 9u);
   EXPECT_EQ(timings.front().name, "canonicalise");
   EXPECT_EQ(timings.front().nodes_before, 3u);
   EXPECT_EQ(timings.back().nodes_after, 1u);

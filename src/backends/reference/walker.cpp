@@ -68,7 +68,9 @@ WalkPlan::WalkPlan(Program decomposed) : program(std::move(decomposed)) {
     if (v != kNoValue) parameter_of[static_cast<size_t>(v)] = static_cast<int32_t>(i);
   }
   taps_of.resize(g.values.size());
-  for (size_t i = 0; i < program.taps.size(); ++i) taps_of[static_cast<size_t>(program.taps[i].value)].push_back(i);
+  for (size_t i = 0; i < program.taps.size(); ++i) {
+    if (!program.taps[i].inside) taps_of[static_cast<size_t>(program.taps[i].value)].push_back(i);
+  }
   has_data_bound_symbols = std::any_of(program.symbols.begin(), program.symbols.end(),
                                        [](const Symbol& s) { return s.axis < 0; });
 }

@@ -1,0 +1,107 @@
+#include "ir/region.h"
+
+#include <algorithm>
+#include <set>
+
+namespace pycandle {
+namespace {
+
+// Regions are small: what people write between two layers. The bounds keep recognition linear in the graph.
+constexpr size_t kNearNodes = 40;
+constexpr size_t kEntries = 6;
+
+// Ops that a formula is made of, by the family (file) they stand in.
+bool is_formula(const OpDef& op) {
+  static const std::set<std::string, std::less<>> families = {"elementwise", "logical",    "movement",      "reduction",
+                                                              "constants",   "arithmetic", "activation",    "unary",
+                                                              "softmax",     "statistics", "reduction_aten"};
+  return families.count(op.family) != 0 && !op.is_random && op.region_count == 0;
+}
+
+}  // namespace
+
+const Node* Region::node(ValueId v) const {
+  if (v == kNoValue) return nullptr;
+  const int32_t n = graph_->values[static_cast<size_t>(v)].node;
+  return n < 0 ? nullptr : &graph_->nodes[static_cast<size_t>(n)];
+}
+
+bool Region::is(ValueId v, std::string_view op) const {
+  const Node* n = node(v);
+  return n && n->op->name == op;
+}
+
+bool Region::is_one_of(ValueId v, std::initializer_list<std::string_view> ops) const {
+  const Node* n = node(v);
+  return n && std::find(ops.begin(), ops.end(), n->op->name) != ops.end();
+}
+
+ValueId Region::operand(ValueId v, size_t i) const {
+  const Node* n = node(v);
+  return n && i < n->operands.size() ? n->operands[i] : kNoValue;
+}
+
+const Attribute& Region::attribute(ValueId v, std::string_view name) const {
+  static const Attribute none;
+  const Node* n = node(v);
+  const int i = n ? n->op->attribute_index(name) : -1;
+  return i < 0 ? none : n->attributes[static_cast<size_t>(i)].second;
+}
+
+std::optional<double> Region::number(ValueId v) const {
+  v = behind(v, {"broadcast", "reshape", "cast"});
+  if (!is(v, "constant")) return std::nullopt;
+  const Scalar value = scalar_of(attribute(v, "value"));
+  if (std::holds_alternative<std::complex<double>>(value)) return std::nullopt;
+  return as_double(value);
+}
+
+std::optional<std::pair<double, ValueId>> Region::with_number(ValueId v) const {
+  const ValueId a = operand(v, 0), b = operand(v, 1);
+  if (b == kNoValue) return std::nullopt;
+  if (const auto n = number(b)) return std::pair{*n, a};
+  if (const auto n = number(a)) return std::pair{*n, b};
+  return std::nullopt;
+}
+
+ValueId Region::behind(ValueId v, std::initializer_list<std::string_view> ops) const {
+  while (is_one_of(v, ops)) v = operand(v, 0);
+  return v;
+}
+
+ValueId Region::nearest(ValueId from, std::initializer_list<std::string_view> ops) const {
+  Values queue{from};
+  for (size_t i = 0; i < queue.size() && i < kNearNodes; ++i) {
+    if (is_one_of(queue[i], ops)) return queue[i];
+    const Node* n = node(queue[i]);
+    if (!n) continue;
+    for (ValueId v : n->operands) {
+      if (v != kNoValue && std::find(queue.begin(), queue.end(), v) == queue.end()) queue.push_back(v);
+    }
+  }
+  return kNoValue;
+}
+
+Values Region::entries_of(ValueId from) const {
+  Values found;
+  std::set<ValueId> open{from};  // values count up with the nodes, so the last is computed last
+  for (size_t steps = 0; steps < kNearNodes && found.size() < kEntries; ++steps) {
+    const ValueId last = *open.rbegin();
+    const Node* n = node(last);
+    if (!n || !is_formula(*n->op) || n->results.size() != 1) break;
+    open.erase(last);
+    for (ValueId v : n->operands) {
+      if (v != kNoValue && !is_one_of(behind(v, {"broadcast", "reshape", "cast"}), {"constant", "dim"})) open.insert(v);
+    }
+    if (open.empty()) break;
+    if (open.size() == 1) found.push_back(*open.begin());
+  }
+  return found;
+}
+
+const Values& Region::entries() const {
+  if (!entries_) entries_ = entries_of(result_);
+  return *entries_;
+}
+
+}  // namespace pycandle
