@@ -159,6 +159,19 @@ def _drops(node: torch.fx.Node, name: str) -> bool:
     return bool(train) and dropout > 0 and layers > 1
 
 
+def refuse_memory_views(program: Program) -> None:
+    """as_strided walks memory; a program knows the order of elements, which is that of memory only row by row."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and str(node.target).startswith("aten.as_strided"):
+            tensor = node.args[0].meta["val"]
+            if not tensor.is_contiguous() or tensor.storage_offset() != 0:
+                raise RecordingError(
+                    "as_strided is used on a view of another tensor's memory",
+                    place_of_text(node.meta.get("stack_trace")),
+                    "call .contiguous() before it, or write it with unfold, slices or expand",
+                )
+
+
 def random_notes(program: Program) -> list[str]:
     notes = []
     for node in program.graph.nodes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from .chain import Chosen, OpenGroup
-from .checks import random_notes, refuse_active_dropout
+from .checks import random_notes, refuse_active_dropout, refuse_memory_views
 from .dims import DimNames, symbol_of
 from .dynamic import Group, permuted
 from .eager import Eager
@@ -39,6 +39,7 @@ def record_exported_program(recorder, exported, args: tuple, kwargs: dict):
     bound_symbols(program, chosen.dims)
     _check(eager, chosen, inputs, expected)
     refuse_active_dropout(program)
+    refuse_memory_views(program)
     notes = ["recorded from an exported program, which is what it was compared with", *chosen.notes]
     notes += program.notes + random_notes(program)
     return recorder.finish_recording(eager, chosen, inputs, output_names, signature, notes, False)

@@ -52,14 +52,18 @@ OpDef relu6() {
 OpDef hardtanh() {
   return activation("hardtanh", "x between min_val and max_val", reals,
                     [](Builder& b, const Call& c, ValueId x) {
-                      return b.minimum(b.maximum(x, b.full(c.scalar("min_val"), b.dtype(x))),
-                                       b.full(c.scalar("max_val"), b.dtype(x)));
+                      const auto bound = [&](const char* name) {  // of integers: toward zero
+                        return materialise(b, c.scalar(name), b.dtype(x));
+                      };
+                      const ValueId low = bound("min_val");
+                      return b.minimum(b.maximum(x, low), bound("max_val"));
                     })
       .attributes(attr<Scalar>("min_val", int64_t{-1}), attr<Scalar>("max_val", int64_t{1}))
       .from_aten("aten.hardtanh.default(x, min_val, max_val)")
       .sample("F.hardtanh(t(3, 4))")
       .sample("F.hardtanh(t(3, 4), -0.5, 0.25)")
-      .sample("F.hardtanh(i(3, 4, low=-9, high=9), -3, 5)");
+      .sample("F.hardtanh(i(3, 4, low=-9, high=9), -3, 5)")
+      .sample("F.hardtanh(i(3, 4, low=-9, high=9), -1.7, 2.5)");
 }
 
 // The cubic of tanh GELU, z = sqrt(2 / pi) * (x + 0.044715 * x³), as people write it; the first is torch's.
@@ -136,10 +140,11 @@ OpDef sigmoid() {
 }
 
 OpDef silu() {
-  OpDef op = activation("silu", "x * sigmoid(x)", floats,
+  OpDef op = activation("silu", "x * sigmoid(x)", inexact,
                         [](Builder& b, const Call&, ValueId x) { return b.div(x, b.add(b.exp(b.neg(x)), 1.0)); })
                  .from_aten("aten.silu.default(x)")
                  .sample("F.silu(t(3, 4) * 5)")
+                 .sample("F.silu(t(3, 4, dtype=torch.complex64))")
                  .spelled_candle("silu")
                  .recognised();
   written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, sigmoid_value(b, x)); });

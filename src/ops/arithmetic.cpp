@@ -22,11 +22,14 @@ ValueId add_scaled(AtenCall& c, const char* op, const Operand& self, const Opera
 
 OpDef add_sub(const char* op) {
   OpDef def = mapping(op);
-  for (const char* overload : {"Tensor", "Scalar"})
-    def.from_aten_call(std::string("aten.") + op + "." + overload, [op](AtenCall& c) -> Values {
-      Operand self = c.operand("self"), other = c.operand("other"), alpha = c.operand("alpha");
-      return {add_scaled(c, op, self, other, alpha)};
-    });
+  std::vector<std::string> names{op};
+  if (names[0] == "sub") names.emplace_back("subtract");
+  for (const std::string& name : names)
+    for (const char* overload : {"Tensor", "Scalar"})
+      def.from_aten_call("aten." + name + "." + overload, [op](AtenCall& c) -> Values {
+        Operand self = c.operand("self"), other = c.operand("other"), alpha = c.operand("alpha");
+        return {add_scaled(c, op, self, other, alpha)};
+      });
   return def;
 }
 
@@ -82,9 +85,11 @@ ValueId divide(AtenCall& c, const std::optional<std::string>& rounding) {
 
 OpDef div() {
   OpDef def = mapping("div");
-  for (const char* overload : {"aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar"})
+  for (const char* overload : {"aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor", "aten.true_divide.Scalar",
+                               "aten.divide.Tensor", "aten.divide.Scalar"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values { return {divide(c, {})}; });
-  for (const char* overload : {"aten.div.Tensor_mode", "aten.div.Scalar_mode"})
+  for (const char* overload :
+       {"aten.div.Tensor_mode", "aten.div.Scalar_mode", "aten.divide.Tensor_mode", "aten.divide.Scalar_mode"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values { return {divide(c, c.maybe_string("rounding_mode"))}; });
   return def.sample("t(2, 3) / t(3)")
       .sample("i(4, low=1, high=9) / i(4, low=1, high=9)")
@@ -178,10 +183,12 @@ OpDef atan2() {
 }
 
 // Both sides take their common dtype first: x_bf16 < 0.1 compares with 0.1 rounded to bf16.
-OpDef comparison(const char* op) {
+OpDef comparison(const char* op, const std::string& word) {
   std::string name = op;
-  return binary_mapping(op, {"aten." + name + ".Tensor", "aten." + name + ".Scalar"})
-      .sample("torch." + name + "(i(3, 4), i(4))")
+  OpDef def = mapping(op);
+  for (const std::string& spelling : {name, word})
+    if (!spelling.empty()) add_binary(def, op, {"aten." + spelling + ".Tensor", "aten." + spelling + ".Scalar"});
+  return def.sample("torch." + name + "(i(3, 4), i(4))")
       .sample("torch." + name + "(i(9), 2)")
       .sample("torch." + name + "(i(9), 2.5)")
       .sample("torch." + name + "(t(3), i(3, dtype=torch.int32))")
@@ -390,7 +397,13 @@ OpDef binary_mapping(const char* op, const std::vector<std::string>& overloads) 
 std::vector<OpDef> arithmetic_ops() {
   std::vector<OpDef> ops = {add(),     sub(),     mul(),   div(),   floor_divide(), remainder(), fmod(), pow(),
                             maximum(), minimum(), atan2(), where(), clamp(),        addcmul(),   lerp()};
-  for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) ops.push_back(comparison(op));
+  for (auto [op, word] : {std::pair{"eq", ""},
+                          {"ne", "not_equal"},
+                          {"lt", "less"},
+                          {"le", "less_equal"},
+                          {"gt", "greater"},
+                          {"ge", "greater_equal"}})
+    ops.push_back(comparison(op, word));
   ops.push_back(fmax_fmin("fmax"));
   ops.push_back(fmax_fmin("fmin"));
   ops.push_back(bitwise("bitwise_and", "and"));

@@ -33,6 +33,9 @@ std::vector<OpDef> random_aten_ops();
 std::vector<OpDef> indexing_ops();
 std::vector<OpDef> reduction_aten_ops();
 std::vector<OpDef> statistics_ops();
+std::vector<OpDef> order_statistics_ops();
+std::vector<OpDef> set_ops();
+std::vector<OpDef> arranging_ops();
 std::vector<OpDef> linalg_ops();
 std::vector<OpDef> fourier_ops();
 std::vector<OpDef> stft_ops();
@@ -48,6 +51,7 @@ std::vector<OpDef> dropout_ops();
 std::vector<OpDef> einsum_ops();
 std::vector<OpDef> convolution_nn_ops();
 std::vector<OpDef> pooling_ops();
+std::vector<OpDef> sparse_pooling_ops();
 std::vector<OpDef> recurrent_ops();
 std::vector<OpDef> interpolate_ops();
 std::vector<OpDef> loss_ops();
@@ -90,6 +94,9 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"indexing", indexing_ops},
     {"reduction_aten", reduction_aten_ops},
     {"statistics", statistics_ops},
+    {"order_statistics", order_statistics_ops},
+    {"sets", set_ops},
+    {"arranging", arranging_ops},
     {"linalg", linalg_ops},
     {"fourier", fourier_ops},
     {"stft", stft_ops},
@@ -105,6 +112,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"einsum", einsum_ops},
     {"convolution_nn", convolution_nn_ops},
     {"pooling", pooling_ops},
+    {"sparse_pooling", sparse_pooling_ops},
     {"recurrent", recurrent_ops},
     {"interpolate", interpolate_ops},
     {"loss", loss_ops},

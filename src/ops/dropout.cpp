@@ -13,14 +13,17 @@ OpDef dropout() {
       .from_aten_call("aten.native_dropout.default",
                       [](AtenCall& a) {
                         const bool train = a.is_none("train") || a.boolean("train");
-                        if (train && a.number("p") != 0)
-                          a.unsupported("train=True: its values are random (call model.eval() before recording)");
-                        if (!train) a.discard("p", "nothing is dropped in evaluation");
+                        const double p = a.number("p");
                         const ValueId x = a.tensor("input");
+                        if (train && p == 1)  // all is dropped
+                          return Values{a.b.mul(x, 0.0), a.b.full(false, DType::boolean, a.b.shape(x))};
+                        if (train && p != 0)
+                          a.unsupported("train=True: its values are random (call model.eval() before recording)");
                         return Values{x, a.b.full(true, DType::boolean, a.b.shape(x))};  // the mask: everything is kept
                       })
       .sample("torch.ops.aten.native_dropout(t(3, 4), 0.5, False)")
       .sample("torch.ops.aten.native_dropout(t(3, 4), 0.0, True)")
+      .sample("torch.ops.aten.native_dropout(t(3, 4), 1.0, True)")
       .spelled_cpp("dropout");
 }
 

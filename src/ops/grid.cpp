@@ -109,8 +109,20 @@ struct Sampler {
 };
 
 OpDef grid_sample() {
-  return functional("grid_sample")
-      .doc("the image at the points of a grid: coordinates from -1 to 1, the last axis first")
+  OpDef def = functional("grid_sample");
+  for (const char* overload : {"aten.grid_sampler.default", "aten.grid_sampler_2d.default", "aten.grid_sampler_3d.default"})
+    def.from_aten_call(overload, [](AtenCall& a) {
+      const auto named = [&](const char* argument, const char* const(&names)[3]) {
+        const int64_t index = a.integer(argument);
+        if (index < 0 || index > 2) a.unsupported(std::string(argument) + "=" + std::to_string(index));
+        return std::string(names[index]);
+      };
+      return a.b.create_all("grid_sample", {a.tensor("input"), a.tensor("grid")},
+                            {{"mode", named("interpolation_mode", kModes)},
+                             {"padding", named("padding_mode", kPaddings)},
+                             {"align_corners", a.boolean("align_corners")}});
+    });
+  return def.doc("the image at the points of a grid: coordinates from -1 to 1, the last axis first")
       .operands("x", "grid")
       .attributes(attr<std::string>("mode", std::string("bilinear")), attr<std::string>("padding", std::string("zeros")),
                   attr<bool>("align_corners", false))
@@ -154,18 +166,6 @@ OpDef grid_sample() {
         shape.insert(shape.end(), grid.begin() + 1, grid.end() - 1);
         return b.narrowed(b.reshape(sampler.sampled(at), shape), x.dtype);
       })
-      .from_aten_call("aten.grid_sampler.default",
-                      [](AtenCall& a) {
-                        const auto named = [&](const char* argument, const char* const(&names)[3]) {
-                          const int64_t index = a.integer(argument);
-                          if (index < 0 || index > 2) a.unsupported(std::string(argument) + "=" + std::to_string(index));
-                          return std::string(names[index]);
-                        };
-                        return a.b.create_all("grid_sample", {a.tensor("input"), a.tensor("grid")},
-                                              {{"mode", named("interpolation_mode", kModes)},
-                                               {"padding", named("padding_mode", kPaddings)},
-                                               {"align_corners", a.boolean("align_corners")}});
-                      })
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2), align_corners=False)")
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2), padding_mode='border', align_corners=True)")
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2) * 2, padding_mode='reflection', align_corners=False)")

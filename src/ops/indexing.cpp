@@ -11,6 +11,9 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
+// Bools are combined as numbers: a sum is "any", a product "all".
+DType counted_dtype(DType d) { return d == DType::boolean ? DType::i32 : d; }
+
 // ---- x[i, :, j, mask]
 
 // Index tensors of one shape and the axes that they index.
@@ -107,6 +110,7 @@ OpDef index() {
   def.from_aten_call("aten.masked_select.default", [](AtenCall& c) -> Values {
     Values v{c.tensor("self"), c.b.cast(c.tensor("mask"), DType::boolean)};
     Shape common = broadcast_shapes(c.b.shape(v[0]), c.b.shape(v[1]));
+    if (common.empty()) common = {1};
     for (ValueId& x : v) x = c.b.broadcast_to(x, common);
     return {gathered(c.b, v[0], points_of(c, v[0], {v[1]}, c.result().shape.at(0)))};
   });
@@ -159,13 +163,15 @@ OpDef index_put() {
         return {accumulate ? b.add(x, all) : all};
       }
       Shape shape = shape_at(b, x, points);
-      Values operands{x, b.broadcast_to(values, shape)};
+      const DType dtype = accumulate ? counted_dtype(b.dtype(x)) : b.dtype(x);
+      Values operands{b.cast(x, dtype), b.broadcast_to(b.cast(values, dtype), shape)};
       operands.insert(operands.end(), points.indices.begin(), points.indices.end());
-      return {b.create("scatter_nd", operands, {{"axes", points.axes}, {"accumulate", accumulate}})};
+      return {b.cast(b.create("scatter_nd", operands, {{"axes", points.axes}, {"accumulate", accumulate}}), b.dtype(x))};
     });
   return def.sample("torch.index_put(t(4, 5), [torch.tensor([0, 2])], t(2, 5))")
       .sample("torch.index_put(t(4, 5), [torch.tensor([0, 2]), torch.tensor([1, -1])], t(2))")
       .sample("torch.index_put(t(4, 5), [torch.tensor([0, 0])], t(2, 5), accumulate=True)")
+      .sample("torch.index_put(m(4, 5), [torch.tensor([0, 0])], m(2, 5), accumulate=True)")
       .sample("torch.ops.aten.index_put(t(4, 5), [None, torch.tensor([0, 2])], torch.tensor(2.0))")
       .sample("torch.index_put(t(4, 5), [m(4, 5)], torch.tensor(0.0))")
       .sample("torch.ops.aten.index_put(t(4, 5), [None, m(5)], torch.tensor(1.0))");
@@ -210,6 +216,10 @@ OpDef gather() {
                       [](AtenCall& c) -> Values {
                         c.discard("sparse_grad", "only for training");
                         ValueId x = c.tensor("self"), index = c.tensor("index");
+                        if (product(c.b.shape(index)) == Dim(0)) {  // of any shape and dtype
+                          c.discard("dim", "nothing is gathered");
+                          return {c.b.full(Scalar{int64_t{0}}, c.b.dtype(x), c.b.shape(index))};
+                        }
                         Flattened flat{c.b, c.b.rank(index) == 0};
                         x = flat.in(x);
                         int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
@@ -247,10 +257,18 @@ Values build_scatter(AtenCall& c, const std::string& reduce, bool include_self) 
   ValueId x = flat.in(self);
   index = flat.in(index);
   int64_t axis = b.normal_axis(c.integer("dim"), b.rank(x));
-  ValueId src = c.has_argument("value") ? b.broadcast_to(materialise(b, c.operand("value"), b.dtype(x)), b.shape(index))
-                                        : flat.in(c.tensor("src"));
-  return {flat.out(b.create("scatter", {x, index, b.cast(src, b.dtype(x))},
-                            {{"axis", axis}, {"reduce", reduce}, {"include_self", include_self}}))};
+  ValueId src;
+  if (c.has_argument("source")) {  // index_reduce: whole slices, so the index is the same for all of one
+    src = flat.in(c.tensor("source"));
+    index = b.broadcast(index, b.shape(src), {axis});
+  } else {
+    src = c.has_argument("value") ? b.broadcast_to(materialise(b, c.operand("value"), b.dtype(x)), b.shape(index))
+                                  : flat.in(c.tensor("src"));
+  }
+  const DType dtype = reduce == "none" ? b.dtype(x) : counted_dtype(b.dtype(x));
+  const Values operands{b.cast(x, dtype), index, b.cast(src, dtype)};
+  const ValueId y = b.create("scatter", operands, {{"axis", axis}, {"reduce", reduce}, {"include_self", include_self}});
+  return {flat.out(b.cast(y, b.dtype(self)))};
 }
 
 OpDef scatter() {
@@ -261,13 +279,14 @@ OpDef scatter() {
     def.from_aten_call(fmt::format("aten.scatter.{}", overload),
                        [](AtenCall& c) { return build_scatter(c, c.string("reduce"), true); });
   def.from_aten_call("aten.scatter_add.default", [](AtenCall& c) { return build_scatter(c, "add", true); });
-  def.from_aten_call("aten.scatter_reduce.two", [](AtenCall& c) {
-    std::string reduce = c.string("reduce");
-    for (auto [torch, ours] :
-         {std::pair{"sum", "add"}, {"prod", "multiply"}, {"mean", "mean"}, {"amax", "amax"}, {"amin", "amin"}})
-      if (reduce == torch) return build_scatter(c, ours, c.boolean("include_self"));
-    c.unsupported("reduce='" + reduce + "'");
-  });
+  for (const char* overload : {"aten.scatter_reduce.two", "aten.index_reduce.default"})
+    def.from_aten_call(overload, [](AtenCall& c) {
+      std::string reduce = c.string("reduce");
+      for (auto [torch, ours] :
+           {std::pair{"sum", "add"}, {"prod", "multiply"}, {"mean", "mean"}, {"amax", "amax"}, {"amin", "amin"}})
+        if (reduce == torch) return build_scatter(c, ours, c.boolean("include_self"));
+      c.unsupported("reduce='" + reduce + "'");
+    });
   return def.sample("t(4, 5).scatter(1, torch.tensor([[0], [2], [1], [4]]), t(4, 1))")
       .sample("t(4, 5).scatter(0, torch.tensor([[0, 1, 2, 3, 0]]), 2.5)")
       .sample("t(4, 5).scatter(1, torch.tensor([[0], [2]]), t(2, 1), reduce='add')")
@@ -275,7 +294,12 @@ OpDef scatter() {
       .sample("t(4, 5).scatter_add(-1, i(4, 3, low=0, high=4), t(4, 3))")
       .sample("t(4, 5).scatter_reduce(0, i(2, 5, low=0, high=3), t(2, 5), 'amax')")
       .sample("t(4, 5).scatter_reduce(0, i(2, 5, low=0, high=3), t(2, 5), 'mean', include_self=False)")
-      .sample("t(4, 5).scatter_reduce(0, i(2, 5, low=0, high=3), t(2, 5), 'prod')");
+      .sample("t(4, 5).scatter_reduce(0, i(2, 5, low=0, high=3), t(2, 5), 'prod')")
+      .sample("m(4, 5).scatter_add(-1, i(4, 3, low=0, high=4), m(4, 3))")
+      .sample("m(4, 5).scatter_reduce(0, i(2, 5, low=0, high=3), m(2, 5), 'prod', include_self=False)")
+      .sample("t(4, 5).index_reduce(0, i(3, low=0, high=3), t(3, 5), 'mean', include_self=False)")
+      .sample("t(4, 5).index_reduce(1, i(3, low=0, high=4), t(4, 3), 'amax')")
+      .sample("i(4, 5).index_reduce(1, i(3, low=0, high=4), i(4, 3), 'prod')");
 }
 
 // index_add, index_copy and index_fill: whole slices along an axis.
@@ -295,7 +319,10 @@ Values build_index_put(AtenCall& c, bool accumulate) {
     auto* number = std::get_if<Scalar>(&alpha);
     if (!number || as_complex(*number) != std::complex<double>(1)) source = arithmetic(b, "mul", source, alpha, b.dtype(x));
   }
-  return {flat.out(b.create("scatter_nd", {x, source, index}, {{"axes", Ints{axis}}, {"accumulate", accumulate}}))};
+  const DType dtype = accumulate ? counted_dtype(b.dtype(x)) : b.dtype(x);
+  const Values operands{b.cast(x, dtype), b.cast(source, dtype), index};
+  const ValueId y = b.create("scatter_nd", operands, {{"axes", Ints{axis}}, {"accumulate", accumulate}});
+  return {flat.out(b.cast(y, b.dtype(self)))};
 }
 
 OpDef index_slices() {
@@ -305,6 +332,7 @@ OpDef index_slices() {
       .from_aten_call("aten.index_fill.int_Scalar", [](AtenCall& c) { return build_index_put(c, false); })
       .from_aten_call("aten.index_fill.int_Tensor", [](AtenCall& c) { return build_index_put(c, false); })
       .sample("t(4, 5).index_add(0, torch.tensor([1, 1, 3]), t(3, 5), alpha=2)")
+      .sample("m(4, 5).index_add(0, torch.tensor([1, 1, 3]), m(3, 5))")
       .sample("t(4, 5).index_copy(1, torch.tensor([0, 4]), t(4, 2))")
       .sample("t(4, 5).index_fill(1, torch.tensor([0, 4]), -1.0)");
 }

@@ -26,8 +26,12 @@ ValueId step(Builder& b, const Axis& a, bool align_corners, DType dtype) {
 
 // Where each output position lies in the input: [out].
 ValueId coordinates(Builder& b, const Axis& a, bool align_corners, DType dtype) {
-  const ValueId at = b.iota(a.out, dtype), width = step(b, a, align_corners, dtype);
-  return align_corners ? b.mul(at, width) : b.sub(b.mul(b.add(at, 0.5), width), 0.5);
+  const ValueId width = step(b, a, align_corners, dtype);
+  if (align_corners) return b.mul(b.iota(a.out, dtype), width);
+  // (at + 0.5) * width - 0.5 with one rounding, as torch's kernels are compiled: the products of both halves are exact.
+  const ValueId at = b.add(b.iota(a.out, DType::f64), 0.5), whole = b.cast(width, DType::f64);
+  const ValueId high = b.cast(b.cast(whole, DType::f32), DType::f64), low = b.sub(whole, high);
+  return b.cast(b.add(b.sub(b.mul(at, high), 0.5), b.mul(at, low)), dtype);
 }
 
 ValueId at_most_last(Builder& b, ValueId index, Dim size) { return b.minimum(index, b.dim_value(size - 1)); }

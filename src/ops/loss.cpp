@@ -32,7 +32,8 @@ OpDef elementwise_loss(const std::string& name, const char* text, Error2 error) 
 std::function<Values(AtenCall&)> build(const char* op, std::vector<std::string> names = {}, std::vector<std::string> flags = {}) {
   return [op, names = std::move(names), flags = std::move(flags)](AtenCall& a) {
     const char* first = a.has_argument("self") ? "self" : "input";
-    const Values xs = promote_and_broadcast(a.b, {a.operand(first), a.operand("target")});
+    const Operand x = a.operand(first), target = a.operand("target");
+    const Values xs = promote_and_broadcast(a.b, {x, target}, float_result(result_type(a.b, {x, target})));
     Attributes attributes{{"reduction", reduction_of(a)}};
     for (const std::string& name : names) attributes.emplace_back(name, a.number(name));
     for (const std::string& flag : flags) attributes.emplace_back(flag, a.boolean(flag));
@@ -113,6 +114,7 @@ std::vector<OpDef> elementwise_losses() {
           .attributes(attr<bool>("log_input", true), attr<bool>("full", false), attr<double>("eps", 1e-8))
           .from_aten_call("aten.poisson_nll_loss.default", build("poisson_nll_loss", {"eps"}, {"log_input", "full"}))
           .sample("F.poisson_nll_loss(t(3, 4), t(3, 4, low=0, high=5), full=True)")
+          .sample("F.poisson_nll_loss(i(3, 4, low=0, high=3), i(3, 4, low=0, high=5), full=True)")
           .sample("F.poisson_nll_loss(t(3, 4, low=0, high=1), t(3, 4, low=0, high=5), log_input=False, reduction='none')")};
 }
 

@@ -349,15 +349,19 @@ OpDef unfold() {
       .from_aten_call("aten.unfold.default",
                       [](AtenCall& c) -> Values {
                         ValueId x = c.tensor("self");
-                        if (c.b.rank(x) == 0) x = c.b.reshape(x, {1});
+                        bool is_number = c.b.rank(x) == 0;  // which has one window, of itself or of nothing
+                        if (is_number) x = c.b.reshape(x, {1});
                         int64_t axis = c.b.normal_axis(c.integer("dimension"), c.b.rank(x));
                         Dim size = c.dim("size"), step = c.dim("step");
+                        if (is_number) return {c.b.slice(x, 0, 0, size)};
                         return {c.b.create("unfold", {x}, {{"axis", axis}, {"size", size}, {"step", step}})};
                       })
       .spelled_cpp("unfold")
       .sample("t(7).unfold(0, 3, 2)")
       .sample("t(2, 9, 3).unfold(1, 4, 1)")
-      .sample("t(2, 9).unfold(-1, 9, 1)");
+      .sample("t(2, 9).unfold(-1, 9, 1)")
+      .sample("t().unfold(0, 1, 1)")
+      .sample("t().unfold(0, 0, 1)");
 }
 
 }  // namespace

@@ -16,6 +16,17 @@ DType drawn_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
 ValueId drawn(Builder& b, const char* op, const Shape& shape, DType dtype) {
   return b.create(op, {}, {{"shape", shape}, {"dtype", dtype}});
 }
+// Complex numbers are drawn part by part; a normal one has variance 1 as a whole.
+ValueId drawn_number(Builder& b, const char* op, const Shape& shape, DType dtype) {
+  if (!is_complex(dtype)) return drawn(b, op, shape, dtype);
+  const DType part = real_of(dtype);
+  ValueId re = drawn(b, op, shape, part), im = drawn(b, op, shape, part);
+  if (std::string_view(op) == "normal") {
+    re = b.mul(re, std::numbers::sqrt2 / 2);
+    im = b.mul(im, std::numbers::sqrt2 / 2);
+  }
+  return b.create("make_complex", {re, im});
+}
 // In (0, 1]: its logarithm is finite.
 ValueId positive_uniform(Builder& b, const Shape& shape, DType dtype) { return b.sub(1.0, drawn(b, "uniform", shape, dtype)); }
 
@@ -32,15 +43,15 @@ OpDef plain(const char* op, const std::string& name) {
                         c.discard_placement();
                         const Shape shape = c.dims("size");
                         const DType dtype = c.dtype("dtype").value_or(DType::f32);
-                        if (!is_floating(dtype)) c.unsupported("dtype=" + std::string(name_of(dtype)));
-                        return {drawn(c.b, op, shape, dtype)};
+                        if (!is_inexact(dtype)) c.unsupported("dtype=" + std::string(name_of(dtype)));
+                        return {drawn_number(c.b, op, shape, dtype)};
                       })
       .from_aten_call("aten." + name + "_like.default", [op](AtenCall& c) -> Values {
         c.discard_placement();
         const ValueId self = c.tensor("self");
         const DType dtype = c.dtype("dtype").value_or(c.b.dtype(self));
-        if (!is_floating(dtype)) c.unsupported("dtype=" + std::string(name_of(dtype)));
-        return {drawn(c.b, op, c.b.shape(self), dtype)};
+        if (!is_inexact(dtype)) c.unsupported("dtype=" + std::string(name_of(dtype)));
+        return {drawn_number(c.b, op, c.b.shape(self), dtype)};
       });
 }
 

@@ -82,11 +82,12 @@ OpDef reshape() {
     }
     return {c.b.reshape(x, std::move(shape))};
   };
-  def.from_aten_call("aten.squeeze.default", [squeeze](AtenCall& c) {
-    ValueId x = c.tensor("self");
-    return squeeze(c, x, axes_between(0, c.b.rank(x)));
-  });
-  for (const char* overload : {"aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze_copy.dim"})
+  for (const char* overload : {"aten.squeeze.default", "aten.squeeze_copy.default"})
+    def.from_aten_call(overload, [squeeze](AtenCall& c) {
+      ValueId x = c.tensor("self");
+      return squeeze(c, x, axes_between(0, c.b.rank(x)));
+    });
+  for (const char* overload : {"aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze_copy.dim", "aten.squeeze_copy.dims"})
     def.from_aten_call(overload, [squeeze](AtenCall& c) {
       ValueId x = c.tensor("self");
       Ints axes;

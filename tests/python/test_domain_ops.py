@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torchaudio.functional as AF
 import torchvision
 import transformers.integrations.moe  # noqa: F401  (registers torch.ops.transformers)
 
 from pycandle import GoldenRecorder
+from pycandle.errors import RecordingError
 
 
 class Filtered(torch.nn.Module):
@@ -67,4 +69,48 @@ def test_tokens_without_an_expert_in_a_group_are_no_obstacle(tmp_path, pycandle)
     torch.manual_seed(0)
     recorded(Experts(), torch.randn(7, 4), torch.tensor([2, 0, 2, 2, 0, 0, 2]), folder=tmp_path)
     assert "grouped_matmul(" in ops_of(pycandle, tmp_path)
+    pycandle("verify", tmp_path)
+
+
+class Strided(torch.nn.Module):
+    def __init__(self, turned: bool):
+        super().__init__()
+        self.turned = turned
+
+    def forward(self, x):
+        x = x.mT if self.turned else x * 2
+        return x.as_strided((2, 3), (1, 2), 1)
+
+
+def test_strides_of_a_tensor_that_lies_row_by_row_are_followed(tmp_path, pycandle) -> None:
+    recorded(Strided(False), torch.randn(3, 4), folder=tmp_path, dynamic=False)
+    pycandle("verify", tmp_path)
+
+
+def test_strides_of_a_turned_tensor_are_refused(tmp_path) -> None:
+    with pytest.raises(RecordingError, match="as_strided is used on a view"):
+        recorded(Strided(True), torch.randn(3, 4), folder=tmp_path, dynamic=False)
+
+
+class Distinct(torch.nn.Module):
+    def forward(self, x, repeats):
+        values, places, counts = torch.unique(x, return_inverse=True, return_counts=True)
+        return (
+            values,
+            places,
+            counts,
+            torch.bincount(x),
+            torch.repeat_interleave(x, repeats),
+            torch.unique_consecutive(x),
+        )
+
+
+def test_sizes_that_the_data_decides_are_found_when_the_program_runs(tmp_path, pycandle) -> None:
+    recorded(
+        Distinct(),
+        torch.tensor([3, 1, 1, 4, 3]),
+        torch.tensor([2, 0, 1, 1, 3]),
+        folder=tmp_path,
+        dynamic=False,
+    )
     pycandle("verify", tmp_path)
