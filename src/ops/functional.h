@@ -816,6 +816,26 @@ inline ValueId histc(Builder& builder, ValueId x, Dim bins, double min, double m
   return builder.create("histc", {x}, {{"bins", detail::attribute_of(bins)}, {"min", detail::attribute_of(min)}, {"max", detail::attribute_of(max)}});
 }
 
+// distinct elements (or slices along an axis) in order, or with consecutive runs of equal ones; the place of each element among them; how often each occurs. Their number binds the symbol `count`
+inline Values unique(Builder& builder, ValueId x, Dim count, std::optional<int64_t> axis, bool consecutive) {
+  return builder.create_all("unique", {x}, {{"count", detail::attribute_of(count)}, {"axis", detail::attribute_of(axis)}, {"consecutive", detail::attribute_of(consecutive)}});
+}
+
+// how often (or with what total weight) each of 0, 1, … occurs in x, up to the largest or minlength; their number binds the symbol `count`
+inline ValueId bincount(Builder& builder, ValueId x, std::optional<ValueId> weights, Dim count, int64_t minlength) {
+  return builder.create("bincount", {x, weights.value_or(kNoValue)}, {{"count", detail::attribute_of(count)}, {"minlength", detail::attribute_of(minlength)}});
+}
+
+// each place of a vector of repeats as often as it says: [2, 0, 1] gives [0, 0, 2]; their number binds the symbol `count`
+inline ValueId repeat_indices(Builder& builder, ValueId repeats, Dim count) {
+  return builder.create("repeat_indices", {repeats}, {{"count", detail::attribute_of(count)}});
+}
+
+// the bytes of x, of dtype `from`, read as another dtype; the last axis grows or shrinks with the size of an element
+inline ValueId bitcast(Builder& builder, ValueId x, DType from, DType to) {
+  return builder.create("bitcast", {x}, {{"from", detail::attribute_of(from)}, {"to", detail::attribute_of(to)}});
+}
+
 // determinants of matrices
 inline ValueId det(Builder& builder, ValueId a) {
   return builder.create("det", {a}, {});
@@ -1081,6 +1101,16 @@ inline ValueId embedding(Builder& builder, ValueId weight, ValueId indices) {
   return builder.create("embedding", {weight, indices}, {});
 }
 
+// rows of weight, by index, summed, averaged or their maxima taken in bags; bag k begins at offsets[k]
+inline ValueId embedding_bag(Builder& builder, ValueId weight, ValueId indices, ValueId offsets, std::optional<ValueId> per_sample_weights, std::string mode, bool include_last_offset, std::optional<int64_t> padding_idx) {
+  return builder.create("embedding_bag", {weight, indices, offsets, per_sample_weights.value_or(kNoValue)}, {{"mode", detail::attribute_of(mode)}, {"include_last_offset", detail::attribute_of(include_last_offset)}, {"padding_idx", detail::attribute_of(padding_idx)}});
+}
+
+// weight with the rows that indices name scaled down to a norm of at most max_norm
+inline ValueId embedding_renorm(Builder& builder, ValueId weight, ValueId indices, double max_norm, double norm_type) {
+  return builder.create("embedding_renorm", {weight, indices}, {{"max_norm", detail::attribute_of(max_norm)}, {"norm_type", detail::attribute_of(norm_type)}});
+}
+
 // 1 at the index and 0 elsewhere, along a new last axis
 inline ValueId one_hot(Builder& builder, ValueId x, int64_t num_classes) {
   return builder.create("one_hot", {x}, {{"num_classes", detail::attribute_of(num_classes)}});
@@ -1199,6 +1229,21 @@ inline Values adaptive_max_pool2d(Builder& builder, ValueId x, Dims output_size)
 // the largest element of each of output_size cells that cover the positions evenly, and where it stands
 inline Values adaptive_max_pool3d(Builder& builder, ValueId x, Dims output_size) {
   return builder.create_all("adaptive_max_pool3d", {x}, {{"output_size", detail::attribute_of(output_size)}});
+}
+
+// planes of output_size positions, zero but for the elements of x, each at its flat index in its plane
+inline ValueId max_unpool(Builder& builder, ValueId x, ValueId indices, Dims output_size) {
+  return builder.create("max_unpool", {x, indices}, {{"output_size", detail::attribute_of(output_size)}});
+}
+
+// the largest element of each of output_size windows at random places, and where it stands
+inline Values fractional_max_pool2d(Builder& builder, ValueId x, ValueId samples, Ints kernel_size, Ints output_size) {
+  return builder.create_all("fractional_max_pool2d", {x, samples}, {{"kernel_size", detail::attribute_of(kernel_size)}, {"output_size", detail::attribute_of(output_size)}});
+}
+
+// the largest element of each of output_size windows at random places, and where it stands
+inline Values fractional_max_pool3d(Builder& builder, ValueId x, ValueId samples, Ints kernel_size, Ints output_size) {
+  return builder.create_all("fractional_max_pool3d", {x, samples}, {{"kernel_size", detail::attribute_of(kernel_size)}, {"output_size", detail::attribute_of(output_size)}});
 }
 
 // recurrent layers over [T, N, I] (or [N, T, I]), all of them and both directions: output and last states
