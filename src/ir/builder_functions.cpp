@@ -156,7 +156,8 @@ ValueId Builder::broadcast(ValueId x, const Shape& to, const Ints& axes) {
   Shape from = shape(x);
   for (size_t i = 0; i < from.size(); ++i) {
     Dim wanted = to[at(normal[i])];
-    if (is_one(from[i]) || from[i] == wanted) continue;
+    const bool is_always_one = is_one(from[i]) || (ranges() && equal(from[i], Dim(1), *ranges()) == Tri::yes);
+    if (is_always_one || from[i] == wanted) continue;
     if (!check(from[i], wanted, fmt::format("dim {} of {} and dim {} of {}", i, to_string(from), normal[i], to_string(to)))) {
       not_broadcastable(from, to);
     }

@@ -314,6 +314,7 @@ struct ElementRules {
       const auto d = arithmetic(op, a.dim, b.dim);
       return d ? space.integer(*d, type().dtype) : nullptr;
     }
+    if (is_distance(a) && is_index(b) && type().dtype == DType::boolean) return compared_distance(op, a.args[0]->dim, b.dim);
     const auto x = constant_of(a), y = constant_of(b);
     if (x && y) {
       if (type().dtype == DType::boolean) {
@@ -349,6 +350,12 @@ struct ElementRules {
     if (op == "ne") return space.any({space.nonnegative(a - b - 1), space.nonnegative(b - a - 1)});
     return nullptr;
   }
+  // |a| against b; nothing but "at most" makes one mask of it.
+  static bool is_distance(const Element& e) { return e.kind == Kind::applied && e.op == "abs" && is_index(*e.args[0]); }
+  ElementPtr compared_distance(const std::string& op, Dim a, Dim b) const {
+    if (op != "le" && op != "lt") return nullptr;
+    return space.all({compared(op, a, b), compared(op, -a, b)});
+  }
   static std::optional<bool> comparison(const std::string& op, double a, double b) {
     if (op == "ge") return a >= b;
     if (op == "gt") return a > b;
@@ -374,6 +381,10 @@ struct ElementRules {
     return std::nullopt;
   }
 
+  ElementPtr abs() const {
+    const ElementPtr x = operand(0, at_index);
+    return applied({x}, node.attributes);
+  }
   ElementPtr neg() const { return negative(operand(0, at_index)); }
   ElementPtr negative(const ElementPtr& x) const {
     if (x->kind == Kind::choice) {
@@ -426,6 +437,7 @@ const std::map<std::string, Rule, std::less<>>& rules() {
         {"select", &R::select},
         {"cast", &R::cast},
         {"neg", &R::neg},
+        {"abs", &R::abs},
         {"bitwise_not", &R::bitwise_not},
     };
     for (const char* op : {"add", "sub", "mul", "div", "minimum", "maximum", "floor_divide", "remainder", "eq", "ne", "lt", "le",

@@ -140,12 +140,14 @@ ElementPtr IndexSpace::choice(const ElementPtr& condition, const ElementPtr& yes
   if (is_true(*condition) || same_formula(*yes, *no)) return yes;
   if (is_false(*condition)) return no;
   if (yes->dtype == DType::boolean) return any({all({condition, yes}), all({negation(condition), no})});
-  // c ? (d ? x : y) : y  is  c && d ? x : y, and so for the other three ways to nest.
+  // c ? (d ? x : y) : y  is  c && d ? x : y, and so for the other three ways to nest; a choice by c within one is made.
   if (yes->kind == Kind::choice) {
+    if (same_formula(*yes->args[0], *condition)) return choice(condition, yes->args[1], no);
     if (same_formula(*yes->args[2], *no)) return choice(all({condition, yes->args[0]}), yes->args[1], no);
     if (same_formula(*yes->args[1], *no)) return choice(all({condition, negation(yes->args[0])}), yes->args[2], no);
   }
   if (no->kind == Kind::choice) {
+    if (same_formula(*no->args[0], *condition)) return choice(condition, yes, no->args[2]);
     if (same_formula(*no->args[1], *yes)) return choice(any({condition, no->args[0]}), yes, no->args[2]);
     if (same_formula(*no->args[2], *yes)) return choice(any({condition, negation(no->args[0])}), yes, no->args[1]);
   }

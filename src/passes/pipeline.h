@@ -32,7 +32,8 @@ struct PassTiming {
   size_t nodes_before, nodes_after;
 };
 
-// Import or capture → canonicalise → fold scalars and shapes → recognise. Emission, inspect, taps and the round trip use this form.
+// Import or capture → canonicalise → fold scalars and shapes → recognise. Emission, inspect, taps and the round trip use this
+// form.
 Program run_program_pipeline(Program, const OpTable&, const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr);
 // Decomposes what the backend does not claim. `claims` says which ops it runs itself.
 Program run_backend_pipeline(Program, const OpTable&, const std::function<bool(const Node&)>& claims, const PipelineOptions& = {},

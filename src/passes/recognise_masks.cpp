@@ -26,6 +26,8 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 // attend somewhere then gives exactly 0 to the masked keys, as with -inf.
 constexpr double kAbsorbing = -1e30;
 
+size_t index(ValueId v) { return static_cast<size_t>(v); }
+
 bool is_wide(DType d) { return d == DType::f32 || d == DType::f64; }
 
 // The index variables of the scores […, queries, keys].
@@ -89,9 +91,14 @@ class MaskRule {
       const auto same_name = [&name = name](const auto& entry) { return entry.first == name; };
       std::find_if(attributes.begin(), attributes.end(), same_name)->second = value;
     }
-    return Values{b.create(node.op->name, {operands[0], operands[1], operands[2], m.attn_mask, m.key_mask, m.slopes, m.positions},
-                           attributes)};
+    const ValueId result = b.create(
+        node.op->name, {operands[0], operands[1], operands[2], m.attn_mask, m.key_mask, m.slopes, m.positions}, attributes);
+    taken_in_.emplace(operands[3], result);
+    return Values{result};
   }
+
+  // The masks that attention took in, and the first one that did.
+  const std::map<ValueId, ValueId>& taken_in() const { return taken_in_; }
 
  private:
   std::optional<Meaning> meaning(Builder& b, ValueId mask, const Shape& scores) {
@@ -294,14 +301,56 @@ class MaskRule {
   std::optional<IndexSpace> space_;
   std::optional<IndexEvaluator> evaluator_;
   std::map<std::pair<ValueId, std::string>, std::optional<Meaning>> meanings_;
+  std::map<ValueId, ValueId> taken_in_;
 };
+
+// What is marked, and all that it is computed from.
+std::vector<bool> with_sources(const Graph& g, std::vector<bool> marked) {
+  for (size_t n = g.nodes.size(); n-- > 0;) {
+    const Node& node = g.nodes[n];
+    const bool used = std::any_of(node.results.begin(), node.results.end(), [&](ValueId r) { return marked[index(r)]; });
+    for (ValueId v : node.operands) {
+      if (used && v != kNoValue) marked[index(v)] = true;
+    }
+  }
+  return marked;
+}
+
+// A tap on what only a mask is made of, or on the mask, is inside the attention that took it in: nothing else computes
+// it any more. Which attention that is goes down from the mask to its sources.
+void swallow_taps(Program& p, const std::map<ValueId, ValueId>& taken_in) {
+  const Graph& g = p.graph;
+  std::vector<ValueId> inside(g.values.size(), kNoValue);
+  for (const auto& [mask, attention] : taken_in) inside[index(mask)] = attention;
+  for (size_t n = g.nodes.size(); n-- > 0;) {
+    for (ValueId r : g.nodes[n].results) {
+      for (ValueId v : g.nodes[n].operands) {
+        if (v != kNoValue && inside[index(v)] == kNoValue) inside[index(v)] = inside[index(r)];
+      }
+    }
+  }
+  std::vector<bool> needed(g.values.size());
+  for (ValueId v : g.outputs) needed[index(v)] = true;
+  for (const Tap& tap : p.taps) {
+    if (inside[index(tap.value)] == kNoValue) needed[index(tap.value)] = true;
+  }
+  needed = with_sources(g, std::move(needed));
+  for (Tap& tap : p.taps) {
+    const bool is_input = g.values[index(tap.value)].node < 0;
+    if (needed[index(tap.value)] || is_input) continue;
+    tap.value = inside[index(tap.value)];
+    tap.inside = true;
+  }
+}
 
 }  // namespace
 
 Program recognise_masks(Program p, const OpTable& table) {
   MaskRule rule;
-  return rewrite_outside_regions(std::move(p), table,
-                                 [&](Builder& b, const Node& node, const Values& operands) { return rule(b, node, operands); });
+  p = rewrite_outside_regions(std::move(p), table,
+                              [&](Builder& b, const Node& node, const Values& operands) { return rule(b, node, operands); });
+  if (!rule.taken_in().empty()) swallow_taps(p, rule.taken_in());
+  return p;
 }
 
 }  // namespace pycandle

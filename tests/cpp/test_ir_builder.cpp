@@ -127,6 +127,15 @@ TEST_F(BuilderTest, broadcasts_operands_explicitly) {
   EXPECT_TRUE(checks.empty());
 }
 
+TEST_F(BuilderTest, a_dim_that_the_ranges_make_one_broadcasts_without_a_check) {
+  const SymbolRanges ranges{{"s0", {1, {}}}};
+  std::vector<Check> checks;
+  Builder ranged(graph, b.table(), &checks, &ranges);
+  const ValueId x = input(DType::f32, {Dim(1) - max(Dim(1) - s0, Dim(0))});
+  EXPECT_EQ(ranged.shape(ranged.broadcast_to(x, {s0})), Shape{s0});
+  EXPECT_TRUE(checks.empty());
+}
+
 TEST_F(BuilderTest, a_symbolic_dim_meets_a_number_or_another_symbol) {
   ValueId y = b.add(input(DType::f32, {s0, 1}), input(DType::f32, {s1, s1}));
   EXPECT_EQ(b.type(y).text(), "f32[s0, s1]");
