@@ -1,6 +1,7 @@
 // Scaled dot-product attention, with every argument torch gives it and with the masks that models build around it.
 #include <cmath>
 
+#include "ops/eager_attention.h"
 #include "ops/functional_helpers.h"
 
 namespace pycandle {
@@ -62,17 +63,64 @@ ValueId alibi_bias(Builder& b, const Call& c, DType wide, int64_t rank) {
   return c.number("alibi_scale") == 1 ? bias : b.mul(bias, c.number("alibi_scale"));
 }
 
+// Where the scale is applied; the first is torch's.
+enum class Scaling { of_scores, divides_scores, of_query, divides_query, of_key };
+
+double scale_of(const Call& c) {
+  if (c.has("scale")) return c.number("scale");
+  return 1 / std::sqrt(static_cast<double>(c.shape("query").back().number()));
+}
+
+ValueId attention_value(Builder& b, const Call& c, Scaling scaling) {
+  // Wide and rounded at the end, or, as eager code does, rounded at every step.
+  const bool eager = c.boolean("eager");
+  const DType dtype = c.type("query").dtype, wide = eager ? dtype : wide_of(dtype);
+  const auto scaled = [&](ValueId x, bool divides) {
+    return b.narrowed(divides ? b.div(b.widened(x), 1 / scale_of(c)) : b.mul(b.widened(x), scale_of(c)), wide);
+  };
+  ValueId q = b.cast(c.value("query"), wide), k = b.cast(c.value("key"), wide), v = b.cast(c.value("value"), wide);
+  const Shape query = b.shape(q);
+  const bool has_number = c.has("scale") || query.back().is_number();
+  if (c.boolean("enable_gqa")) {
+    const Dim heads = query[query.size() - 3];
+    k = repeat_heads(b, k, heads);
+    v = repeat_heads(b, v, heads);
+  }
+  if (has_number && scaling == Scaling::of_key) k = scaled(k, false);
+  if (has_number && (scaling == Scaling::of_query || scaling == Scaling::divides_query)) {
+    q = scaled(q, scaling == Scaling::divides_query);
+  }
+  ValueId scores = matmul_value(b, q, b.swap_axes(k, -1, -2));
+  if (!has_number) {
+    scores = b.div(scores, b.sqrt(b.dim_value(query.back(), wide)));
+  } else if (scaling == Scaling::of_scores || scaling == Scaling::divides_scores) {
+    scores = scaled(scores, scaling == Scaling::divides_scores);
+  }
+  const ValueId never = b.full(kNever, wide);
+  if (c.has("alibi_slopes")) scores = b.add(scores, alibi_bias(b, c, wide, b.rank(scores)));
+  if (const auto allowed = allowed_pairs(b, c, b.shape(scores))) {
+    scores = c.has("masked_bias") ? b.add(scores, b.select(*allowed, b.full(0.0, wide), b.full(c.number("masked_bias"), wide)))
+                                  : b.select(*allowed, scores, never);
+  }
+  if (const auto mask = c.maybe("attn_mask")) {
+    scores = b.dtype(*mask) == DType::boolean ? b.select(*mask, scores, never) : b.add(scores, b.cast(*mask, wide));
+  }
+  const ValueId weights = b.narrowed(softmax_value(b, b.widened(scores), b.rank(scores) - 1, !eager), wide);
+  return b.narrowed(matmul_value(b, weights, v), dtype);
+}
+
 OpDef scaled_dot_product_attention() {
   return functional("scaled_dot_product_attention")
       .doc(
           "softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros. Query i stands at i + "
           "query_offset: is_causal keeps the keys up to there, window the last so many of them, key_mask those it names; "
-          "the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale")
+          "the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale. "
+          "eager: every step rounds to the dtype, and a query that attends nowhere gives NaN")
       .operands("query", "key", "value", optional("attn_mask"), optional("key_mask"), optional("alibi_slopes"),
                 optional("alibi_positions"))
       .attributes(attr<bool>("is_causal", false), optional_attr<double>("scale"), attr<bool>("enable_gqa", false),
                   optional_attr<int64_t>("window"), attr<Dim>("query_offset", Dim(0)), optional_attr<double>("masked_bias"),
-                  attr<double>("alibi_scale", 1.0))
+                  attr<double>("alibi_scale", 1.0), attr<bool>("eager", false))
       .constraint("scaled_dot_product_attention_c1", "query, key and value are at least matrices of one floating dtype",
                   [](const Call& c) {
                     const DType d = c.type("query").dtype;
@@ -123,36 +171,12 @@ OpDef scaled_dot_product_attention() {
         if (!c.boolean("enable_gqa")) batch = broadcast_shapes(broadcast_shapes(batch, batch_of(c.shape("key"))), batch_of(v));
         return Type{c.type("query").dtype, joined(batch, {q[q.size() - 2], v.back()})};
       })
-      .decompose([](Builder& b, const Call& c) {
-        const DType dtype = c.type("query").dtype;
-        const ValueId q = b.widened(c.value("query"));
-        ValueId k = b.widened(c.value("key")), v = b.widened(c.value("value"));
-        const Shape query = b.shape(q);
-        if (c.boolean("enable_gqa")) {
-          const Dim heads = query[query.size() - 3];
-          k = repeat_heads(b, k, heads);
-          v = repeat_heads(b, v, heads);
-        }
-        ValueId scores = matmul_value(b, q, b.swap_axes(k, -1, -2));
-        if (c.has("scale")) {
-          scores = b.mul(scores, c.number("scale"));
-        } else if (const auto width = query.back().maybe_number()) {
-          scores = b.mul(scores, 1 / std::sqrt(static_cast<double>(*width)));
-        } else {
-          scores = b.div(scores, b.sqrt(b.dim_value(query.back(), b.dtype(q))));
-        }
-        const ValueId never = b.full(kNever, b.dtype(q));
-        if (c.has("alibi_slopes")) scores = b.add(scores, alibi_bias(b, c, b.dtype(q), b.rank(scores)));
-        if (const auto allowed = allowed_pairs(b, c, b.shape(scores))) {
-          scores = c.has("masked_bias")
-                       ? b.add(scores, b.select(*allowed, b.full(0.0, b.dtype(q)), b.full(c.number("masked_bias"), b.dtype(q))))
-                       : b.select(*allowed, scores, never);
-        }
-        if (const auto mask = c.maybe("attn_mask")) {
-          scores = b.dtype(*mask) == DType::boolean ? b.select(*mask, scores, never) : b.add(scores, b.cast(*mask, b.dtype(q)));
-        }
-        return b.narrowed(matmul_value(b, softmax_value(b, scores, b.rank(scores) - 1, true), v), dtype);
-      })
+      .decompose([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_scores); })
+      .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::divides_scores); })
+      .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_query); })
+      .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::divides_query); })
+      .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_key); })
+      .recognised_at({"matmul", "dot_general"}, propose_attention)
       .from_aten_call("aten.scaled_dot_product_attention.default",
                       [](AtenCall& a) {
                         if (a.number("dropout_p") != 0)

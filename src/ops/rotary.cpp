@@ -46,7 +46,7 @@ ValueId rotated(Builder& b, const Call& c) {
 // ---- how a program spells it out
 
 bool is_part(const Region& r, ValueId v) { return r.is(r.behind(v, {"reshape"}), "slice"); }
-bool is_joined(const Region& r, ValueId v) { return r.is(r.behind(v, {"reshape"}), "concat"); }
+bool is_joined(const Region& r, ValueId v) { return r.is_one_of(r.behind(v, {"reshape"}), {"concat", "stack"}); }
 ValueId whole_of(const Region& r, ValueId part) { return r.operand(r.nearest(part, {"slice"}), 0); }
 
 struct Reading {

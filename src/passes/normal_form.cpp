@@ -204,6 +204,7 @@ Term NormalForm::cast(Term x, DType to) {
   const Entry& e = at(x);
   if (e.type.dtype == to) return x;
   if (e.op == "constant" && is_floating(to)) return number(e.number, to);
+  if (e.op == "scale" && is_floating(e.type.dtype) && is_floating(to)) return scaled(e.number, cast(e.operands[0], to));
   if (e.op == "cast" && is_widening(at(e.operands[0]).type.dtype, e.type.dtype)) return cast(e.operands[0], to);
   return elementwise("cast", {x}, to);
 }

@@ -8,6 +8,7 @@
 //   transposes and slices before or after an elementwise op;  a > b and b < a.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -82,7 +83,7 @@ class NormalForm {
   Term rebuilt(const Entry&, Terms operands);
 
   const OpTable* table_;
-  std::vector<Entry> entries_;
+  std::deque<Entry> entries_;  // references stay good while terms are made
   std::unordered_map<std::string, Term> interned_, moved_;
   int budget_ = 0;
 };
