@@ -264,14 +264,21 @@ OpDef leaky_relu() {
              [](Builder& b, const Call& c, ValueId x) { return leaky(b, x, b.mul(x, as_double(c.scalar("negative_slope")))); })
       .attributes(attr<Scalar>("negative_slope", 0.01))
       .from_aten("aten.leaky_relu.default(x, negative_slope)")
-      .from_aten_call("aten.rrelu.default",
-                      [](AtenCall& a) {
-                        if (a.boolean("training")) a.unsupported("training=True (call model.eval() before recording)");
-                        a.discard("generator", "nothing is drawn in evaluation");
-                        return a.b.create_all(
-                            "leaky_relu", {a.tensor("self")},
-                            {{"negative_slope", (as_double(a.scalar("lower")) + as_double(a.scalar("upper"))) / 2}});
-                      })
+      .from_aten_call(
+          "aten.rrelu.default",
+          [](AtenCall& a) -> Values {
+            Builder& b = a.b;
+            a.discard("generator", "random values are not torch's in any case");
+            const ValueId x = a.tensor("self");
+            const double lower = as_double(a.scalar("lower")), upper = as_double(a.scalar("upper"));
+            if (!(lower <= upper))
+              throw Error(ErrorCode::bad_input, "the slopes of rrelu are in the wrong order").expected("lower <= upper");
+            if (!a.boolean("training")) return {b.create("leaky_relu", {x}, {{"negative_slope", (lower + upper) / 2}})};
+            const ValueId wide = b.widened(x);
+            const ValueId noise = b.create("uniform", {}, {{"shape", b.shape(x)}, {"dtype", b.dtype(wide)}});
+            const ValueId slope = b.add(b.mul(noise, upper - lower), lower);
+            return {b.narrowed(leaky(b, wide, b.mul(wide, slope)), b.dtype(x))};
+          })
       .sample("F.leaky_relu(t(3, 4))")
       .sample("F.leaky_relu(t(3, 4), 0.3)")
       .sample("F.rrelu(t(3, 4), 0.1, 0.5)");

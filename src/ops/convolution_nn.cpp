@@ -90,11 +90,13 @@ OpDef convolution(size_t n) {
                     return c.integer("groups") > 0 &&
                            c.agree(c.shape("x")[leading(c, n) - 1], c.shape("weight")[1] * Dim(c.integer("groups")));
                   })
-      .constraint(name + "_c3", "stride, padding and dilation have one entry a position axis, and no stride or dilation is 0",
-                  [n](const Call& c) {
-                    return one_per_position(c, n, {"stride", "padding", "dilation"}) && positive_and_sane(c.integers("stride")) &&
-                           positive_and_sane(c.integers("dilation"));
-                  })
+      .constraint(
+          name + "_c3",
+          "stride, padding and dilation have one entry a position axis; stride and dilation are positive, padding not negative",
+          [n](const Call& c) {
+            return one_per_position(c, n, {"stride", "padding", "dilation"}) && positive_and_sane(c.integers("stride")) &&
+                   positive_and_sane(c.integers("dilation")) && all_at_least(c.integers("padding"), 0);
+          })
       .constraint(name + "_c4", "padding that keeps the size needs a stride of 1",
                   [n](const Call& c) { return !c.boolean("same") || c.integers("stride") == Ints(n, 1); })
       .constraint(name + "_c5", "x, weight and bias have one dtype", one_dtype)
@@ -153,10 +155,13 @@ OpDef transposed_convolution(size_t n) {
                            c.agree(mod(channels, Dim(c.integer("groups"))), Dim(0));
                   })
       .constraint(name + "_c3",
-                  "stride, padding, output_padding and dilation have one entry a position axis, and no stride or dilation is 0",
+                  "stride, padding, output_padding and dilation have one entry a position axis; stride and dilation are "
+                  "positive, padding "
+                  "not negative",
                   [n](const Call& c) {
                     return one_per_position(c, n, {"stride", "padding", "output_padding", "dilation"}) &&
-                           positive_and_sane(c.integers("stride")) && positive_and_sane(c.integers("dilation"));
+                           positive_and_sane(c.integers("stride")) && positive_and_sane(c.integers("dilation")) &&
+                           all_at_least(c.integers("padding"), 0);
                   })
       .constraint(name + "_c4", "x, weight and bias have one dtype", one_dtype)
       .infer([n](const Call& c) {

@@ -194,6 +194,29 @@ OpDef linspace() {
       .sample("torch.linspace(0, 1, 0) + t(0)");
 }
 
+// The same between numbers that are data.
+OpDef linspace_of_tensors() {
+  OpDef def = mapping("iota");
+  for (const char* overload : {"Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"})
+    def.from_aten_call(fmt::format("aten.linspace.{}", overload), [](AtenCall& c) -> Values {
+      c.discard_placement();
+      Builder& b = c.b;
+      const Operand first = c.operand("start"), last = c.operand("end");
+      const bool complex_numbers = is_complex(result_type(b, {first, last}));
+      if (complex_numbers) c.unsupported("complex numbers");
+      const ValueId start = materialise(b, first, DType::f64), end = materialise(b, last, DType::f64);
+      const Dim steps = c.dim("steps");
+      const DType dtype = dtype_or(c, c.result().dtype);
+      if (steps == Dim(1) || steps == Dim(0)) return {b.cast(b.broadcast_to(start, {steps}), dtype)};
+      const ValueId count = b.iota(steps, DType::f64), intervals = b.dim_value(steps - 1, DType::f64);
+      const ValueId width = b.div(b.sub(end, start), intervals);
+      const ValueId from_start = b.add(b.mul(count, width), start), from_end = b.sub(end, b.mul(b.sub(intervals, count), width));
+      const ValueId first_half = b.compare("lt", count, b.dim_value(floordiv(steps, 2), DType::f64));
+      return {b.cast(b.select(first_half, from_start, from_end), dtype)};
+    });
+  return def.sample("torch.linspace(t(), t(), 5)").sample("torch.linspace(t(), 2.0, 4)").sample("torch.linspace(0, t(), 1)");
+}
+
 OpDef eye() {
   OpDef def = functional("eye");
   def.doc("ones on the diagonal, zeros elsewhere")
@@ -246,6 +269,6 @@ OpDef triangle_indices() {
 
 }  // namespace
 
-std::vector<OpDef> factory_ops() { return {constants(), arange(), linspace(), eye(), triangle_indices()}; }
+std::vector<OpDef> factory_ops() { return {constants(), arange(), linspace(), linspace_of_tensors(), eye(), triangle_indices()}; }
 
 }  // namespace pycandle

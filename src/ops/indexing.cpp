@@ -265,6 +265,10 @@ Values build_scatter(AtenCall& c, const std::string& reduce, bool include_self) 
     src = c.has_argument("value") ? b.broadcast_to(materialise(b, c.operand("value"), b.dtype(x)), b.shape(index))
                                   : flat.in(c.tensor("src"));
   }
+  if (b.dtype(src) != b.dtype(x))
+    throw Error(ErrorCode::bad_input, "what is scattered has another dtype than the tensor")
+        .expected(std::string(name_of(b.dtype(x))))
+        .found(std::string(name_of(b.dtype(src))));
   const DType dtype = reduce == "none" ? b.dtype(x) : counted_dtype(b.dtype(x));
   const Values operands{b.cast(x, dtype), index, b.cast(src, dtype)};
   const ValueId y = b.create("scatter", operands, {{"axis", axis}, {"reduce", reduce}, {"include_self", include_self}});

@@ -68,25 +68,46 @@ ValueId cubic_far(Builder& b, ValueId t, double k) {
   return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(t, k), 5 * k), t), 8 * k), t), 4 * k);
 }
 
-ValueId cubic(Builder& b, ValueId x, const Axis& a, bool align_corners) {
+// Four pixels around each output position: the second is the one at or before it.
+struct CubicTaps {
+  ValueId base;  // its place, [out]
+  ValueId weights[4];
+};
+CubicTaps cubic_taps(Builder& b, const Axis& a, bool align_corners, DType dtype) {
   constexpr double kSharpness = -0.75;
-  const ValueId source = coordinates(b, a, align_corners, b.dtype(x));
-  const ValueId floor = b.unary("floor", source), part = b.sub(source, floor), base = b.cast(floor, DType::i64);
-  const ValueId rest = b.sub(1.0, part);
-  const ValueId weights[] = {cubic_far(b, b.add(part, 1.0), kSharpness), cubic_near(b, part, kSharpness),
-                             cubic_near(b, rest, kSharpness), cubic_far(b, b.add(rest, 1.0), kSharpness)};
+  const ValueId source = coordinates(b, a, align_corners, dtype);
+  const ValueId floor = b.unary("floor", source), part = b.sub(source, floor), rest = b.sub(1.0, part);
+  return {b.cast(floor, DType::i64),
+          {cubic_far(b, b.add(part, 1.0), kSharpness), cubic_near(b, part, kSharpness), cubic_near(b, rest, kSharpness),
+           cubic_far(b, b.add(rest, 1.0), kSharpness)}};
+}
+// The place of a tap, inside the axis.
+ValueId tap_place(Builder& b, ValueId base, int offset, Dim size) {
+  return at_most_last(b, b.maximum(b.add(base, static_cast<double>(offset)), 0.0), size);
+}
+
+ValueId cubic(Builder& b, ValueId x, const Axis& a, bool align_corners) {
+  const CubicTaps taps = cubic_taps(b, a, align_corners, b.dtype(x));
   ValueId y = kNoValue;
   for (int tap = 0; tap < 4; ++tap) {
-    const ValueId index = at_most_last(b, b.maximum(b.add(base, static_cast<double>(tap - 1)), 0.0), a.in);
-    const ValueId term = weighted(b, taken(b, x, index, a.axis), weights[tap], a.axis);
+    const ValueId index = tap_place(b, taps.base, tap - 1, a.in);
+    const ValueId term = weighted(b, taken(b, x, index, a.axis), taps.weights[tap], a.axis);
     y = y == kNoValue ? term : b.add(y, term);
   }
   return y;
 }
 
-// With antialiasing the kernel widens as the image shrinks: a matrix [out, in] of weights, whose rows sum to 1.
-ValueId antialiased(Builder& b, ValueId x, const Axis& a, bool align_corners, bool is_cubic) {
-  const DType dtype = b.dtype(x);
+// ---- as a product with a matrix of weights, [out, in]
+
+ValueId times_matrix(Builder& b, ValueId x, ValueId weights, int64_t axis) {
+  const ValueId y = b.dot_general(x, weights, {}, {}, {axis}, {1});  // the axis comes last
+  Ints order = axes_between(0, b.rank(x) - 1);
+  order.insert(order.begin() + axis, b.rank(x) - 1);
+  return b.transpose(y, order);
+}
+
+// With antialiasing the kernel widens as the image shrinks; rows sum to 1.
+ValueId antialiased_weights(Builder& b, const Axis& a, bool align_corners, bool is_cubic, DType dtype) {
   const double reach = is_cubic ? 2 : 1;
   const ValueId width = step(b, a, align_corners, dtype), stretch = b.maximum(width, 1.0);
   const ValueId support = b.mul(stretch, reach);
@@ -106,18 +127,54 @@ ValueId antialiased(Builder& b, ValueId x, const Axis& a, bool align_corners, bo
     weights = b.maximum(b.sub(1.0, distance), 0.0);
   }
   weights = b.select(inside, weights, zero);
-  weights = b.div(weights, b.sum(weights, {1}));
-  const ValueId y = b.dot_general(x, weights, {}, {}, {a.axis}, {1});  // the axis comes last
-  Ints order = axes_between(0, b.rank(x) - 1);
-  order.insert(order.begin() + a.axis, b.rank(x) - 1);
-  return b.transpose(y, order);
+  return b.div(weights, b.sum(weights, {1}));
+}
+
+// Without it, two or four taps; those outside count for the pixel at the edge.
+ValueId tap_weights(Builder& b, const Axis& a, bool align_corners, bool is_cubic, DType dtype) {
+  const auto spread_out = [&](ValueId base, int offset, ValueId weight) {
+    const ValueId here = b.compare("eq", b.unsqueeze(tap_place(b, base, offset, a.in), 1), b.iota(a.in));
+    return b.select(here, b.unsqueeze(weight, 1), b.full(0.0, dtype));
+  };
+  if (is_cubic) {
+    const CubicTaps taps = cubic_taps(b, a, align_corners, dtype);
+    ValueId sum = spread_out(taps.base, -1, taps.weights[0]);
+    for (int tap = 1; tap < 4; ++tap) sum = b.add(sum, spread_out(taps.base, tap - 1, taps.weights[tap]));
+    return sum;
+  }
+  const ValueId source = coordinates(b, a, align_corners, dtype);
+  const ValueId floor = b.unary("floor", source), part = b.sub(source, floor), base = b.cast(floor, DType::i64);
+  return b.add(spread_out(base, 0, b.sub(1.0, part)), spread_out(base, 1, part));
+}
+
+// Bytes are resampled in integers, as torch does: weights of 15 bits, as many as the largest allows, one rounding an axis.
+ValueId resampled_bytes(Builder& b, ValueId x, const Axis& a, ValueId weights) {
+  constexpr int kMostBits = 22;
+  const ValueId largest = b.max(weights, {0, 1}, false);
+  const ValueId powers = b.unary("exp2", b.add(b.iota(kMostBits, DType::f64), 1.0));
+  const ValueId fits = b.compare("lt", b.unary("floor", b.add(b.mul(powers, largest), 0.5)), 32768.0);
+  const ValueId bits = b.sum(b.cast(fits, DType::f64), {0}, false), scale = b.unary("exp2", bits);
+  const ValueId scaled = b.mul(weights, scale), half = b.full(0.5, DType::f64);
+  const ValueId away = b.select(b.compare("lt", scaled, 0.0), b.sub(scaled, half), b.add(scaled, half));
+  const ValueId whole = b.cast(b.unary("trunc", away), DType::i64);
+  const ValueId sums = times_matrix(b, b.cast(x, DType::i64), whole, a.axis);
+  const ValueId one = b.full(int64_t{1}, DType::i64), shift = b.cast(bits, DType::i64);
+  const ValueId rounding = b.binary("shift_left", one, b.sub(shift, one));
+  const ValueId y = b.binary("shift_right", b.add(sums, rounding), shift);
+  return b.cast(b.minimum(b.maximum(y, 0.0), 255.0), DType::u8);
 }
 
 ValueId resampled(Builder& b, const Call& c, ValueId x, const Axis& a) {
   const std::string& mode = c.string("mode");
   const bool corners = c.boolean("align_corners");
   if (mode == "nearest" || mode == "nearest-exact") return nearest(b, x, a, mode == "nearest-exact");
-  if (c.boolean("antialias")) return antialiased(b, x, a, corners, mode == "cubic");
+  const bool is_cubic = mode == "cubic", is_bytes = b.dtype(x) == DType::u8;
+  const DType dtype = is_bytes ? DType::f64 : b.dtype(x);
+  if (is_bytes || c.boolean("antialias")) {
+    const ValueId weights = c.boolean("antialias") ? antialiased_weights(b, a, corners, is_cubic, dtype)
+                                                   : tap_weights(b, a, corners, is_cubic, dtype);
+    return is_bytes ? resampled_bytes(b, x, a, weights) : times_matrix(b, x, weights, a.axis);
+  }
   return mode == "cubic" ? cubic(b, x, a, corners) : linear(b, x, a, corners);
 }
 
@@ -184,10 +241,11 @@ OpDef interpolate() {
                     const size_t n = c.dims("output_size").size();
                     return c.shape("x").size() == n + 2 && (!c.has("scales") || c.numbers("scales").size() == n);
                   })
-      .constraint("interpolate_c2", "mode is nearest, nearest-exact, linear or cubic; the last two need floating x",
+      .constraint("interpolate_c2", "mode is nearest, nearest-exact, linear or cubic; the last two need x floating or u8",
                   [](const Call& c) {
                     return c.string("mode") == "nearest" || c.string("mode") == "nearest-exact" ||
-                           ((c.string("mode") == "linear" || c.string("mode") == "cubic") && is_floating(c.type("x").dtype));
+                           ((c.string("mode") == "linear" || c.string("mode") == "cubic") &&
+                            (is_floating(c.type("x").dtype) || c.type("x").dtype == DType::u8));
                   })
       .infer([](const Call& c) {
         Type y = c.type("x");
@@ -225,6 +283,13 @@ OpDef interpolate() {
       .sample("F.interpolate(t(2, 3, 15, 16), size=(4, 21), mode='bilinear', antialias=True)")
       .sample("F.interpolate(t(2, 3, 15, 16), size=(4, 21), mode='bicubic', antialias=True)")
       .sample("F.interpolate(t(2, 3, 15, 16), scale_factor=0.4, mode='bilinear', antialias=True)")
+      .sample("F.interpolate(i(2, 3, 9, 8, low=0, high=255, dtype=torch.uint8), size=(4, 12), mode='bilinear')")
+      .sample(
+          "F.interpolate(i(2, 3, 9, 8, low=0, high=255, dtype=torch.uint8), size=(4, 12), mode='bilinear', align_corners=True)")
+      .sample("F.interpolate(i(2, 3, 9, 8, low=0, high=255, dtype=torch.uint8), size=(4, 12), mode='bicubic')")
+      .sample("F.interpolate(i(2, 6, 9, 8, low=0, high=255, dtype=torch.uint8), scale_factor=1.3, mode='bicubic')")
+      .sample("F.interpolate(i(2, 3, 9, 8, low=0, high=255, dtype=torch.uint8), size=(4, 12), mode='bilinear', antialias=True)")
+      .sample("F.interpolate(i(2, 3, 9, 8, low=0, high=255, dtype=torch.uint8), size=(4, 12), mode='bicubic', antialias=True)")
       .sample("torch.ops.aten.upsample_nearest2d(t(2, 3, 5, 6), [10, 9], 2.0, 1.6)")
       .sample("torch.ops.aten.upsample_bilinear2d(t(2, 3, 5, 6), [7, 9], False, None, 1.6)")
       .sample("torch.ops.aten.upsample_linear1d(t(2, 3, 5), [9], True)")

@@ -70,6 +70,7 @@ std::vector<OpDef> elementwise_losses() {
           "smooth_l1_loss", "quadratic below beta, linear above",
           [](Builder& b, const Call& c, ValueId x, ValueId y) { return huber(b, distance(b, x, y), c.number("beta"), 1); })
           .attributes(attr<double>("beta", 1.0))
+          .constraint("smooth_l1_loss_c3", "beta is not negative", [](const Call& c) { return c.number("beta") >= 0; })
           .from_aten_call("aten.smooth_l1_loss.default", build("smooth_l1_loss", {"beta"}))
           .sample("F.smooth_l1_loss(t(3, 4), t(3, 4), reduction='none', beta=0.7)")
           .sample("F.smooth_l1_loss(t(3, 4), t(3, 4), beta=0.0)"),
@@ -78,6 +79,7 @@ std::vector<OpDef> elementwise_losses() {
                          return huber(b, distance(b, x, y), c.number("delta"), c.number("delta"));
                        })
           .attributes(attr<double>("delta", 1.0))
+          .constraint("huber_loss_c3", "delta is positive", [](const Call& c) { return c.number("delta") > 0; })
           .from_aten_call("aten.huber_loss.default", build("huber_loss", {"delta"}))
           .sample("F.huber_loss(t(3, 4), t(3, 4), reduction='none', delta=0.7)"),
       elementwise_loss("soft_margin_loss", "log(1 + exp(-target * x))",

@@ -37,7 +37,9 @@ bool has_channels(const Call& c, const char* name) {
   return !c.has(name) || (c.rank(name) == 1 && c.rank("x") >= 2 && c.agree(c.shape(name)[0], c.shape("x")[1]));
 }
 
-bool normalizes_last_dims(const Call& c) { return ends_with(c, c.shape("x"), c.dims("normalized_shape")); }
+bool normalizes_last_dims(const Call& c) {
+  return !c.dims("normalized_shape").empty() && ends_with(c, c.shape("x"), c.dims("normalized_shape"));
+}
 bool is_normalized_shape(const Call& c, const char* name) {
   return !c.has(name) || c.agree(c.shape(name), c.dims("normalized_shape"));
 }
@@ -153,7 +155,7 @@ OpDef layer_norm_like(const std::string& name) {
   return functional(name)
       .operands("x", optional("weight"), optional("bias"))
       .attributes(attr<Dims>("normalized_shape"), attr<double>("eps", 1e-5))
-      .constraint(name + "_c1", "normalized_shape equals the last dims of x", normalizes_last_dims)
+      .constraint(name + "_c1", "normalized_shape has a dim and equals the last dims of x", normalizes_last_dims)
       .constraint(name + "_c2", "weight and bias have the shape normalized_shape",
                   [](const Call& c) { return is_normalized_shape(c, "weight") && is_normalized_shape(c, "bias"); });
 }
@@ -209,7 +211,7 @@ OpDef rms_norm_like(const std::string& name) {
   return functional(name)
       .operands("x", optional("weight"))
       .attributes(attr<Dims>("normalized_shape"), optional_attr<double>("eps"))
-      .constraint(name + "_c1", "normalized_shape equals the last dims of x", normalizes_last_dims)
+      .constraint(name + "_c1", "normalized_shape has a dim and equals the last dims of x", normalizes_last_dims)
       .constraint(name + "_c2", "weight has the shape normalized_shape",
                   [](const Call& c) { return is_normalized_shape(c, "weight"); });
 }
@@ -480,14 +482,14 @@ OpDef instance_norm() {
                         const ValueId mean = or_none("running_mean"), var = or_none("running_var");
                         const Attributes eps{{"eps", a.number("eps")}};
                         if (a.boolean("use_input_stats")) {
-                          if (mean != kNoValue)
-                            a.unsupported("running statistics in training (call model.eval() before recording)");
+                          // Running statistics are moved in place, which is no result; nothing here depends on them.
                           return a.b.create_all("instance_norm", {x, weight, bias}, eps);
                         }
                         return a.b.create_all("batch_norm", {x, mean, var, weight, bias}, eps);
                       })
       .sample("F.instance_norm(t(2, 3, 4, 5), None, None, t(3), t(3), eps=1e-3)")
       .sample("F.instance_norm(t(2, 3, 7))")
+      .sample("F.instance_norm(t(2, 3, 7), torch.zeros(3).to(t(1)), torch.ones(3).to(t(1)))")
       .sample("F.instance_norm(t(2, 3, 7), t(3), t(3, low=0.5, high=2), use_input_stats=False)")
       .spelled_cpp("instance_norm");
 }

@@ -255,6 +255,8 @@ OpDef diagonal() {
     ValueId x = c.tensor("self");
     int64_t offset = c.integer("diagonal");
     if (c.b.rank(x) == 2) return build(c, x, offset, 0, 1);
+    if (c.b.rank(x) != 1)
+      throw Error(ErrorCode::bad_input, "diag takes a vector or a matrix").expected("rank 1 or 2").found(c.b.type(x).text());
     return {c.b.create("diag_embed", {x}, {{"offset", offset}})};
   });
   return def.spelled_cpp("diagonal")
@@ -300,6 +302,8 @@ OpDef diag_embed() {
                         int64_t rank = c.b.rank(y);
                         int64_t axis1 = c.b.normal_axis(c.integer("dim1"), rank),
                                 axis2 = c.b.normal_axis(c.integer("dim2"), rank);
+                        if (axis1 == axis2)
+                          throw Error(ErrorCode::bad_input, "a diagonal lies in two axes").expected("dim1 other than dim2");
                         Ints order(at(rank), -1);
                         order[at(axis1)] = rank - 2;
                         order[at(axis2)] = rank - 1;

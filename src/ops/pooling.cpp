@@ -66,8 +66,12 @@ OpDef sliding_pool(const std::string& name, size_t n) {
                     }
                     return true;
                   })
-      .constraint(name + "_c4", "kernel_size and stride are positive", [](const Call& c) {
-        return positive_and_sane(c.integers("kernel_size")) && positive_and_sane(c.integers("stride"));
+      .constraint(
+          name + "_c4", "kernel_size and stride are positive",
+          [](const Call& c) { return positive_and_sane(c.integers("kernel_size")) && positive_and_sane(c.integers("stride")); })
+      .constraint(name + "_c6", "only the batch may be empty", [n](const Call& c) {
+        const Shape& x = c.shape("x");
+        return std::none_of(x.begin() + (x.size() == n + 2 ? 1 : 0), x.end(), [](Dim d) { return d == Dim(0); });
       });
 }
 
@@ -133,6 +137,8 @@ OpDef avg_pool(size_t n) {
   return sliding_pool(name, n)
       .doc("the mean of each window; padding counts as zeros, or not at all")
       .attributes(attr<bool>("count_include_pad", true), optional_attr<int64_t>("divisor_override"))
+      .constraint(name + "_c5", "divisor_override is not 0",
+                  [](const Call& c) { return !c.has("divisor_override") || c.integer("divisor_override") != 0; })
       .infer([n](const Call& c) { return pooled_type(c, n, Ints(n, 1)); })
       .decompose([n](Builder& b, const Call& c) {
         const Type type = c.type("x");

@@ -52,6 +52,27 @@ OpDef max_unpool() {
       .spelled_cpp("max_unpool");
 }
 
+// The gradient of a max pool goes to the elements that were chosen.
+OpDef max_pool_gradient() {
+  return mapping("scatter")
+      .from_aten_call(
+          "aten.max_pool2d_with_indices_backward.default",
+          [](AtenCall& c) -> Values {
+            Builder& b = c.b;
+            for (const char* name : {"kernel_size", "stride", "padding", "dilation", "ceil_mode"})
+              c.discard(name, "the indices say where the windows were");
+            const ValueId x = c.tensor("self");
+            const ValueId gradient = as_planes(b, c.tensor("grad_output"), 2), places = as_planes(b, c.tensor("indices"), 2);
+            const ValueId empty = b.full(Scalar{int64_t{0}}, b.dtype(x), {b.shape(gradient)[0], positions_of(b.shape(x), 2)});
+            const ValueId y = b.create("scatter", {empty, places, gradient},
+                                       {{"axis", int64_t{1}}, {"reduce", std::string("add")}});
+            return {b.reshape(y, b.shape(x))};
+          })
+      .sample(
+          "torch.ops.aten.max_pool2d_with_indices_backward(t(2, 3, 2, 2), t(2, 3, 4, 4), [2, 2], [2, 2], [0, 0], [1, 1], False, "
+          "i(2, 3, 2, 2, low=0, high=15))");
+}
+
 // ---- fractional_max_pool
 
 // Where the windows along one axis start, for each plane: [planes, out], from a random number in [0, 1) a plane.
@@ -136,7 +157,7 @@ OpDef fractional_max_pool(size_t n) {
 }  // namespace
 
 std::vector<OpDef> sparse_pooling_ops() {
-  return {max_unpool(),
+  return {max_unpool(), max_pool_gradient(),
           fractional_max_pool(2)
               .sample("torch.ops.aten.fractional_max_pool2d(t(2, 3, 9, 8), [2, 3], [4, 2], t(2, 3, 2, low=0, high=1))")
               .sample("torch.ops.aten.fractional_max_pool2d(t(3, 9, 8), [3, 2], [1, 5], t(1, 3, 2, low=0, high=1))"),
