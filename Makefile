@@ -8,13 +8,14 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PYTEST_JOBS ?= 2
 PYTEST_FLAGS ?= -q
+ZOO_FLAGS ?=
 # ctest without a line for each test that passed
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
-test test-full: export OMP_NUM_THREADS ?= 1
+test test-full zoo: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build demo test test-cpp test-full test-asan format lint fuzz requirements wheel clean
+.PHONY: help build demo test test-cpp test-full zoo test-asan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +39,9 @@ test-cpp: ## the C++ tests alone; needs no PyTorch
 
 test-full: build ## all tests, the slow ones too; writes the dated table docs/test-full.md
 	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS)
+
+zoo: build ## published models, each recorded, run and verified; writes docs/zoo.md (ZOO_FLAGS="--filter llama")
+	@PYTHONPATH=tests .venv/bin/python -m zoo --jobs $(JOBS) $(ZOO_FLAGS)
 
 test-asan: ## the C++ tests under the address and undefined-behaviour sanitizers
 	@scripts/setup.sh build

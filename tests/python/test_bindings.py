@@ -150,7 +150,7 @@ def test_compile_gives_a_callable_with_the_same_structure(module) -> None:
 
 
 def test_compile_keeps_transformers_outputs() -> None:
-    from zoo import BY_NAME
+    from zoo.basics import BY_NAME
 
     torch.manual_seed(0)
     gpt2 = BY_NAME["gpt2"].make().eval()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from zoo import BY_NAME, bert
+from zoo.basics import BY_NAME, bert
 
 from pycandle import GoldenRecorder, perturb
 

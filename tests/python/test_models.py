@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch.utils import _pytree as pytree
-from zoo import BY_NAME, CASES, Case
+from zoo.basics import BY_NAME, CASES, Case
 
 import pycandle as pc
 from pycandle import GoldenRecorder, perturb
@@ -85,7 +85,7 @@ def test_a_model_verifies_and_agrees_with_eager_at_other_shapes(
 
 @pytest.mark.full
 def test_full_size_gpt2_verifies(tmp_path, pycandle) -> None:
-    from zoo import gpt2
+    from zoo.basics import gpt2
 
     torch.manual_seed(0)
     model = gpt2(n_layer=12, n_head=12, n_embd=768, vocab_size=50257, n_positions=1024).eval()

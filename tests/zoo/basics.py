@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-Sizes = dict[str, int]
+from .entry import Entry, Sizes
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,7 @@ class Case:
     recorded: Sizes
     others: list[Sizes]
     dynamic: dict | None = None
-    slow: bool = False
     real_weights: bool = False  # perturbing would throw the real ones away
-    marks: list = field(default_factory=list)
 
 
 def image(size: int) -> Callable:
@@ -211,3 +209,12 @@ CASES = [
     ),
 ]
 BY_NAME = {case.name: case for case in CASES}
+
+
+def entries() -> list[Entry]:
+    return [entry(case) for case in CASES]
+
+
+def entry(case: Case) -> Entry:
+    sizes, real = case.recorded, case.real_weights
+    return Entry("basics", case.name, "basic", case.make, case.inputs, sizes, case.dynamic, real_weights=real)

@@ -1,0 +1,8 @@
+"""The zoo: published models, each recorded, imported, run and verified. `make zoo` runs it; docs/zoo.md is what came out.
+
+entry.py                 what an entry is
+basics.py … .py          one file per source of models
+check.py                 what one model must satisfy
+runner.py                a process, a time limit and a memory limit per model; goes on where it was interrupted
+report.py                the rows as Markdown and JSON
+"""

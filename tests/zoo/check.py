@@ -1,0 +1,304 @@
+"""What one model must satisfy: it records, imports, runs, verifies, and agrees with PyTorch at further shapes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+import pycandle as pc
+from pycandle import GoldenRecorder, perturb
+from pycandle.eager import Eager, quiet_inference
+from pycandle.inputs import Inputs, gather_inputs
+from pycandle.interpreter import ROUNDOFF, run_program
+from pycandle.preparation import prepared
+
+from .entry import Entry
+
+SEEDS = (0, 1)
+RMS_FACTOR, MAX_FACTOR = 4.0, 16.0
+PROGRAM = Path(os.environ.get("PYCANDLE_PROGRAM", Path(sys.executable).with_name("pycandle")))
+
+
+class Failed(Exception):
+    """`word` is the reason for the table; the message is all of it."""
+
+    def __init__(self, word: str, detail: str, **facts):
+        self.word = word
+        self.facts = facts
+        super().__init__(detail)
+
+
+def check(entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
+    """The facts of a row. `at_stage` is told what is about to happen, for when this process does not survive it."""
+    facts: dict = {"stages": {}, "seconds_of": {}}
+    stages = _Stages(facts, at_stage)
+    try:
+        for seed in SEEDS:
+            _check_seed(entry, folder / str(seed), seed, stages, facts)
+        return {**facts, "status": "passed"}
+    except Failed as failure:
+        found = {"status": "failed", "reason": failure.word, "detail": str(failure), **failure.facts}
+    except Exception as error:
+        found = {"status": "failed", "reason": _word_of(stages.now, error), "detail": _text_of(error)}
+        if stages.now == "record" and (refusal := _refused_by_torch(entry, at_stage)):
+            found |= {"status": "not exported", "reason": "export", "detail": refusal}
+    if stages.now:
+        facts["stages"][stages.now] = "failed"
+    return {**facts, **found, "stage": stages.now}
+
+
+class _Stages:
+    """Times each stage and remembers which one is running."""
+
+    def __init__(self, facts: dict, at_stage: Callable[[str], None]):
+        self.facts = facts
+        self.at_stage = at_stage
+        self.now: str | None = None
+
+    def run(self, name: str, action: Callable[[], object]) -> object:
+        self.now = name
+        self.at_stage(name)
+        started = time.monotonic()
+        result = action()
+        spent = self.facts["seconds_of"]
+        spent[name] = round(spent.get(name, 0.0) + time.monotonic() - started, 2)
+        self.facts["stages"][name] = "passed"
+        return result
+
+
+def _check_seed(entry: Entry, folder: Path, seed: int, stages: _Stages, facts: dict) -> None:
+    model = stages.run("make", lambda: prepared_model(entry, seed))
+    facts["parameters"] = sum(p.numel() for p in model.parameters())
+    recorder = GoldenRecorder(folder, dynamic=entry.dynamic)
+    recorded = _inputs_of(entry, model, entry.sizes, _generator(seed))
+    chosen = stages.run("record", lambda: _record(recorder, model, recorded))
+    facts["nodes"] = len(recorder.manifest["nodes"])
+    facts["open"] = sorted({opened.group.label for opened in chosen.open})
+    facts["fixed"] = {f.group.label: f.reason for f in chosen.fixed}
+    loaded = stages.run("import", lambda: pc.load_model(folder))
+    subject = _Subject(entry, model, loaded, recorder)
+    stages.run("run", lambda: subject.agrees(recorded, must_vary=True))
+    stages.run("verify", lambda: _verify(folder / "model_manifest.json"))
+
+    minimums = {opened.group.label: opened.minimum for opened in chosen.open}
+    further = entry.further_sizes(set(facts["open"]), minimums)
+    facts["further"] = further
+    values = [(number, sizes, _generator(100 * seed + 10 + number)) for number, sizes in enumerate(further)]
+    if subject.random:  # what is drawn must be drawn once: goldens carry it over
+        for number, sizes, generator in values:
+            stages.run("shapes", lambda s=sizes, g=generator, n=number: subject.verifies(s, g, n))
+        stages.run("elsewhere", lambda: None)
+        return
+    for _, sizes, generator in values:
+        stages.run("shapes", lambda s=sizes, g=generator: subject.agrees(_inputs_of(entry, model, s, g)))
+    stages.run("elsewhere", lambda: subject.verifies(further[1], _generator(100 * seed + 50), 9))
+
+
+def _inputs_of(entry: Entry, model: torch.nn.Module, sizes: dict, generator: torch.Generator) -> dict:
+    """The entry's inputs under forward's own names: where a model calls them otherwise, they go by position."""
+    inputs = entry.inputs(sizes, generator)
+    parameters = inspect.signature(model.forward).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    if takes_any or all(name in parameters for name in inputs):
+        return inputs
+    return dict(zip(parameters, inputs.values(), strict=False))
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def prepared_model(entry: Entry, seed: int) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    model = entry.make().eval()
+    if not entry.real_weights:
+        lazy = any(isinstance(p, torch.nn.UninitializedParameter) for p in model.parameters())
+        if lazy:
+            with quiet_inference(seed):
+                model(**_inputs_of(entry, model, entry.sizes, _generator(seed)))
+        perturb(model, seed=seed)
+    return model
+
+
+def _record(recorder: GoldenRecorder, model: torch.nn.Module, inputs: dict):
+    chosen = recorder.record(model, **inputs)
+    recorder.save("model")
+    return chosen
+
+
+def _verify(manifest: Path, *extra: str) -> None:
+    finished = subprocess.run(
+        [PROGRAM, "verify", manifest, "--json", *extra], capture_output=True, text=True, check=False
+    )
+    if finished.returncode not in (0, 1):
+        raise Failed(
+            "verify", f"exit {finished.returncode}: {finished.stderr[-2000:] or finished.stdout[-2000:]}"
+        )
+    result = json.loads(finished.stdout)
+    wrong = [layer for layer in result["layers"] if layer["verdict"] == "wrong here"]
+    if result["status"] != "passed" or wrong:
+        shown = "; ".join(f"{w['tap']} ({w['op']}): {w['why']}" for w in wrong[:3])
+        raise Failed("wrong", f"{len(wrong)} of {len(result['layers'])} taps wrong: {shown}")
+    if not result["layers"]:
+        raise Failed("untapped", "nothing was judged")
+
+
+class _Subject:
+    """A model in PyTorch beside the same model loaded from its recording."""
+
+    def __init__(self, entry: Entry, model: torch.nn.Module, loaded: pc.Model, recorder: GoldenRecorder):
+        self.entry = entry
+        self.model = model
+        self.loaded = loaded
+        self.recorder = recorder
+        self.random = any(note.startswith("random:") for note in recorder.manifest["notes"])
+
+    def agrees(self, call: dict, must_vary: bool = False) -> None:
+        """Our outputs are PyTorch's: no further from the program in double precision than rounding explains."""
+        with prepared(self.model, (), call, 0, []) as (_, kwargs):
+            inputs = gather_inputs(inspect.signature(self.model.forward), (), kwargs)
+            eager = [t for t in Eager(self.model, 0).run(inputs) if isinstance(t, torch.Tensor)]
+        names = [info.name for info in self.loaded.outputs]
+        wanted = {info.name for info in self.loaded.inputs}
+        given = {name: tensor for _, name, tensor in inputs.tensors() if name in wanted}
+        outputs = self.loaded.forward(**given)
+        if len(names) != len(eager):
+            raise Failed("outputs", f"{len(names)} outputs instead of {len(eager)}")
+        if must_vary:
+            self._not_constant(names, eager)
+        if self.random:
+            return
+        judge = _Judge(self.recorder.program, inputs)
+        for index, (name, theirs) in enumerate(zip(names, eager, strict=True)):
+            if trouble := judge.trouble(index, outputs[name], theirs):
+                raise Failed("disagrees", f"{name} at {inputs.shapes()}: {trouble}")
+
+    def _not_constant(self, names: list[str], eager: list[torch.Tensor]) -> None:
+        varied = 0
+        for name, value in zip(names, eager, strict=True):
+            if not (value.is_floating_point() or value.is_complex()) or value.numel() < 2:
+                varied += 1
+                continue
+            flat = (torch.view_as_real(value) if value.is_complex() else value).reshape(-1).double()
+            flat = flat[torch.isfinite(flat)]
+            if flat.numel() > 1 and (flat.max() - flat.min()) > 1e-4 * flat.abs().max():
+                varied += 1
+            elif name not in self.entry.constant:
+                raise Failed("constant", f"{name} is constant: a comparison would see nothing")
+        if not varied:
+            raise Failed("constant", "no output varies")
+
+    def verifies(self, sizes: dict, generator: torch.Generator, number: int) -> None:
+        """Tap by tap at other inputs; adding goldens also compares the recorded program with the model there."""
+        inputs = _inputs_of(self.entry, self.model, sizes, generator)
+        trace = self.recorder.add_goldens(f"further{number}", **inputs)
+        try:
+            _verify(self.recorder.output_dir / "model_manifest.json", "--trace", str(trace))
+        finally:
+            trace.unlink()
+
+
+class _Judge:
+    """Rounding floors from the recorded program, run in torch in double precision and once more jittered."""
+
+    def __init__(self, program, inputs: Inputs):
+        self.program = program
+        self.inputs = inputs
+        self._wide: tuple[list, list] | None = None
+
+    def trouble(self, index: int, ours: torch.Tensor, theirs: torch.Tensor) -> str | None:
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            return f"{ours.dtype} {list(ours.shape)} instead of {theirs.dtype} {list(theirs.shape)}"
+        if torch.equal(ours, theirs):
+            return None
+        if not (theirs.is_floating_point() or theirs.is_complex()):
+            return f"differs in {(ours != theirs).sum().item()} of {theirs.numel()} places"
+        exact, moved = (run[index] for run in self._wide_runs())
+        unit = ROUNDOFF[_real(theirs).dtype]
+        ours, theirs, exact, moved = (_real(t).double() for t in (ours, theirs, exact, moved))
+        finite = torch.isfinite(theirs)
+        if not torch.equal(torch.nan_to_num(ours[~finite]), torch.nan_to_num(theirs[~finite])):
+            return "NaN or infinity elsewhere than in PyTorch"
+        ours, theirs, exact, moved = (t[finite] for t in (ours, theirs, exact, moved))
+        if not torch.isfinite(ours).all():
+            return "NaN or infinity where PyTorch has a number"
+        return _beyond_rounding(ours, theirs, exact, moved, unit)
+
+    def _wide_runs(self) -> tuple[list, list]:
+        if self._wide is None:
+            runs = []
+            for jitter in (None, torch.Generator().manual_seed(0)):
+                found = run_program(self.program, self.inputs.copied().leaves, 0, wide=True, jitter=jitter)
+                runs.append([t for t in found if isinstance(t, torch.Tensor)])
+            self._wide = (runs[0], runs[1])
+        return self._wide
+
+
+def _beyond_rounding(ours, theirs, exact, moved, unit: float) -> str | None:
+    scale = _rms(exact)
+    floor = max(_rms(theirs - exact), _rms(moved - exact), unit * scale)
+    highest = max(_top(theirs - exact), _top(moved - exact), unit * _top(exact))
+    error, largest = _rms(ours - exact), _top(ours - exact)
+    if floor > 1e-2 * scale:
+        # A decision fell the other way in double precision; then the two runs in single precision must agree.
+        error, floor = _rms(ours - theirs), 1e-4 * _rms(theirs)
+        largest, highest = _top(ours - theirs), 1e-3 * _rms(theirs)
+    if error <= RMS_FACTOR * floor and largest <= MAX_FACTOR * highest:
+        return None
+    return f"error {error:.3g} (largest {largest:.3g}) against a floor of {floor:.3g} ({highest:.3g}), scale {scale:.3g}"
+
+
+def _real(t: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(t.resolve_conj()) if t.is_complex() else t
+
+
+def _rms(t: torch.Tensor) -> float:
+    return t.square().mean().sqrt().item() if t.numel() else 0.0
+
+
+def _top(t: torch.Tensor) -> float:
+    return t.abs().max().item() if t.numel() else 0.0
+
+
+# ---- why it failed --------------------------------------------------------------------------------------------
+
+_WORDS = (  # text in the message → the reason in a word
+    ("is not supported", "operator"),
+    ("not the model", "unsound"),
+    ("another output when the same input", "unrepeatable"),
+    ("keeps a value computed from an earlier input", "memory"),
+    ("the model itself fails", "input"),
+    ("cannot trace", "export"),
+    ("Python code depends on the values", "export"),
+    ("is random", "random"),
+)
+
+
+def _word_of(stage: str | None, error: Exception) -> str:
+    text = str(error)
+    return next((word for sign, word in _WORDS if sign in text), stage or type(error).__name__)
+
+
+def _text_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _refused_by_torch(entry: Entry, at_stage: Callable[[str], None]) -> str | None:
+    """What torch.export alone says to the same example; None when it exports."""
+    at_stage("torch.export alone")
+    model = prepared_model(entry, 0)
+    inputs = _inputs_of(entry, model, entry.sizes, _generator(0))
+    with prepared(model, (), inputs, 0, []) as (_, kwargs), quiet_inference(0):
+        try:
+            torch.export.export(model, (), kwargs)
+        except Exception as error:
+            return _text_of(error)
+    return None

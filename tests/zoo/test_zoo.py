@@ -1,0 +1,189 @@
+"""The zoo itself, and every day a few of its models."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+import torchvision
+from torch import nn
+
+from zoo import check, runner, sources, timm_models
+from zoo.check import _beyond_rounding
+from zoo.entry import Entry, floats
+from zoo.report import markdown, rate, summary
+from zoo.runner import Fingerprints, Limits, Results, remaining, run_all
+
+ROOT = Path(__file__).parents[2]
+SAMPLE_SECONDS = 30  # of the rows' own time; they were measured beside another
+
+
+def sample_of_today() -> list[str]:
+    """Models that passed when the table was made, quick ones, others each day."""
+    rows = [r for r in json.loads((ROOT / "docs" / "zoo.json").read_text()) if r["status"] == "passed"]
+    seed = os.environ.get("PYCANDLE_ZOO_SEED", datetime.date.today().isoformat())
+    random.Random(seed).shuffle(rows)
+    chosen, seconds = [], 0.0
+    for row in rows:
+        if row["source"] != "basics" and seconds + row["seconds"] <= SAMPLE_SECONDS:
+            chosen.append(row["key"])
+            seconds += row["seconds"]
+    return chosen[:5]
+
+
+def test_the_sample_of_today_passes(tmp_path) -> None:
+    chosen = sample_of_today()
+    assert chosen, "docs/zoo.json has no quick model that passed"
+    filters = [word for key in chosen for word in ("--filter", f"={key}")]
+    command = [
+        sys.executable,
+        "-m",
+        "zoo",
+        "--jobs",
+        "1",
+        "--require",
+        "1",
+        "--state",
+        str(tmp_path),
+        *filters,
+    ]
+    run = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, f"{chosen}\n{run.stdout}\n{run.stderr[-3000:]}"
+
+
+def test_the_zoo_has_what_it_promises() -> None:
+    found = sources.entries()
+    names = {source: {e.name for e in found if e.source == source} for source in sources.SOURCES}
+    builders = {n for n in torchvision.models.list_models() if not n.startswith("quantized_")}
+    assert names["torchvision"] == builders
+    files = {timm.models._registry._model_to_module[name] for name in timm.list_models()}
+    assert set(timm_models.MODELS) == files, "one model of each module file"
+    kinds = {e.kind for e in found if e.source == "transformers"}
+    assert {"decoder", "encoder", "encoder-decoder", "vision", "audio", "experts", "state space"} <= kinds
+    assert len(names["transformers"]) >= 60 and len(names["torchaudio"]) >= 49
+
+
+# ---- the check can fail ---------------------------------------------------------------------------------------
+
+
+class Branching(nn.Module):
+    """What torch.export bakes in and then gets wrong."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if float(x.sum()) > 0 else x * 3
+
+
+class Constant(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 0 + 1
+
+
+class Sleeping(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        import time
+
+        time.sleep(60)
+        return x
+
+
+class Dying(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        os.abort()
+
+
+def entry_of(model: type[nn.Module]) -> Entry:
+    return Entry("basics", model.__name__, "test", model, floats(x=("batch", 6)), {"batch": 2})
+
+
+def row_of(entry: Entry, limits: Limits | None = None) -> dict:
+    rows: list[dict] = []
+    run_all([entry], 1, limits or Limits(), rows.append)
+    (row,) = rows
+    return row
+
+
+@pytest.mark.parametrize(
+    "model, status, reason",
+    [(Constant, "failed", "constant"), (Branching, "not exported", "export"), (Dying, "failed", "crash")],
+)
+def test_a_row_says_why_a_model_did_not_pass(model, status, reason) -> None:
+    row = row_of(entry_of(model))
+    assert (row["status"], row["reason"]) == (status, reason), row["detail"]
+
+
+def test_a_model_that_takes_too_long_is_ended() -> None:
+    row = row_of(entry_of(Sleeping), Limits(seconds=3))
+    assert (row["status"], row["reason"]) == ("failed", "time") and row["seconds"] < 10
+
+
+def test_a_wrong_result_is_a_failure(monkeypatch) -> None:
+    forward = check.pc.Model.forward
+    monkeypatch.setattr(
+        check.pc.Model,
+        "forward",
+        lambda self, **k: {n: v * (1 + 3e-6) for n, v in forward(self, **k).items()},
+    )
+    row = row_of(
+        Entry("basics", "linear", "test", lambda: nn.Linear(6, 4), floats(input=("batch", 6)), {"batch": 2})
+    )
+    assert (row["status"], row["reason"]) == ("failed", "disagrees")
+
+
+def test_a_large_floor_does_not_hide_a_large_error() -> None:
+    g = torch.Generator().manual_seed(0)
+    exact = torch.randn(100, generator=g, dtype=torch.float64)
+    theirs = -exact  # a decision that fell the other way in double precision
+    assert _beyond_rounding(theirs + 1e-8, theirs, exact, exact, 2.0**-24) is None
+    assert _beyond_rounding(theirs * 1.01, theirs, exact, exact, 2.0**-24) is not None
+
+
+# ---- running again --------------------------------------------------------------------------------------------
+
+
+def test_only_failures_and_rows_of_other_sources_are_run_again(tmp_path) -> None:
+    program = tmp_path / "program"
+    program.write_text("one")
+    entries = [entry_of(model) for model in (Constant, Branching, Sleeping, Dying)]
+    results, prints = Results(tmp_path), Fingerprints(program)
+    for entry, status in zip(entries, ("passed", "failed", "not exported"), strict=False):
+        results.add({"key": entry.key, "status": status, "fingerprint": prints.of(entry)})
+    kept = Results(tmp_path)
+    assert [e.name for e in remaining(entries, kept, prints, keep=False)] == ["Branching", "Dying"]
+    program.write_text("two")
+    changed = Fingerprints(program)
+    assert len(remaining(entries, kept, changed, keep=False)) == 4
+    assert [e.name for e in remaining(entries, kept, changed, keep=True)] == ["Branching", "Dying"]
+
+
+def test_what_torch_does_not_export_counts_apart() -> None:
+    rows = [
+        {"key": f"timm/{n}", "source": "timm", "kind": "", "note": "", "status": status, "reason": "r", "detail": "a|b",
+         "seconds": 1.0, "peak_mb": 1, "commit": "c"}
+        for n, status in enumerate(["passed", "passed", "passed", "failed", "not exported"])
+    ]  # fmt: skip
+    assert rate(summary(rows)["timm"]) == 0.75
+    text = markdown(rows)
+    assert "| timm | 5 | 1 | 4 | 3 | 1 | 75.0 % |" in text and "a\\|b" in text
+
+
+def test_every_file_of_the_zoo_is_in_its_map() -> None:
+    described = inspect.getdoc(sys.modules["zoo"]) or ""
+    for name in ("entry.py", "check.py", "runner.py", "report.py"):
+        assert name in described
+    assert runner.STATE.parent.name == "build"
