@@ -259,6 +259,20 @@ class GoldenRecorder:
         self._write_trace(recording, inputs, path, [])
         return path
 
+    def refresh(self) -> None:
+        """Takes over parameters and buffers that were changed in place since `record`, and proves the program anew."""
+        recording = self._needs_recording("refresh")
+        model = recording.eager.model
+        if recording.meta:
+            raise UsageError("a model without values has nothing to refresh")
+        eager = Eager(model, self.seed)
+        with prepared(model, recording.inputs.args, recording.inputs.kwargs, self.seed, []):
+            check_at(eager, recording.chosen, recording.inputs)
+        recording.eager = eager
+        recording.output_digest = _digest(
+            run_program(recording.chosen.program, recording.inputs.copied().leaves, self.seed)
+        )
+
     @property
     def program(self) -> Program:
         return self._needs_recording("program").chosen.program
