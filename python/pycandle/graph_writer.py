@@ -150,7 +150,12 @@ class GraphWriter:
                 value = argument.default_value
             else:
                 raise RecordingError(f"{op_name(node.target)} lacks its argument {argument.name}", place)
-            arguments.append([argument.name, self.encode(_as_declared(value, argument.type), place)])
+            encoded = self.encode(_as_declared(value, argument.type), place)
+            if argument.name == "groups" and isinstance(encoded, dict):
+                raise RecordingError(
+                    f"a convolution's number of groups depends on a size ({encoded['dim']})", place
+                )
+            arguments.append([argument.name, encoded])
         return arguments
 
     def encode(self, value: object, place: Place | None) -> object:

@@ -516,6 +516,17 @@ def test_sizes_are_dim_texts(record):
     assert shapes[3] == ["s0*s0", "floordiv(s0 + 2, 3)"] or shapes[3] == ["s0*s0", "0 - floordiv(0 - s0, 3)"]
 
 
+class GroupPerRow(nn.Module):
+    def forward(self, x):
+        return F.conv1d(x[None], x.new_ones(x.shape[0], 1, 3), groups=x.shape[0])[0]
+
+
+def test_an_axis_that_counts_groups_is_fixed(record):
+    manifest, _ = record(GroupPerRow(), torch.randn(2, 8))
+    (fixed,) = manifest["fixed_dims"]
+    assert "groups" in fixed["reason"] and manifest["inputs"][0]["shape"] == [2, 8]
+
+
 def test_goldens_at_other_inputs_have_the_same_keys(record, tmp_path):
     model = Tied()
     _, goldens = record(model, torch.randint(0, 10, (1, 3)))
@@ -526,6 +537,43 @@ def test_goldens_at_other_inputs_have_the_same_keys(record, tmp_path):
     assert torch.equal(other["output:output"], model(ids))
     with pytest.raises(UsageError):
         record.recorder.add_goldens("wrong", ids.float())
+
+
+class ReadsWeight(nn.Module):
+    """A number that is taken from a parameter while the model is traced."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([2.0]))
+        self.steps = 2
+
+    def forward(self, x):
+        return x * self.scale * self.steps
+
+
+def test_values_changed_after_recording_are_taken_over_by_refresh(record, tmp_path):
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    x = torch.randn(2, 4)
+    record(model, x)
+    with torch.no_grad():
+        model[0].weight.mul_(3)
+        model[1].running_mean.add_(1)
+    with pytest.raises(RecordingError, match="was changed"):
+        record.recorder.save("m")
+    record.recorder.refresh()
+    manifest, goldens = load_checked(record.recorder.save("m").manifest)
+    assert torch.equal(goldens["output:output"], model(x))
+    weights = read_tensors(tmp_path / manifest["files"]["weights"])
+    assert torch.equal(weights["0.weight"], model[0].weight)
+    assert torch.equal(weights["1.running_mean"], model[1].running_mean)
+
+
+def test_refresh_refuses_a_model_that_is_no_longer_the_program(record):
+    model = ReadsWeight()
+    record(model, torch.randn(2, 4))
+    model.steps = 3
+    with pytest.raises(RecordingError, match="not the model"):
+        record.recorder.refresh()
 
 
 # ---- taps, budget, weights ------------------------------------------------------------------------------------

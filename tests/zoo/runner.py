@@ -113,6 +113,7 @@ class _Child:
 def run_all(entries: list[Entry], jobs: int, limits: Limits, finished: Callable[[dict], None]) -> None:
     """Calls `finished` with each row as it comes; slow ones do not hold up the others."""
     waiting, running = list(entries), {}
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # children do not outlive a kill
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -126,6 +127,7 @@ def run_all(entries: list[Entry], jobs: int, limits: Limits, finished: Callable[
                     shutil.rmtree(child.folder, ignore_errors=True)
                     finished(row)
     finally:
+        signal.signal(signal.SIGTERM, before)
         for child in running.values():
             os.killpg(child.pid, signal.SIGKILL)
             shutil.rmtree(child.folder, ignore_errors=True)
@@ -145,6 +147,7 @@ def _be_child(entry: Entry, folder: Path, limits: Limits) -> None:
     """Never returns."""
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         size = int(limits.gigabytes * 2**30)
         resource.setrlimit(resource.RLIMIT_DATA, (size, size))
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)

@@ -7,6 +7,7 @@ import inspect
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -104,7 +105,7 @@ class Sleeping(nn.Module):
 
 class Dying(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        os.abort()
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def entry_of(model: type[nn.Module]) -> Entry:
