@@ -101,7 +101,39 @@ def _as_integers(expression: sympy.Expr) -> sympy.Expr:
         return torch_functions.Mod(_divide(value, divisor), modulus)
     if kind == "Identity":
         return arguments[0]
+    if kind in ("Min", "Max"):
+        arguments = _undominated(arguments, kind == "Max")
+        if len(arguments) == 1:
+            return arguments[0]
     return expression.func(*arguments)
+
+
+def _undominated(candidates: list[sympy.Expr], largest: bool) -> list[sympy.Expr]:
+    """Without those that another one beats at all sizes: torch leaves `Max(0, 1 - s0)`, which is 0."""
+    kept: list[sympy.Expr] = []
+    for candidate in dict.fromkeys(candidates):
+        if any(
+            _never_below(other, candidate) if largest else _never_below(candidate, other) for other in kept
+        ):
+            continue
+        kept = [
+            other
+            for other in kept
+            if not (_never_below(candidate, other) if largest else _never_below(other, candidate))
+        ]
+        kept.append(candidate)
+    return kept
+
+
+def _never_below(a: sympy.Expr, b: sympy.Expr) -> bool:
+    """a ≥ b whenever every symbol is at least 1: written in symbols − 1, the difference has no negative coefficient."""
+    difference = sympy.expand(a - b)
+    if difference.is_Integer:
+        return difference >= 0
+    if not difference.is_polynomial(*difference.free_symbols):
+        return False
+    above_one = sympy.expand(difference.xreplace({s: s + 1 for s in difference.free_symbols}))
+    return all(c >= 0 for c in sympy.Poly(above_one, *above_one.free_symbols).coeffs())
 
 
 def _divide(above: sympy.Expr, below: sympy.Expr) -> sympy.Expr:

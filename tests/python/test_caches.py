@@ -63,7 +63,9 @@ def inputs(s: Sizes, g: torch.Generator) -> dict:
 
 
 def open_axes() -> dict:
-    past = {f"{name}.{layer}": {0: "batch", 2: "past"} for name in ("keys", "values") for layer in range(LAYERS)}
+    past = {
+        f"{name}.{layer}": {0: "batch", 2: "past"} for name in ("keys", "values") for layer in range(LAYERS)
+    }
     return {"input_ids": {0: "batch", 1: "seq"}, **past}
 
 

@@ -516,6 +516,21 @@ def test_sizes_are_dim_texts(record):
     assert shapes[3] == ["s0*s0", "floordiv(s0 + 2, 3)"] or shapes[3] == ["s0*s0", "0 - floordiv(0 - s0, 3)"]
 
 
+def test_a_maximum_that_one_side_always_wins_is_that_side():
+    import sympy
+    from torch.utils._sympy.functions import Max, Min
+
+    from pycandle.dims import write_expression
+
+    s, t = sympy.Symbol("a", integer=True, positive=True), sympy.Symbol("b", integer=True, positive=True)
+    names = {s: "s0", t: "s1"}
+    assert write_expression(1 - Max(0, 1 - s), names) == 1
+    assert write_expression(Min(s, s + t), names) == "s0"
+    assert write_expression(Min(s * t, s), names) == "s0"
+    assert "max(" in write_expression(Max(0, 2 - s), names)
+    assert "min(" in write_expression(Min(s, t), names)
+
+
 class GroupPerRow(nn.Module):
     def forward(self, x):
         return F.conv1d(x[None], x.new_ones(x.shape[0], 1, 3), groups=x.shape[0])[0]

@@ -138,7 +138,7 @@ def prepared_model(entry: Entry, seed: int) -> torch.nn.Module:
         lazy = any(isinstance(p, torch.nn.UninitializedParameter) for p in model.parameters())
         if lazy:
             with quiet_inference(seed):
-                model(**_inputs_of(entry, model, entry.sizes, _generator(seed)))
+                model(*entry.inputs(entry.sizes, _generator(seed)).values())
         perturb(model, seed=seed)
     return model
 

@@ -15,7 +15,7 @@ Inputs = Callable[[Sizes, torch.Generator], dict]
 # The recorder's label of an open axis → the size of an entry that sets it.
 SIZE_OF_LABEL = {"batch": "batch", "sequence": "seq", "decoder sequence": "target"}
 FURTHER = {  # three further values of each open size; 1 is always among them
-    "batch": (1, 3, 4),
+    "batch": (3, 1, 4),
     "seq": (1, 7, 12),
     "target": (6, 1, 9),
 }
