@@ -246,7 +246,7 @@ def transforms() -> list[Entry]:
         transform("MuLawDecoding", codes),
         transform("MuLawEncoding", waveform(200)),
         transform("PSD", beam_inputs("specgram", "mask")),
-        transform("PitchShift", waveform(), RATE, 4, n_fft=64),
+        transform("PitchShift", waveform(), RATE, 12, n_fft=64),
         transform("Preemphasis", waveform()),
         transform("RNNTLoss", rnnt_loss_inputs, reduction="none"),
         Entry("torchaudio", "RTFMVDR", "transform", RtfBeamformer, beam_inputs("specgram", "rtf", "psd_n"), BATCH),
