@@ -455,8 +455,10 @@ ElementPtr IndexEvaluator::element(ValueId v, const std::vector<Dim>& indices) {
   for (const Dim d : indices) key += "," + d.text();
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
+  constexpr int kMaxEvaluations = 5000;  // a mask takes some hundred
+  if (depth_ == 0) left_ = kMaxEvaluations;
   ++depth_;
-  ElementPtr result = computed(v, indices);
+  ElementPtr result = left_-- > 0 ? computed(v, indices) : nullptr;
   --depth_;
   if (!result) result = space_->read(v, graph_->type(v).dtype, indices);
   return known_.emplace(std::move(key), std::move(result)).first->second;

@@ -97,6 +97,7 @@ class IndexEvaluator {
   IndexSpace* space_;
   std::map<std::string, ElementPtr> known_;
   int depth_ = 0;
+  int left_ = 0;  // evaluations that the element asked for may still cost
 };
 
 // The tensor whose elements these are, over the variables in this order, with axes of 1 for variables that are not in

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "passes/constants.h"
+#include "passes/index_domain.h"
 #include "passes/passes.h"
 #include "passes/rewriter.h"
 
@@ -117,9 +118,10 @@ class HeadsRule {
     if (op == "transpose") return split(b, node, operands);
     if (op == "reshape") {
       if (auto merged = merge(b, node, operands)) return merged;
+      if (auto merged = merge_batch_second(b, node, operands)) return merged;
       return split_packed(b, node, operands);
     }
-    if (op == "scaled_dot_product_attention") return grouped(b, node, operands);
+    if (op == "scaled_dot_product_attention") return attention(b, node, operands);
     return std::nullopt;
   }
 
@@ -205,6 +207,60 @@ class HeadsRule {
     return Values{b.create("merge_heads", {swapped->operands[0]})};
   }
 
+  // nn.MultiheadAttention has the batch second: [batch, heads, length, width] → [length, batch, heads * width], perhaps flat.
+  std::optional<Values> merge_batch_second(Builder& b, const Node& node, const Values& operands) const {
+    const Graph& g = b.graph();
+    const Node* moved = defined_by(g, operands[0], "transpose");
+    if (!moved || call_of(g, *moved).integers("permutation") != Ints{2, 0, 1, 3} || !used_once(node)) return std::nullopt;
+    const Shape &from = g.type(operands[0]).shape,
+                target = Call(*node.op, g, operands, node.attributes, node.regions).dims("shape");
+    const Shape merged{from[0], from[1], from[2] * from[3]}, flat{from[0] * from[1], from[2] * from[3]};
+    if (target != merged && target != flat) return std::nullopt;
+    const ValueId heads = b.create("merge_heads", {moved->operands[0]});
+    return Values{b.reshape(b.transpose(heads, {1, 0, 2}), target)};
+  }
+
+  std::optional<Values> attention(Builder& b, const Node& node, const Values& operands) {
+    Values direct = operands;
+    for (const size_t i : {0, 1, 2}) {
+      const ValueId v = heads_by_proof(b, operands[i], node.origin.call);
+      if (v != kNoValue) direct[i] = v;
+    }
+    if (auto narrow = grouped(b, node, direct)) return narrow;
+    if (direct == operands) return std::nullopt;
+    return Values{b.create(node.op->name, direct, node.attributes)};
+  }
+
+  // However x is viewed and permuted: when the element [b, h, i, d] is x[b, i, h * width + d + first], it is the heads of a
+  // part of x; when it is x[i, b, …], of x with the batch first. kNoValue when it is neither.
+  ValueId heads_by_proof(Builder& b, ValueId v, int32_t call) {
+    const Shape shape = b.shape(v);
+    if (shape.size() != 4) return kNoValue;
+    if (!space_) {
+      space_.emplace(b.ranges());
+      evaluator_.emplace(b.graph(), *space_);
+    }
+    std::vector<Dim> at;
+    for (size_t axis = 0; axis < 4; ++axis) at.push_back(space_->axis(axis, shape[axis]));
+    const ElementPtr e = evaluator_->element(v, at);
+    if (e->kind != Element::Kind::read || e->value == v || e->indices.size() != 3) return kNoValue;
+    const auto first = (e->indices[2] - at[1] * shape[3] - at[3]).maybe_number();
+    const bool batch_first = e->indices[0] == at[0] && e->indices[1] == at[2];
+    const bool batch_second = e->indices[0] == at[2] && e->indices[1] == at[0];
+    const Shape& from = b.shape(e->value);
+    const Dim width = shape[1] * shape[3];
+    const bool whole = first && (batch_first || batch_second) && from[batch_first ? 0 : 1] == shape[0] &&
+                       from[batch_first ? 1 : 0] == shape[2] && at_most(Dim(*first) + width, from[2]) == Tri::yes;
+    if (!whole) return kNoValue;
+    ValueId x = e->value;
+    if (batch_second) {
+      ValueId& moved = batch_first_.emplace(std::pair{x, call}, kNoValue).first->second;
+      if (moved == kNoValue) moved = b.transpose(x, {1, 0, 2});
+      x = moved;
+    }
+    return b.create("split_heads", {b.slice(x, 2, *first, Dim(*first) + width)}, {{"heads", shape[1]}});
+  }
+
   static std::optional<Values> grouped(Builder& b, const Node& node, const Values& operands) {
     const Graph& g = b.graph();
     const auto key = repeated_from(g, operands[1]), value = repeated_from(g, operands[2]);
@@ -229,6 +285,9 @@ class HeadsRule {
   bool used_once(const Node& node) const { return uses_[static_cast<size_t>(node.operands[0])] == 1; }
 
   std::vector<int32_t> uses_;
+  std::optional<IndexSpace> space_;
+  std::optional<IndexEvaluator> evaluator_;
+  std::map<std::pair<ValueId, int32_t>, ValueId> batch_first_;             // x, module call → x with its first axes exchanged
   std::map<std::tuple<ValueId, std::string, int32_t>, ValueId> heads_of_;  // x, heads, module call → what parts are taken of
 };
 

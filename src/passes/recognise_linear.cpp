@@ -35,6 +35,7 @@ class LinearRule {
     if (node.op->name == "matmul") return from_matmul(b, operands);
     if (node.op->name == "add") return with_bias(b, node, operands);
     if (node.op->name == "reshape") return without_views(b, node, operands);
+    if (node.op->name == "transpose") return without_transposes(b, node, operands);
     return std::nullopt;
   }
 
@@ -95,6 +96,23 @@ class LinearRule {
     return linear(b, b.reshape(flattened->operands[0], target), w, from[2]);
   }
 
+  // There and back, with the last axis in its place: linear does not see the others.
+  std::optional<Values> without_transposes(Builder& b, const Node& node, const Values& operands) const {
+    const Graph& g = b.graph();
+    const Node* product = defined_by(g, operands[0], "linear");
+    if (!product || !used_once(node, 0) || product->origin.call != node.origin.call) return std::nullopt;
+    const Node* before = defined_by(g, product->operands[0], "transpose");
+    if (!before) return std::nullopt;
+    const Ints &first = call_of(g, *before).integers("permutation"),
+               &second = Call(*node.op, g, operands, node.attributes, node.regions).integers("permutation");
+    for (size_t i = 0; i < second.size(); ++i) {
+      if (first[static_cast<size_t>(second[i])] != static_cast<int64_t>(i)) return std::nullopt;
+    }
+    if (second.back() != static_cast<int64_t>(second.size()) - 1 || g.type(product->operands[1]).rank() != 2) return std::nullopt;
+    const Values from = product->operands;
+    return linear(b, before->operands[0], {from[1], call_of(g, *product).string("weight_order")}, from[2]);
+  }
+
   bool used_once(const Node& node, size_t operand) const { return uses_[static_cast<size_t>(node.operands[operand])] == 1; }
 
   bool is_parameter(const Graph& g, ValueId v) const {
@@ -109,6 +127,7 @@ class LinearRule {
 }  // namespace
 
 Program recognise_linear(Program p, const OpTable& table) {
+  p = without_dead_nodes(std::move(p));  // what nobody needs is no user
   const LinearRule rule(p);
   return rewrite_outside_regions(std::move(p), table, rule);
 }
