@@ -23,6 +23,7 @@ from .module_calls import CallWatcher, ModuleCall
 from .places import frames_of_text, is_user_file, place_of_exception, place_of_text
 from .rnn_ops import recurrent_layers_stay_whole
 from .specialisations import Specialised, specialisations_into
+from .stable_sorts import make_sorts_stable
 
 
 @dataclass
@@ -61,6 +62,7 @@ def export_model(
                 )
             _keep_traces_of_inner_graphs(program)
             program = program.run_decompositions(dict(decompositions))
+            make_sorts_stable(program.graph_module)
     except RecordingError:
         raise
     except Exception as error:
@@ -72,7 +74,9 @@ def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
     """The same form for a program that somebody else exported."""
     try:
         with _quiet(), torch.no_grad(), _grad_mode_ignored():
-            return Exported(program.run_decompositions(dict(decompositions)))
+            program = program.run_decompositions(dict(decompositions))
+            make_sorts_stable(program.graph_module)
+            return Exported(program)
     except Exception as error:
         raise export_failure(error) from error
 

@@ -516,6 +516,26 @@ def test_sizes_are_dim_texts(record):
     assert shapes[3] == ["s0*s0", "floordiv(s0 + 2, 3)"] or shapes[3] == ["s0*s0", "0 - floordiv(0 - s0, 3)"]
 
 
+class SortsGroups(nn.Module):
+    """Equal keys in any order: the sum over each group is the same."""
+
+    def forward(self, x):
+        keys = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0).long()
+        sorted_keys, order = torch.sort(keys)
+        back = torch.argsort(order)
+        return (x[order] * sorted_keys[:, None])[back]
+
+
+def test_sorts_are_recorded_as_stable_ones(record):
+    x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    manifest, goldens = record(SortsGroups(), x, options={"taps": "all"})
+    sorts = [node["op"] for node in manifest["nodes"] if "sort" in node["op"]]
+    assert sorts == ["aten.sort.stable", "aten.argsort.stable"] or sorts == ["aten.sort.stable"] * 2
+    keys = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0).long()
+    expected = torch.sort(keys, stable=True)[1]
+    assert any(t.shape == expected.shape and torch.equal(t, expected) for t in goldens.values())
+
+
 def test_a_maximum_that_one_side_always_wins_is_that_side():
     import sympy
     from torch.utils._sympy.functions import Max, Min
