@@ -127,10 +127,11 @@ class Verification {
     const Program decomposed = decompose_to_primitives(slice.program, table_);
     add_runs(decomposed, request, {{Kind::rounded, 0}, {Kind::f64, 0}, {Kind::jittered, 1}, {Kind::jittered, 2}}, evidence);
     Judgement program = judge_program(evidence);
-    constexpr double kPerhapsBadLuck = 32;  // two random runs of a small tensor may both land close to the exact value
+    constexpr double kPerhapsBadLuck =
+        32;  // two random runs may both land close to the exact value; PyTorch may have added many equal terms
     if (!program.passed && program.error_rms <= kPerhapsBadLuck * program.floor_rms) {
       std::vector<ReferenceMode> more{{Kind::rounded, 0}};
-      for (uint64_t seed = 3; seed <= 10; ++seed) more.push_back({Kind::jittered, seed});
+      for (uint64_t seed = 3; seed <= 10; ++seed) more.push_back({Kind::jittered, seed, /*long_sums=*/seed > 8});
       add_runs(decomposed, request, more, evidence);
       program = judge_program(evidence);
     }

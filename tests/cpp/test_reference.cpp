@@ -285,12 +285,13 @@ const std::vector<ReferenceMode> kModes = {{Kind::rounded, 0}, {Kind::f64, 0}, {
 
 // The first output, by mode.
 std::vector<std::vector<double>> modes_of(const std::string& body, std::vector<Array> inputs,
-                                          std::map<std::string, Array> parameters = {}) {
+                                          std::map<std::string, Array> parameters = {},
+                                          const std::vector<ReferenceMode>& modes = kModes) {
   RunRequest request;
   request.inputs = std::move(inputs);
   const Program p = decompose_to_primitives(parsed(body), catalogue());
   std::vector<std::vector<double>> values;
-  for (const ReferenceRun& run : run_reference_modes(p, *memory_parameters(std::move(parameters)), kModes, request)) {
+  for (const ReferenceRun& run : run_reference_modes(p, *memory_parameters(std::move(parameters)), modes, request)) {
     values.push_back(load_double(run.outputs.at(0)));
   }
   return values;
@@ -319,6 +320,27 @@ output "output" %1
   }
   EXPECT_TRUE(moved);
   EXPECT_NE(values[2], values[3]) << "two seeds moved everything alike";
+}
+
+TEST(ReferenceModes, LongSumsMoveByTheRootOfTheirLength) {
+  const std::vector<double> ones(4 * 256, 1.0);
+  const auto values = modes_of(R"(input %0 "x": f32[4, 256]
+
+%1 = reduce_sum(%0) {axes = [1]}: f32[4]
+
+output "output" %1
+)",
+                               {f32({4, 256}, ones)}, {},
+                               {{Kind::rounded, 0}, {Kind::jittered, 1}, {Kind::jittered, 1, /*long_sums=*/true}});
+  const double scale = unit_roundoff(DType::f32) * 256;
+  double usual = 0, sequential = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    usual = std::max(usual, std::abs(values[1][i] - 256));
+    sequential = std::max(sequential, std::abs(values[2][i] - 256));
+  }
+  EXPECT_LE(usual, 2 * scale);
+  EXPECT_GT(sequential, 2 * scale) << "a sum of 256 terms moved like one rounding";
+  EXPECT_LE(sequential, 17 * scale);
 }
 
 TEST(ReferenceModes, ACastBetweenFloatsDoesNothingInF64) {

@@ -47,7 +47,7 @@ Complex random_amount(double size, uint64_t stream, uint64_t index, Complex) {
   return {size * symmetric_uniform(stream, 2 * index), size * symmetric_uniform(stream, 2 * index + 1)};
 }
 
-template <class T> void add_jitter(const Array& y, const Array* scale, uint64_t stream, Array& out) {
+template <class T> void add_jitter(const Array& y, const Array* scale, uint64_t stream, double growth, Array& out) {
   const DType dtype = y.dtype();
   const double u = unit_roundoff(dtype), u_of_sums = std::min(u, unit_roundoff(DType::f32)), highest = highest_of(real_of(dtype));
   for_chunks(y.size(), [&](int64_t first, int64_t count) {
@@ -56,7 +56,7 @@ template <class T> void add_jitter(const Array& y, const Array* scale, uint64_t 
     if (scale) load_chunk(*scale, first, count, scales.data());
     for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
       double size = u * std::abs(values[i]);
-      if (scale) size = std::max(size, u_of_sums * std::abs(scales[i]));
+      if (scale) size = std::max(size, growth * u_of_sums * std::abs(scales[i]));
       if (!std::isfinite(size)) continue;
       const T next = moved(values[i], random_amount(size, stream, static_cast<uint64_t>(first) + i, T{}));
       if (std::abs(next) < highest) values[i] = next;  // storing must not overflow what was finite
@@ -73,23 +73,24 @@ Array filled_with_rms(const Array& y) {
   return store(real_of(y.dtype()), y.shape(), std::vector<double>(static_cast<size_t>(y.size()), rms));
 }
 
-}  // namespace
+Array ones_like(const Array& x) {
+  const std::vector<double> ones(static_cast<size_t>(x.size()), 1.0);
+  const Array real = store(real_of(x.dtype()), x.shape(), ones);
+  return is_complex(x.dtype()) ? cast(real, x.dtype()) : real;
+}
 
-uint64_t mixed(uint64_t seed, uint64_t index) { return splitmix(splitmix(seed) ^ (index * 0xd1342543de82ef95)); }
-
-std::optional<Array> scale_of_terms(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Array& result,
-                                    const Bindings& bindings) {
-  if (node.op->name == "fft") return filled_with_rms(result);
-  if (node.op->rounding != Rounding::linear) return std::nullopt;
-  std::vector<Array> magnitudes;
-  magnitudes.reserve(operands.size());
+// A linear op on other operands of the same shapes; sub is add, so that nothing cancels.
+Array summed(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Bindings& bindings,
+             Array (*replacement)(const Array&)) {
+  std::vector<Array> replaced;
+  replaced.reserve(operands.size());
   for (size_t i = 0; i < operands.size(); ++i) {
     const bool is_data = node.operands[i] != kNoValue && is_inexact(operands[i].dtype());
-    magnitudes.push_back(is_data ? absolute(operands[i]) : operands[i]);
+    replaced.push_back(is_data ? replacement(operands[i]) : operands[i]);
   }
   std::vector<const Array*> pointers;
   pointers.reserve(operands.size());
-  for (size_t i = 0; i < operands.size(); ++i) pointers.push_back(node.operands[i] == kNoValue ? nullptr : &magnitudes[i]);
+  for (size_t i = 0; i < operands.size(); ++i) pointers.push_back(node.operands[i] == kNoValue ? nullptr : &replaced[i]);
   Node sum;
   sum.op = node.op->name == "sub" ? &catalogue().at("add") : node.op;
   sum.operands = node.operands;
@@ -98,13 +99,31 @@ std::optional<Array> scale_of_terms(const Node& node, const Graph& graph, const 
   return sum.op->evaluate(Evaluation(sum, graph, pointers, bindings, /*f64_mode=*/false, nullptr)).at(0);
 }
 
-Array jittered(const Array& y, const Array* scale, uint64_t stream) {
+}  // namespace
+
+uint64_t mixed(uint64_t seed, uint64_t index) { return splitmix(splitmix(seed) ^ (index * 0xd1342543de82ef95)); }
+
+std::optional<Array> scale_of_terms(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Array& result,
+                                    const Bindings& bindings) {
+  if (node.op->name == "fft") return filled_with_rms(result);
+  if (node.op->rounding != Rounding::linear) return std::nullopt;
+  return summed(node, graph, operands, bindings, absolute);
+}
+
+double count_of_terms(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Bindings& bindings) {
+  if (node.op->rounding != Rounding::linear) return 1;
+  double count = 1;
+  for (const Complex& v : load_complex(summed(node, graph, operands, bindings, ones_like))) count = std::max(count, v.real());
+  return count;
+}
+
+Array jittered(const Array& y, const Array* scale, uint64_t stream, double growth) {
   if (!is_inexact(y.dtype())) return y;
   Array out(y.dtype(), y.shape());
   if (is_complex(y.dtype())) {
-    add_jitter<Complex>(y, scale, stream, out);
+    add_jitter<Complex>(y, scale, stream, growth, out);
   } else {
-    add_jitter<double>(y, scale, stream, out);
+    add_jitter<double>(y, scale, stream, growth, out);
   }
   return out;
 }

@@ -13,9 +13,12 @@ namespace pycandle {
 std::optional<Array> scale_of_terms(const Node&, const Graph&, const std::vector<Array>& operands, const Array& result,
                                     const Bindings&);
 
-// y moved by up to u(dtype) * |y|, and by up to u * scale of terms at the precision sums are computed in
+// The number of terms in the longest sum of a linear op; 1 for any other.
+double count_of_terms(const Node&, const Graph&, const std::vector<Array>& operands, const Bindings&);
+
+// y moved by up to u(dtype) * |y|, and by up to growth * u * scale of terms at the precision sums are computed in
 // (f32 for f16 and bf16). NaN, infinities and integers stay; nothing finite becomes infinite.
-Array jittered(const Array& y, const Array* scale, uint64_t stream);
+Array jittered(const Array& y, const Array* scale, uint64_t stream, double growth = 1);
 
 // A good mix of two numbers: the seed of a stream.
 uint64_t mixed(uint64_t seed, uint64_t index);

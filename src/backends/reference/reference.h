@@ -14,7 +14,8 @@ struct ReferenceMode {
     f64,      // floats are never rounded; integers and bools are taken from the rounded run
     jittered  // rounded, and each primitive moved by up to u * scale at random; integers and bools as above
   } kind = Kind::rounded;
-  uint64_t seed = 0;  // jittered
+  uint64_t seed = 0;       // jittered
+  bool long_sums = false;  // jittered: sums of n terms move by up to sqrt(n) * u * scale, as when added one after another
 };
 
 struct ReferenceRun {

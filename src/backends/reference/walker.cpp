@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -87,6 +88,7 @@ Walker::Walker(const WalkPlan& plan, const ParameterSource& parameters, const st
   for (const ReferenceMode& mode : modes) {
     lanes_.push_back({mode, std::vector<Array>(modes.size() > 1 ? plan.program.graph.values.size() : 0), 0, 0});
     jitters_ = jitters_ || is_jittered(mode);
+    has_long_sums_ = has_long_sums_ || mode.long_sums;
   }
 }
 
@@ -187,6 +189,7 @@ std::vector<Array> Walker::lead(Lane& lane, const Graph& g, const Node& node, co
   }
   const bool any_free = std::count(decision.is_pinned.begin(), decision.is_pinned.end(), false) > 0;
   if (jitters_ && any_free) decision.scale = scale_of_terms(node, g, operands, results[0], bindings_);
+  if (has_long_sums_ && any_free) decision.terms = count_of_terms(node, g, operands, bindings_);
   decision.end = decisions_.size();
   decisions_[index] = std::move(decision);
   return results;
@@ -213,7 +216,8 @@ std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, 
     if (pinned[r]) {
       results[r] = decision.pinned[r];
     } else if (is_jittered(lane.mode) && node.op->rounding != Rounding::exact) {
-      results[r] = jittered(results[r], decision.scale ? &*decision.scale : nullptr, mixed(stream, r));
+      const double growth = lane.mode.long_sums ? std::sqrt(decision.terms) : 1;
+      results[r] = jittered(results[r], decision.scale ? &*decision.scale : nullptr, mixed(stream, r), growth);
     }
   }
   return results;

@@ -42,6 +42,7 @@ class Walker {
     std::vector<bool> is_pinned;             // per result
     std::vector<Array> pinned;               // per result, where it is pinned
     std::optional<Array> scale;              // of the terms that the op sums, when a lane is jittered
+    double terms = 1;                        // in its longest sum, when a lane has long sums
     size_t end = 0;                          // the decision after those of this node's regions
   };
 
@@ -60,6 +61,7 @@ class Walker {
   const ParameterSource& parameters_;
   const RunRequest& request_;
   bool jitters_ = false;
+  bool has_long_sums_ = false;
   std::vector<Lane> lanes_;
   std::vector<Array> shared_values_;
   std::vector<bool> is_shared_;              // inputs, parameters, decisions, and data moved out of those
