@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from pycandle import GoldenRecorder
+from pycandle import GoldenRecorder, perturb
 
 SQRT2, SLOPE = math.sqrt(2), math.sqrt(2 / math.pi)
 
@@ -161,3 +162,104 @@ def test_halves_are_recognised_only_where_the_formula_computes_wide(dtype, tmp_p
     rounded, exact = ops_of_outputs([narrow, wide], {"x": x}, tmp_path, pycandle)
     assert "gelu" not in rounded
     assert exact == ["gelu"]
+
+
+# ---- models
+
+SMALL = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 56,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}
+GPT = {"vocab_size": 97, "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
+GROUPED = {**SMALL, "num_key_value_heads": 2}
+T5 = {"vocab_size": 97, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
+IMAGE = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "image_size": 32,
+    "patch_size": 8,
+}
+TOKENS = {"input_ids": torch.arange(3, 21).reshape(2, 9)}
+PIXELS = {"pixel_values": torch.linspace(-1, 1, 2 * 3 * 32 * 32).reshape(2, 3, 32, 32)}
+F32, BF16 = torch.float32, torch.bfloat16
+# configuration, class, attention, dtype, its arguments, inputs, and what the program has of each functional
+MODELS = [
+    ("GPT2", "LMHeadModel", "sdpa", F32, GPT, TOKENS, {"layer_norm": 5, "gelu": 2}),
+    ("GPT2", "LMHeadModel", "eager", F32, GPT, TOKENS, {"layer_norm": 5, "gelu": 2}),
+    ("Llama", "ForCausalLM", "sdpa", F32, GROUPED, TOKENS, {"rms_norm": 5, "rotary_embedding": 4, "silu": 2}),
+    ("Llama", "ForCausalLM", "eager", BF16, GROUPED, TOKENS, {"rms_norm": 5, "rotary_embedding": 4}),
+]
+MORE_MODELS = [
+    (
+        "GPTJ",
+        "ForCausalLM",
+        "eager",
+        F32,
+        {**GPT, "rotary_dim": 4},
+        TOKENS,
+        {"rotary_embedding": 4, "gelu": 2},
+    ),
+    ("GPTNeoX", "ForCausalLM", "eager", F32, SMALL, TOKENS, {"rotary_embedding": 4, "layer_norm": 5}),
+    ("Gemma", "ForCausalLM", "eager", BF16, {**GROUPED, "head_dim": 8}, TOKENS, {"rms_norm": 5, "gelu": 2}),
+    ("Qwen3", "ForCausalLM", "sdpa", F32, {**GROUPED, "head_dim": 8}, TOKENS, {"rms_norm": 9, "silu": 2}),
+    ("Phi", "ForCausalLM", "eager", F32, SMALL, TOKENS, {"rotary_embedding": 4, "gelu": 2}),
+    ("Bert", "Model", "eager", F32, SMALL, TOKENS, {"layer_norm": 5, "gelu": 2}),
+    ("T5", "EncoderModel", "sdpa", F32, T5, TOKENS, {"rms_norm": 5}),
+    ("CLIPVision", "Model", "eager", F32, IMAGE, PIXELS, {"quick_gelu": 2}),
+]
+FORMULA = {"rsqrt", "sqrt", "pow", "tanh", "erf", "neg", "exp", "mean", "softmax", "matmul", "sigmoid"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [*MODELS, *(pytest.param(m, marks=pytest.mark.full) for m in MORE_MODELS)],
+    ids=lambda m: f"{m[0]}-{m[2]}",
+)
+def test_a_model_is_made_of_functionals(model, tmp_path, pycandle) -> None:
+    import transformers
+
+    name, kind, attention, dtype, config, inputs, expected = model
+    made = getattr(transformers, name + "Config")(**config)
+    made.use_cache = False
+    torch.manual_seed(0)
+    net = getattr(transformers, name + kind)._from_config(made, attn_implementation=attention).eval()
+    perturb(net, seed=0)
+    recorder = GoldenRecorder(tmp_path)
+    as_dtype = {key: value.to(dtype) if value.is_floating_point() else value for key, value in inputs.items()}
+    recorder.record(net.to(dtype), **as_dtype)
+    recorder.save("model")
+    result = pycandle.json("verify", tmp_path)
+    assert result["status"] == "passed"
+
+    ptir = pycandle("inspect", tmp_path, "--ptir", "--places").stdout
+    ops = ops_of_blocks(ptir)
+    everything = [op for block in ops.values() for op in block]
+    for op, count in {"scaled_dot_product_attention": 2, **expected}.items():
+        assert everything.count(op) == count, f"{op}: {sorted(everything)}"
+    inside = [op for block, of_block in ops.items() if block for op in of_block]
+    assert not FORMULA & set(inside), "a formula is left in a block"
+    limit = {"GPT2": 15, "Llama": 20}.get(name)
+    if limit and attention == "sdpa":
+        assert {len(of_block) for block, of_block in ops.items() if block} == {limit}
+
+
+def ops_of_blocks(ptir: str) -> dict[str, list[str]]:
+    """The ops of each numbered block of layers ("h.0", "layers.1"), and under "" those outside of them."""
+    calls = dict(re.findall(r'^call #(\d+) "([^"]*)"', ptir, re.MULTILINE))
+    blocks: dict[str, list[str]] = {"": []}
+    for line in ptir.splitlines():
+        if not line.startswith("%"):
+            continue
+        op = line.split(" = ", 1)[1].split("(", 1)[0]
+        call = re.search(r"loc\(#(\d+)", line)
+        path = calls.get(call.group(1), "") if call else ""
+        block = re.search(r"(?:^|\.)(\w+\.\d+)(?:\.|$)", path)
+        blocks.setdefault(block.group(1) if block else "", []).append(op)
+    return blocks
