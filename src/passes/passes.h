@@ -11,6 +11,7 @@ Program canonicalise(Program, const OpTable&);
 Program fold_scalars(Program, const OpTable&);
 Program fold_shapes(Program, const OpTable&);
 Program recognise(Program, const OpTable&);
+Program attention_scores(Program, const OpTable&);
 Program recognise_masks(Program, const OpTable&);
 Program recognise_heads(Program, const OpTable&);
 Program recognise_linear(Program, const OpTable&);

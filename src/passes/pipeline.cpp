@@ -20,10 +20,16 @@ namespace {
 // What every program goes through, whatever becomes of it.
 std::vector<Pass> program_passes() {
   return {
-      {"canonicalise", canonicalise},         {"fold-scalars", fold_scalars},
-      {"fold-shapes", fold_shapes},           {"recognise", recognise},
-      {"recognise-masks", recognise_masks},   {"recognise-heads", recognise_heads},
-      {"recognise-linear", recognise_linear}, {"recognise-split", recognise_split},
+      {"canonicalise", canonicalise},
+      {"fold-scalars", fold_scalars},
+      {"fold-shapes", fold_shapes},
+      {"attention-scores", attention_scores},
+      {"recognise", recognise},
+      {"recognise-masks", recognise_masks},
+      {"recognise-linear", recognise_linear},
+      {"recognise-heads", recognise_heads},
+      {"recognise-linear", recognise_linear},  // again: moving heads leaves transposes around it
+      {"recognise-split", recognise_split},
       {"remove-unused", remove_unused},
   };
 }

@@ -33,6 +33,10 @@ FALCON = {
     "alibi": True,
 }
 
+SLIDING = {**GROUPED, "sliding_window": 4}
+BLOOM = {"vocab_size": 97, "hidden_size": 32, "n_layer": 2, "n_head": 4}
+MPT = {"vocab_size": 97, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}
+
 MASK_ARITHMETIC = {
     "le",
     "lt",
@@ -117,29 +121,44 @@ def agrees_elsewhere(model: nn.Module, padded: str | None, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "config", "padded", "block", "most", "attribute"),
+    ("model", "config", "attention", "padded", "block", "most", "attribute"),
     [
-        ("GPT2LMHeadModel", GPT2, None, "transformer.h", 15, "is_causal = true"),
-        ("GPT2LMHeadModel", GPT2, "right", "transformer.h", 15, "is_causal = true"),
-        ("LlamaForCausalLM", GROUPED, None, "model.layers", 20, "is_causal = true"),
-        ("LlamaForCausalLM", GROUPED, "right", "model.layers", 20, "enable_gqa = true"),
-        ("MistralForCausalLM", {**GROUPED, "sliding_window": 4}, "right", "model.layers", 20, "window = 4"),
-        ("BertModel", TINY, "right", "encoder.layer", 20, "is_causal = false"),
-        ("FalconForCausalLM", FALCON, "right", "transformer.h", 20, "alibi_scale = 0.35"),
+        ("GPT2LMHeadModel", GPT2, "sdpa", None, "transformer.h", 15, "is_causal = true"),
+        ("GPT2LMHeadModel", GPT2, "sdpa", "right", "transformer.h", 15, "is_causal = true"),
+        ("GPT2LMHeadModel", GPT2, "eager", None, "transformer.h", 15, "is_causal = true"),
+        ("LlamaForCausalLM", GROUPED, "sdpa", None, "model.layers", 20, "is_causal = true"),
+        ("LlamaForCausalLM", GROUPED, "sdpa", "right", "model.layers", 20, "enable_gqa = true"),
+        ("LlamaForCausalLM", GROUPED, "eager", "right", "model.layers", 20, "enable_gqa = true"),
+        ("MistralForCausalLM", SLIDING, "sdpa", "right", "model.layers", 20, "window = 4"),
+        ("BertModel", TINY, "eager", "right", "encoder.layer", 20, "is_causal = false"),
+        ("FalconForCausalLM", FALCON, "sdpa", "right", "transformer.h", 20, "alibi_scale = 0.35"),
+        ("BloomForCausalLM", BLOOM, "eager", "right", "transformer.h", 20, "is_causal = true"),
+        ("MptForCausalLM", MPT, "eager", "right", "transformer.blocks", 24, "is_causal = true"),
     ],
 )
 def test_a_transformer_has_no_mask_arithmetic_left(
-    model: str, config: dict, padded: str | None, block: str, most: int, attribute: str, tmp_path, pycandle
+    model: str,
+    config: dict,
+    attention: str,
+    padded: str | None,
+    block: str,
+    most: int,
+    attribute: str,
+    tmp_path,
+    pycandle,
 ) -> None:
-    made = tiny(model, config)
+    made = tiny(model, config, attention)
     form = recorded_form(made, tokens(2, 7, padded, 0), tmp_path, pycandle)
-    assert not MASK_ARITHMETIC & (form.ops() - ({"gather_nd"} if model.startswith("Falcon") else set()))
-    assert {"split_heads", "merge_heads", "linear"} <= form.ops() or model.startswith("Falcon")
+    is_falcon = model.startswith("Falcon")  # takes single heads out by index, and no view splits them
+    assert not MASK_ARITHMETIC & (form.ops() - ({"gather_nd"} if is_falcon else set()))
+    assert is_falcon or {"split_heads", "merge_heads", "linear"} <= form.ops()
     for number in range(2):
         nodes = form.within(f"{block}.{number}")
         assert len(nodes) <= most, nodes
     attentions = form.attentions()
     assert len(attentions) == 2 and all(attribute in line for line in attentions)
+    if config in (FALCON, BLOOM, MPT):
+        assert all(re.search(r", _, %\d+, %\d+, %\d+\)", line) for line in attentions), "slopes and positions"
     agrees_elsewhere(made, padded, tmp_path)
 
 
