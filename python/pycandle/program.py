@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
+from . import fake_results  # noqa: F401  (types of results that torch.export would record wrong)
 from .errors import RecordingError
 from .exporting import Exported
 from .module_calls import ModuleCall, read_markers

@@ -11,6 +11,9 @@ namespace {
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 template <class C> double size_squared(C v) { return std::norm(v); }
+// What LAPACK compares pivots by.
+double pivot_size(double v) { return std::abs(v); }
+double pivot_size(Complex v) { return std::abs(v.real()) + std::abs(v.imag()); }
 double conjugate(double v) { return v; }
 Complex conjugate(Complex v) { return std::conj(v); }
 double real_part(double v) { return v; }
@@ -93,7 +96,7 @@ OpDef lu() {
           for (int64_t k = 0; k < steps; ++k) {
             int64_t best = k;
             for (int64_t i = k + 1; ev.boolean("pivot") && i < rows; ++i)
-              if (size_squared(m(i, k)) > size_squared(m(best, k))) best = i;
+              if (pivot_size(m(i, k)) > pivot_size(m(best, k))) best = i;
             exchanged[at(k)] = best + 1;
             std::swap(places[at(k)], places[at(best)]);
             for (int64_t j = 0; best != k && j < columns; ++j) std::swap(m(k, j), m(best, j));
@@ -246,8 +249,101 @@ OpDef qr() {
       });
 }
 
+// ---- singular values
+
+// Jacobi's way: pairs of columns of u are turned until all are orthogonal; v takes the same turns.
+template <class C> void orthogonalise(Matrix<C>& u, Matrix<C>& v) {
+  const auto turn = [](Matrix<C>& m, int64_t p, int64_t q, double c, double s, C phase) {
+    for (int64_t i = 0; i < m.rows; ++i) {
+      const C a = m(i, p), b = m(i, q) * conjugate(phase);
+      m(i, p) = c * a - s * b;
+      m(i, q) = s * a + c * b;
+    }
+  };
+  bool moved = true;
+  for (int sweep = 0; moved && sweep < 60; ++sweep) {
+    moved = false;
+    for (int64_t p = 0; p < u.columns; ++p) {
+      for (int64_t q = p + 1; q < u.columns; ++q) {
+        double first = 0, second = 0;
+        C dot{};
+        for (int64_t i = 0; i < u.rows; ++i) {
+          first += size_squared(u(i, p));
+          second += size_squared(u(i, q));
+          dot += conjugate(u(i, p)) * u(i, q);
+        }
+        const double size = std::abs(dot);
+        if (!(size > 1e-16 * std::sqrt(first * second)) || size == 0) continue;
+        moved = true;
+        const double zeta = (second - first) / (2 * size);
+        const double t = (zeta >= 0 ? 1 : -1) / (std::abs(zeta) + std::sqrt(1 + zeta * zeta));
+        const double c = 1 / std::sqrt(1 + t * t);
+        turn(u, p, q, c, c * t, dot / size);
+        turn(v, p, q, c, c * t, dot / size);
+      }
+    }
+  }
+}
+
+OpDef svd() {
+  return matrix_op("svd", false)
+      .doc(
+          "a = U diag(S) Vᴴ with S falling, as U, S and V; the directions of U and V are not determined, and columns of U for S "
+          "= 0 "
+          "are 0")
+      .infer_all([](const Call& c) {
+        const DType d = c.type("a").dtype;
+        const Dim inner = min(rows_of(c), columns_of(c));
+        return std::vector<Type>{{d, with(batch_of(c), {rows_of(c), inner})},
+                                 {real_of(d), with(batch_of(c), {inner})},
+                                 {d, with(batch_of(c), {columns_of(c), inner})}};
+      })
+      .rounds(Rounding::relative)
+      .evaluator_all([](const Evaluation& ev) {
+        const Array& a = ev.array("a");
+        const int64_t rows = a.shape()[at(a.rank() - 2)], columns = a.shape()[at(a.rank() - 1)], inner = std::min(rows, columns);
+        const bool wide = columns > rows;  // then its conjugate transpose is taken apart
+        Sizes u_shape = a.shape(), v_shape = a.shape(), s_shape(a.shape().begin(), a.shape().end() - 2);
+        u_shape.back() = inner;
+        v_shape[at(a.rank() - 2)] = columns;
+        v_shape.back() = inner;
+        s_shape.push_back(inner);
+        Array us(ev.out_dtype(0), u_shape), sizes(ev.out_dtype(1), s_shape), vs(ev.out_dtype(2), v_shape);
+        for_each_matrix(a, [&](auto zero, int64_t index) {
+          using C = decltype(zero);
+          const Matrix<C> m = load_matrix<C>(a, index);
+          Matrix<C> u(wide ? columns : rows, inner), v(inner, inner);
+          for (int64_t i = 0; i < u.rows; ++i)
+            for (int64_t j = 0; j < inner; ++j) u(i, j) = wide ? conjugate(m(j, i)) : m(i, j);
+          for (int64_t j = 0; j < inner; ++j) v(j, j) = C(1);
+          orthogonalise(u, v);
+          std::vector<double> norms(at(inner)), sorted;
+          for (int64_t j = 0; j < inner; ++j) {
+            double sum = 0;
+            for (int64_t i = 0; i < u.rows; ++i) sum += size_squared(u(i, j));
+            norms[at(j)] = std::sqrt(sum);
+          }
+          std::vector<int64_t> order(at(inner));
+          std::iota(order.begin(), order.end(), 0);
+          std::stable_sort(order.begin(), order.end(), [&](int64_t p, int64_t q) { return norms[at(p)] > norms[at(q)]; });
+          Matrix<C> left(u.rows, inner), right(inner, inner);
+          for (int64_t j = 0; j < inner; ++j) {
+            const int64_t from = order[at(j)];
+            const double size = norms[at(from)];
+            sorted.push_back(size);
+            for (int64_t i = 0; i < u.rows; ++i) left(i, j) = size > 0 ? u(i, from) / size : C{};
+            for (int64_t i = 0; i < inner; ++i) right(i, j) = v(i, from);
+          }
+          store_matrix(us, index, wide ? right : left);
+          store_matrix(vs, index, wide ? left : right);
+          store_chunk(sizes, index * inner, inner, sorted.data());
+        });
+        return std::vector<Array>{us, sizes, vs};
+      });
+}
+
 }  // namespace
 
-std::vector<OpDef> factorization_ops() { return {lu(), cholesky(), solve_triangular(), qr()}; }
+std::vector<OpDef> factorization_ops() { return {lu(), cholesky(), solve_triangular(), qr(), svd()}; }
 
 }  // namespace pycandle

@@ -206,7 +206,9 @@ OpDef linspace_of_tensors() {
       if (complex_numbers) c.unsupported("complex numbers");
       const ValueId start = materialise(b, first, DType::f64), end = materialise(b, last, DType::f64);
       const Dim steps = c.dim("steps");
-      const DType dtype = dtype_or(c, c.result().dtype);
+      if (b.rank(start) != 0 || b.rank(end) != 0)
+        throw Error(ErrorCode::bad_input, "linspace goes from a number to a number").expected("tensors of rank 0");
+      const DType dtype = dtype_or(c, DType::f32);
       if (steps == Dim(1) || steps == Dim(0)) return {b.cast(b.broadcast_to(start, {steps}), dtype)};
       const ValueId count = b.iota(steps, DType::f64), intervals = b.dim_value(steps - 1, DType::f64);
       const ValueId width = b.div(b.sub(end, start), intervals);

@@ -52,10 +52,15 @@ class Fft {
         out[m + k] = work[0] - work[1];
         continue;
       }
-      for (int64_t j = 0; j < p; ++j) {
-        Complex sum = work[0];
-        for (int64_t q = 1; q < p; ++q) sum += product_of(work[q], roots_[static_cast<size_t>(q * j % p * (n_ / p))]);
-        out[j * m + k] = sum;
+      for (int64_t j = 0; j < p; ++j) {  // summed in long double: a long factor has many terms
+        long double re = work[0].real(), im = work[0].imag();
+        for (int64_t q = 1; q < p; ++q) {
+          const Complex root = roots_[static_cast<size_t>(q * j % p * (n_ / p))];
+          const long double a = work[q].real(), b = work[q].imag(), c = root.real(), d = root.imag();
+          re += a * c - b * d;
+          im += a * d + b * c;
+        }
+        out[j * m + k] = {static_cast<double>(re), static_cast<double>(im)};
       }
     }
   }

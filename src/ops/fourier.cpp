@@ -10,9 +10,8 @@ namespace {
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 
-ValueId as_complex_tensor(Builder& b, ValueId x) {
-  return is_complex(b.dtype(x)) ? x : b.cast(x, complex_of(float_result(b.dtype(x))));
-}
+DType complex_dtype(DType d) { return is_complex(d) ? d : complex_of(float_result(d)); }
+ValueId as_complex_tensor(Builder& b, ValueId x) { return b.cast(x, complex_dtype(b.dtype(x))); }
 
 ValueId scaled(Builder& b, ValueId x, Dim points, FourierScale scale) {
   if (scale == FourierScale::nothing || points == Dim(1)) return x;
@@ -29,8 +28,10 @@ Dim points_of(const Builder& b, ValueId x, const Ints& axes) {
   return points;
 }
 
+// In double: several axes and a scale, but one rounding.
+ValueId wide_complex(Builder& b, ValueId x) { return b.cast(x, DType::c128); }
+
 ValueId unscaled(Builder& b, ValueId x, const Ints& axes, bool inverse) {
-  x = as_complex_tensor(b, x);
   for (int64_t axis : axes) x = b.create("fft", {x}, {{"axis", axis}, {"inverse", inverse}});
   return x;
 }
@@ -38,24 +39,28 @@ ValueId unscaled(Builder& b, ValueId x, const Ints& axes, bool inverse) {
 }  // namespace
 
 ValueId fourier(Builder& b, ValueId x, const Ints& axes, bool inverse, FourierScale scale) {
-  return scaled(b, unscaled(b, x, axes, inverse), points_of(b, x, axes), scale);
+  const DType dtype = complex_dtype(b.dtype(x));
+  return b.cast(scaled(b, unscaled(b, wide_complex(b, x), axes, inverse), points_of(b, x, axes), scale), dtype);
 }
 
 ValueId fourier_of_real(Builder& b, ValueId x, const Ints& axes, FourierScale scale, bool onesided) {
-  ValueId y = unscaled(b, x, axes, false);
+  const DType dtype = complex_dtype(b.dtype(x));
+  ValueId y = unscaled(b, wide_complex(b, x), axes, false);
   if (onesided && !axes.empty()) y = b.slice(y, axes.back(), 0, floordiv(b.shape(x)[at(axes.back())], 2) + 1);
-  return scaled(b, y, points_of(b, x, axes), scale);
+  return b.cast(scaled(b, y, points_of(b, x, axes), scale), dtype);
 }
 
 ValueId fourier_to_real(Builder& b, ValueId x, const Ints& axes, FourierScale scale, Dim n) {
   const int64_t last = axes.back();
-  x = unscaled(b, x, Ints(axes.begin(), axes.end() - 1), true);
+  const DType dtype = real_of(complex_dtype(b.dtype(x)));
+  x = unscaled(b, wide_complex(b, x), Ints(axes.begin(), axes.end() - 1), true);
   // The other half is the mirror image's conjugate.
   const Dim half = floordiv(n, 2);
   Values parts{b.slice(x, last, 0, half + 1)};
   if (n - half != Dim(1)) parts.push_back(b.unary("conj", b.reverse(b.slice(x, last, 1, n - half), {last})));
   const ValueId whole = b.concat(parts, last);
-  return scaled(b, b.unary("real", unscaled(b, whole, {last}, true)), points_of(b, whole, axes), scale);
+  const ValueId y = b.unary("real", unscaled(b, whole, {last}, true));
+  return b.cast(scaled(b, y, points_of(b, whole, axes), scale), dtype);
 }
 
 ValueId resized(Builder& b, ValueId x, int64_t axis, Dim n) {

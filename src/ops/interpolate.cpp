@@ -116,7 +116,8 @@ ValueId antialiased_weights(Builder& b, const Axis& a, bool align_corners, bool 
   const ValueId first = b.maximum(b.unary("trunc", b.add(b.sub(centre, support), 0.5)), 0.0);
   const ValueId end = b.unary("trunc", b.add(b.add(centre, support), 0.5));
   const ValueId inside = b.logical_and(b.compare("ge", position, first), b.compare("lt", position, end));
-  const ValueId distance = b.abs(b.div(b.add(b.sub(position, centre), 0.5), stretch));
+  const ValueId narrowing = b.div(1.0, stretch);
+  const ValueId distance = b.abs(b.mul(b.add(b.sub(position, centre), 0.5), narrowing));
   const ValueId zero = b.full(0.0, dtype);
   ValueId weights;
   if (is_cubic) {

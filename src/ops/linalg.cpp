@@ -89,7 +89,8 @@ OpDef elementwise_products() {
   });
   const auto cross = [](AtenCall& c) -> Values {
     Builder& b = c.b;
-    const Values v = promote_and_broadcast(b, {c.operand("self"), c.operand("other")});
+    const ValueId left = c.tensor("self"), right = c.tensor("other");
+    const Values v = promote_and_broadcast(b, {left, right});
     const Shape shape = b.shape(v[0]);
     int64_t axis = -1;
     if (c.is_none("dim")) {  // the first axis of size 3
@@ -98,7 +99,9 @@ OpDef elementwise_products() {
     } else {
       axis = b.normal_axis(c.integer("dim"), b.rank(v[0]));
     }
-    if (axis < 0 || equal(shape[at(axis)], 3) == Tri::no)
+    // All axes broadcast but the one of the vectors.
+    const auto has_vectors = [&](ValueId x) { return equal(b.shape(x)[at(axis)], 3) != Tri::no; };
+    if (axis < 0 || b.rank(left) != b.rank(right) || !has_vectors(left) || !has_vectors(right))
       throw Error(ErrorCode::bad_input, "a cross product needs an axis of size 3").found(b.type(v[0]).text());
     const auto turned = [&](ValueId x, int64_t by) {
       return b.create("roll", {x}, {{"shifts", Dims{Dim(by)}}, {"axes", Ints{axis}}});
@@ -127,17 +130,36 @@ OpDef elementwise_products() {
 
 // ---- norms
 
-// The largest or smallest absolute row or column sum, or the root of the sum of squares.
+// The singular values of the matrices in those axes, as a last axis.
+ValueId singular_values(Builder& b, ValueId x, int64_t rows, int64_t columns) {
+  Ints order;
+  for (int64_t i = 0; i < b.rank(x); ++i)
+    if (i != rows && i != columns) order.push_back(i);
+  order.insert(order.end(), {rows, columns});
+  return b.create_all("svd", {b.transpose(x, order)})[1];
+}
+
+// The largest or smallest absolute row or column sum, the root of the sum of squares, or one of singular values.
 ValueId matrix_norm(AtenCall& c, ValueId x, const std::variant<double, std::string>& order, int64_t rows, int64_t columns,
                     bool keep) {
   Builder& b = c.b;
   if (rows == columns) throw Error(ErrorCode::bad_input, "the norm of a matrix needs two different axes");
+  const auto of_singular_values = [&](const char* reduce) {
+    const ValueId values = singular_values(b, x, rows, columns);
+    const ValueId norm = b.reduce(reduce, values, {-1}, false);
+    if (!keep) return norm;
+    Shape shape = b.shape(x);
+    shape[at(rows)] = shape[at(columns)] = 1;
+    return b.reshape(norm, shape);
+  };
   if (auto* word = std::get_if<std::string>(&order)) {
+    if (*word == "nuc") return of_singular_values("reduce_sum");
     if (*word != "fro") c.unsupported("ord='" + *word + "'");
     Ints axes{std::min(rows, columns), std::max(rows, columns)};
     return b.create("vector_norm", {x}, {{"axes", axes}, {"keep", keep}, {"order", 2.0}});
   }
   const double number = std::get<double>(order), kind = std::abs(number);
+  if (kind == 2) return of_singular_values(number > 0 ? "reduce_max" : "reduce_min");
   if (kind != 1 && kind != kInfinity) c.unsupported(fmt::format("ord={}", number));
   const int64_t summed = kind == 1 ? rows : columns, other = kind == 1 ? columns : rows;
   const ValueId sums = b.create("vector_norm", {x}, {{"axes", Ints{summed}}, {"keep", true}, {"order", 1.0}});
@@ -219,6 +241,8 @@ OpDef norms() {
   return def.sample("torch.linalg.matrix_norm(t(2, 3, 4))")
       .sample("torch.linalg.matrix_norm(t(2, 3, 4), ord=1, dim=(0, 2), keepdim=True)")
       .sample("torch.linalg.matrix_norm(t(3, 4), ord=-float('inf'))")
+      .sample("torch.linalg.matrix_norm(t(2, 3, 4), ord='nuc', dim=(0, 2), keepdim=True)")
+      .sample("torch.linalg.matrix_norm(t(3, 4), ord=-2)")
       .sample("torch.linalg.norm(t(3, 4))")
       .sample("torch.linalg.norm(t(2, 3, 4))")
       .sample("torch.linalg.norm(t(3, 4), ord=1)")
@@ -261,6 +285,19 @@ Determinant determinant(Builder& b, ValueId a) {
   const ValueId odd = b.compare("eq", b.binary("remainder", exchanges, b.dim_value(2)), 1.0);
   const ValueId one = b.full(1.0, b.dtype(a));
   return {diagonal, b.select(odd, b.neg(one), one)};
+}
+
+// 0, or which number on U's diagonal is the first to be 0, from 1.
+ValueId info_of(Builder& b, ValueId factors) {
+  const int64_t rank = b.rank(factors);
+  const ValueId diagonal = b.create("diagonal", {factors}, {{"axis1", rank - 2}, {"axis2", rank - 1}});
+  const Dim count = b.shape(diagonal).back();
+  const Shape batch = first_dims(b.shape(factors), at(rank - 2));
+  if (count == Dim(0)) return b.full(int64_t{0}, DType::i32, batch);
+  const ValueId zero = b.compare("eq", diagonal, b.full(0.0, b.dtype(diagonal)));
+  const ValueId none = b.dim_value(count), places = b.select(zero, b.iota(count), none);
+  const ValueId first = b.reduce("reduce_min", places, {-1}, false);
+  return b.cast(b.select(b.compare("eq", first, none), b.full(int64_t{0}, DType::i64), b.add(first, 1.0)), DType::i32);
 }
 
 OpDef square_matrix_op(const char* name, const char* doc) {
@@ -327,7 +364,8 @@ OpDef inverse() {
       const ValueId a = matrix_argument(c);
       Values results{c.b.create("inverse", {a})};
       if (!c.has_argument("check_errors")) return results;
-      c.discard("check_errors", "a singular matrix gives infinities, and info says nothing of it");
+      c.discard("check_errors", "a singular matrix gives infinities, and info tells");
+      results.push_back(info_of(c.b, c.b.create_all("lu", {a})[0]));
       return results;
     });
   return def.sample("torch.linalg.inv(t(2, 3, 3, dtype=torch.float64))").sample("torch.inverse(t(4, 4, dtype=torch.complex64))");
@@ -371,7 +409,9 @@ OpDef solve() {
       auto [matrix, side] = with_common_batch(b, left ? a : transposed_matrix(b, a), left ? right : transposed_matrix(b, right));
       ValueId y = b.create("solve", {matrix, side});
       if (!left) y = transposed_matrix(b, y);
-      return {is_vector ? b.squeeze(y, -1) : y};
+      Values results{is_vector ? b.squeeze(y, -1) : y};
+      if (c.overload() == "aten.linalg_solve_ex.default") results.push_back(info_of(b, b.create_all("lu", {a})[0]));
+      return results;
     });
   return def.sample("torch.linalg.solve(t(2, 3, 3, dtype=torch.float64), t(2, 3, 4, dtype=torch.float64))")
       .sample("torch.linalg.solve(t(3, 3, dtype=torch.float64), t(3, dtype=torch.float64))")
@@ -456,7 +496,9 @@ OpDef lu_factors() {
       const bool pivot = c.boolean("pivot");
       if (c.has_argument("check_errors")) c.discard("check_errors", "a singular matrix has factors too");
       const Values lu = c.b.create_all("lu", {c.tensor("A")}, {{"pivot", pivot}});
-      return {lu[0], lu[1]};
+      Values results{lu[0], lu[1]};
+      if (c.result_count() > 2) results.push_back(info_of(c.b, lu[0]));
+      return results;
     });
   def.from_aten_call("aten.linalg_lu.default", [](AtenCall& c) -> Values {
     Builder& b = c.b;
@@ -494,11 +536,56 @@ OpDef qr_factors() {
       .sample("torch.linalg.qr(t(3, 3, dtype=torch.complex64))");
 }
 
+// ---- what singular values tell
+
+// The inverse of what is not too small: singular values up to max(atol, rtol * the largest) count as 0.
+OpDef pseudo_inverse() {
+  OpDef def = mapping("svd");
+  for (const char* overload : {"aten.linalg_pinv.atol_rtol_tensor", "aten.linalg_pinv.atol_rtol_float",
+                               "aten.linalg_pinv.default", "aten.linalg_pinv.rcond_tensor", "aten.pinverse.default"})
+    def.from_aten_call(overload, [](AtenCall& c) -> Values {
+      Builder& b = c.b;
+      const ValueId a = c.tensor("self");
+      if (c.has_argument("hermitian")) c.discard("hermitian", "only a shorter way to the same");
+      const int64_t rank = b.rank(a);
+      const Dim rows = b.shape(a)[at(rank - 2)], columns = b.shape(a)[at(rank - 1)];
+      const DType real = real_of(b.dtype(a));
+      const auto given = [&](const char* name) -> std::optional<ValueId> {
+        if (!c.has_argument(name) || c.is_none(name)) return {};
+        return materialise(b, c.operand(name), real);
+      };
+      std::optional<ValueId> relative = given("rtol");
+      if (!relative) relative = given("rcond");
+      const std::optional<ValueId> absolute = given("atol");
+      if (!relative) {
+        const ValueId usual = b.mul(b.dim_value(max(rows, columns), real), 2 * unit_roundoff(real));
+        relative = absolute ? b.select(b.compare("gt", *absolute, 0.0), b.full(0.0, real), usual) : usual;
+      }
+      if (rows == Dim(0) || columns == Dim(0)) return {b.full(0.0, b.dtype(a), c.result().shape)};
+      const Values usv = b.create_all("svd", {a});
+      const auto beside = [&](ValueId v) { return b.rank(v) == 0 ? v : b.unsqueeze(v, -1); };
+      ValueId least = b.mul(beside(*relative), b.max(usv[1], {-1}));
+      if (absolute) least = b.maximum(beside(*absolute), least);
+      const ValueId kept = b.compare("gt", usv[1], least);
+      const ValueId inverted = b.select(kept, b.unary("reciprocal", usv[1]), b.full(0.0, real));
+      const ValueId scaled = b.mul(usv[2], b.unsqueeze(b.cast(inverted, b.dtype(a)), -2));
+      return {b.matmul(scaled, conjugate_transposed(b, usv[0]))};
+    });
+  def.from_aten_call("aten.linalg_svdvals.default", [](AtenCall& c) -> Values {
+    c.discard("driver", "only for GPUs");
+    return {c.b.create_all("svd", {c.tensor("A")})[1]};
+  });
+  return def.sample("torch.linalg.pinv(t(2, 3, 4, dtype=torch.float64))")
+      .sample("torch.linalg.pinv(t(4, 2, dtype=torch.float64) @ t(2, 4, dtype=torch.float64), rtol=1e-6)")
+      .sample("torch.linalg.pinv(t(3, 3, dtype=torch.complex64))")
+      .sample("torch.linalg.svdvals(t(2, 5, 3, dtype=torch.float64))");
+}
+
 }  // namespace
 
 std::vector<OpDef> linalg_ops() {
-  return {products(),  elementwise_products(), norms(),      det(),       slogdet(), inverse(), solve(),
-          triangles(), triangular_systems(),   lu_factors(), qr_factors()};
+  return {products(),  elementwise_products(), norms(),      det(),        slogdet(),       inverse(), solve(),
+          triangles(), triangular_systems(),   lu_factors(), qr_factors(), pseudo_inverse()};
 }
 
 }  // namespace pycandle

@@ -12,13 +12,18 @@ OpDef margin_loss(const std::string& name, const char* text) {
       .spelled_cpp(name);
 }
 
+// Integers count as floats.
+Values as_floats(AtenCall& a, const std::vector<Operand>& operands) {
+  return promote_and_broadcast(a.b, operands, float_result(result_type(a.b, operands)));
+}
+
 // max(0, margin - gap)
 ValueId shortfall(Builder& b, ValueId gap, double margin) { return b.maximum(b.sub(margin, gap), 0.0); }
 
-bool same_floating_type(const Call& c, std::initializer_list<const char*> names) {
+bool same_type(const Call& c, std::initializer_list<const char*> names, unsigned kinds = floats) {
   const Type& first = c.type(*names.begin());
   return std::all_of(names.begin(), names.end(), [&](const char* name) {
-    return is_floating(c.type(name).dtype) && c.type(name).dtype == first.dtype && c.agree(c.shape(name), first.shape);
+    return is_one_of(c.type(name).dtype, kinds) && c.type(name).dtype == first.dtype && c.agree(c.shape(name), first.shape);
   });
 }
 
@@ -29,20 +34,21 @@ OpDef margin_ranking() {
       .operands("x1", "x2", "target")
       .attributes(attr<double>("margin", 0.0))
       .constraint("margin_ranking_loss_c2", "x1, x2 and target have one floating type",
-                  [](const Call& c) { return same_floating_type(c, {"x1", "x2", "target"}); })
+                  [](const Call& c) { return same_type(c, {"x1", "x2", "target"}); })
       .infer([](const Call& c) { return Type{c.type("x1").dtype, c.string("reduction") == "none" ? c.shape("x1") : Shape{}}; })
       .decompose([](Builder& b, const Call& c) {
         const ValueId gap = b.sub(b.widened(c.value("x1")), b.widened(c.value("x2")));
         const ValueId error = shortfall(b, b.mul(gap, b.widened(c.value("target"))), c.number("margin"));
         return b.narrowed(reduced(b, c, error), c.type("x1").dtype);
       })
-      .from_aten_call(
-          "aten.margin_ranking_loss.default",
-          [](AtenCall& a) {
-            const Values v = promote_and_broadcast(a.b, {a.operand("input1"), a.operand("input2"), a.operand("target")});
-            return a.b.create_all("margin_ranking_loss", v, {{"reduction", reduction_of(a)}, {"margin", a.number("margin")}});
-          })
+      .from_aten_call("aten.margin_ranking_loss.default",
+                      [](AtenCall& a) {
+                        const Values v = as_floats(a, {a.operand("input1"), a.operand("input2"), a.operand("target")});
+                        return a.b.create_all("margin_ranking_loss", v,
+                                              {{"reduction", reduction_of(a)}, {"margin", a.number("margin")}});
+                      })
       .sample("F.margin_ranking_loss(t(5), t(5), t(5).sign(), 0.3)")
+      .sample("F.margin_ranking_loss(i(5), i(5), i(5), 0.3)")
       .sample("F.margin_ranking_loss(t(5, 3), t(1, 3), t(5, 1).sign(), reduction='none')");
 }
 
@@ -53,7 +59,7 @@ OpDef cosine_embedding() {
       .constraint("cosine_embedding_loss_c2",
                   "x1 and x2 are vectors, or matrices of them, of one floating type; target has an entry each",
                   [](const Call& c) {
-                    return same_floating_type(c, {"x1", "x2"}) && c.rank("x1") == c.rank("target") + 1 && c.rank("target") <= 1;
+                    return same_type(c, {"x1", "x2"}) && c.rank("x1") == c.rank("target") + 1 && c.rank("target") <= 1;
                   })
       .infer(
           [](const Call& c) { return Type{c.type("x1").dtype, c.string("reduction") == "none" ? c.shape("target") : Shape{}}; })
@@ -70,13 +76,14 @@ OpDef cosine_embedding() {
       })
       .from_aten_call("aten.cosine_embedding_loss.default",
                       [](AtenCall& a) {
-                        Values v = promote_and_broadcast(a.b, {a.operand("input1"), a.operand("input2")});
+                        Values v = as_floats(a, {a.operand("input1"), a.operand("input2")});
                         v.push_back(a.tensor("target"));
                         return a.b.create_all("cosine_embedding_loss", v,
                                               {{"reduction", reduction_of(a)}, {"margin", a.number("margin")}});
                       })
       .sample("F.cosine_embedding_loss(t(5, 3), t(5, 3), t(5).sign(), 0.2)")
       .sample("F.cosine_embedding_loss(t(3), t(3), torch.tensor(-1.0), reduction='none')")
+      .sample("F.cosine_embedding_loss(i(5, 3), i(5, 3), torch.tensor([1, -1, 1, 0, -1]), 0.2)")
       .sample("F.cosine_embedding_loss(t(5, 3), t(5, 3), torch.tensor([1, -1, 1, 0, -1]), reduction='sum')");
 }
 
@@ -85,10 +92,10 @@ OpDef triplet_margin() {
       .operands("anchor", "positive", "negative")
       .attributes(attr<double>("margin", 1.0), attr<double>("p", 2.0), attr<double>("eps", 1e-6), attr<bool>("swap", false))
       .constraint(
-          "triplet_margin_loss_c2", "anchor, positive and negative have one floating type, with an axis",
-          [](const Call& c) { return same_floating_type(c, {"anchor", "positive", "negative"}) && c.rank("anchor") >= 1; })
+          "triplet_margin_loss_c2", "anchor, positive and negative have one floating or complex type, with an axis",
+          [](const Call& c) { return same_type(c, {"anchor", "positive", "negative"}, inexact) && c.rank("anchor") >= 1; })
       .infer([](const Call& c) {
-        Type y = c.type("anchor");
+        Type y{real_of(c.type("anchor").dtype), c.shape("anchor")};
         y.shape.pop_back();
         if (c.string("reduction") != "none") y.shape.clear();
         return y;
@@ -97,18 +104,17 @@ OpDef triplet_margin() {
         const ValueId anchor = b.widened(c.value("anchor")), positive = b.widened(c.value("positive")),
                       negative = b.widened(c.value("negative"));
         const auto distance = [&](ValueId p, ValueId q) {
-          const Attributes how{{"p", c.number("p")}, {"eps", c.number("eps")}, {"keepdim", false}};
-          return b.create("pairwise_distance", {p, q}, how);
+          const ValueId gap = b.add(b.sub(p, q), c.number("eps"));
+          return b.create("vector_norm", {gap}, {{"axes", Ints{b.rank(gap) - 1}}, {"order", c.number("p")}});
         };
         const ValueId near = distance(anchor, positive);
         ValueId far = distance(anchor, negative);
         if (c.boolean("swap")) far = b.minimum(far, distance(positive, negative));
-        return b.narrowed(reduced(b, c, shortfall(b, b.sub(far, near), c.number("margin"))), c.type("anchor").dtype);
+        return b.narrowed(reduced(b, c, shortfall(b, b.sub(far, near), c.number("margin"))), real_of(c.type("anchor").dtype));
       })
       .from_aten_call("aten.triplet_margin_loss.default",
                       [](AtenCall& a) {
-                        const Values v = promote_and_broadcast(
-                            a.b, {a.operand("anchor"), a.operand("positive"), a.operand("negative")});
+                        const Values v = as_floats(a, {a.operand("anchor"), a.operand("positive"), a.operand("negative")});
                         return a.b.create_all("triplet_margin_loss", v,
                                               {{"reduction", reduction_of(a)},
                                                {"margin", a.number("margin")},
@@ -118,7 +124,11 @@ OpDef triplet_margin() {
                       })
       .sample("F.triplet_margin_loss(t(5, 3), t(5, 3), t(5, 3))")
       .sample("F.triplet_margin_loss(t(5, 3), t(5, 3), t(5, 3), margin=0.5, p=3.0, swap=True, reduction='none')")
-      .sample("F.triplet_margin_loss(t(3), t(3), t(3))");
+      .sample("F.triplet_margin_loss(t(3), t(3), t(3))")
+      .sample("F.triplet_margin_loss(i(5, 3), i(5, 3), i(5, 3))")
+      .sample(
+          "F.triplet_margin_loss(t(5, 3, dtype=torch.complex64), t(5, 3, dtype=torch.complex64), t(5, 3, "
+          "dtype=torch.complex64))");
 }
 
 // ---- scores of classes

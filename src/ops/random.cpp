@@ -1,5 +1,6 @@
 // Random numbers: a function of the seed and the position, so that threads and machines agree.
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "ops/constraints.h"
@@ -42,6 +43,81 @@ OpDef random_op(const char* name, const char* doc) {
       .random();
 }
 
+[[noreturn]] void no_distribution(const char* what, double found) {
+  throw Error(ErrorCode::bad_input, "these are no weights to draw by")
+      .op("multinomial")
+      .expected(what)
+      .found(std::to_string(found));
+}
+
+// Each of a row arrives at a random time, at the rate of its weight, and the first to arrive are drawn; put back each time,
+// a draw is where a random number falls among the running sums.
+OpDef multinomial() {
+  return primitive("multinomial")
+      .doc("places of the last axis drawn at random by their weights, with or without putting them back")
+      .operands("weights")
+      .attributes(attr<Dim>("count"), attr<bool>("replacement", false))
+      .constraint("multinomial_c1", "weights are floating, a vector or a matrix with a class",
+                  [](const Call& c) {
+                    return is_floating(c.type("weights").dtype) && (c.rank("weights") == 1 || c.rank("weights") == 2) &&
+                           may_be_at_most(1, c.shape("weights").back());
+                  })
+      .constraint("multinomial_c2", "at least one is drawn, and without replacement no more than there are",
+                  [](const Call& c) {
+                    return may_be_at_most(1, c.dim("count")) &&
+                           (c.boolean("replacement") || may_be_at_most(c.dim("count"), c.shape("weights").back()));
+                  })
+      .infer([](const Call& c) {
+        Type y{DType::i64, c.shape("weights")};
+        y.shape.back() = c.dim("count");
+        return y;
+      })
+      .random()
+      .evaluator([](const Evaluation& ev) {
+        const Array& weights = ev.array("weights");
+        const int64_t classes = weights.shape().back(), count = ev.integer("count"), rows = weights.size() / classes;
+        Sizes shape = weights.shape();
+        shape.back() = count;
+        Array out(DType::i64, shape);
+        std::vector<double> row(static_cast<size_t>(classes));
+        std::vector<int64_t> chosen(static_cast<size_t>(count));
+        for (int64_t r = 0; r < rows; ++r) {
+          load_chunk(weights, r * classes, classes, row.data());
+          double total = 0;
+          int64_t positive = 0;
+          for (double w : row) {
+            if (!(w >= 0 && w <= std::numeric_limits<double>::max()))
+              no_distribution("weights that are finite and not negative", w);
+            total += w;
+            positive += w > 0;
+          }
+          if (total <= 0) no_distribution("a sum above 0", total);
+          const auto number = [&](int64_t i) {
+            return uniform_at(ev.seed, static_cast<uint64_t>(r * std::max(classes, count) + i), 53);
+          };
+          if (ev.boolean("replacement")) {
+            for (int64_t i = 0; i < count; ++i) {
+              double left = number(i) * total;
+              int64_t place = 0, last = 0;
+              for (; place < classes && left >= row[static_cast<size_t>(place)]; ++place) left -= row[static_cast<size_t>(place)];
+              for (int64_t k = 0; k < classes; ++k) last = row[static_cast<size_t>(k)] > 0 ? k : last;
+              chosen[static_cast<size_t>(i)] = std::min(place, last);
+            }
+          } else {
+            if (positive < count) no_distribution("as many weights above 0 as are drawn", static_cast<double>(positive));
+            std::vector<std::pair<double, int64_t>> arrivals;
+            for (int64_t k = 0; k < classes; ++k)
+              if (row[static_cast<size_t>(k)] > 0)
+                arrivals.emplace_back(-std::log(1 - number(k)) / row[static_cast<size_t>(k)], k);
+            std::sort(arrivals.begin(), arrivals.end());
+            for (size_t i = 0; i < chosen.size(); ++i) chosen[i] = arrivals[i].second;
+          }
+          store_chunk(out, r * count, count, chosen.data());
+        }
+        return out;
+      });
+}
+
 }  // namespace
 
 std::vector<OpDef> random_ops() {
@@ -56,6 +132,7 @@ std::vector<OpDef> random_ops() {
           return radius * std::cos(2 * std::numbers::pi * uniform_at(ev.seed, 2 * position + 1, 53));
         });
       }),
+      multinomial(),
   };
 }
 

@@ -1,15 +1,12 @@
 // torch's random operators over the primitives uniform and normal. Their values are not torch's: verification takes those
 // from the goldens. What is not random about them (shapes, dtypes, certain results) is the same.
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "ops/functional_helpers.h"
 
 namespace pycandle {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // What a tensor of that dtype is drawn in.
 DType drawn_dtype(DType d) { return d == DType::f64 ? DType::f64 : DType::f32; }
@@ -60,32 +57,34 @@ OpDef plain(const char* op, const std::string& name) {
 struct Distribution {
   const char* overload;
   const char *first, *second;  // names of its parameters; null when it has fewer
+  const char* rule;
+  bool (*holds)(double first, double second);
   ValueId (*value)(Builder&, const Shape&, DType, double first, double second);
 };
 
 const Distribution kDistributions[] = {
-    {"aten.uniform.default", "from", "to",
+    {"aten.uniform.default", "from", "to", "from is not above to", [](double from, double to) { return from <= to; },
      [](Builder& b, const Shape& s, DType d, double from, double to) {
        return b.add(b.mul(drawn(b, "uniform", s, d), to - from), from);
      }},
-    {"aten.normal_functional.default", "mean", "std",
+    {"aten.normal_functional.default", "mean", "std", "std is not negative", [](double, double std) { return std >= 0; },
      [](Builder& b, const Shape& s, DType d, double mean, double std) {
        return b.add(b.mul(drawn(b, "normal", s, d), std), mean);
      }},
-    {"aten.log_normal.default", "mean", "std",
+    {"aten.log_normal.default", "mean", "std", "std is positive", [](double, double std) { return std > 0; },
      [](Builder& b, const Shape& s, DType d, double mean, double std) {
        return b.exp(b.add(b.mul(drawn(b, "normal", s, d), std), mean));
      }},
-    {"aten.exponential.default", "lambd", nullptr,
+    {"aten.exponential.default", "lambd", nullptr, "lambd is positive", [](double rate, double) { return rate > 0; },
      [](Builder& b, const Shape& s, DType d, double rate, double) {
        return b.div(b.neg(b.log(positive_uniform(b, s, d))), rate);
      }},
-    {"aten.cauchy.default", "median", "sigma",
+    {"aten.cauchy.default", "median", "sigma", "sigma is positive", [](double, double sigma) { return sigma > 0; },
      [](Builder& b, const Shape& s, DType d, double median, double sigma) {
        const ValueId turned = b.unary("tan", b.mul(b.sub(drawn(b, "uniform", s, d), 0.5), std::numbers::pi));
        return b.add(b.mul(turned, sigma), median);
      }},
-    {"aten.geometric.default", "p", nullptr,
+    {"aten.geometric.default", "p", nullptr, "p is between 0 and 1", [](double p, double) { return p > 0 && p < 1; },
      [](Builder& b, const Shape& s, DType d, double p, double) {
        const ValueId tries = b.unary("ceil", b.div(b.log(positive_uniform(b, s, d)), std::log1p(-p)));
        return b.maximum(tries, 1.0);
@@ -99,6 +98,8 @@ OpDef distributions() {
       discard_generator(c);
       const ValueId self = c.tensor("self");
       const double first = c.number(row.first), second = row.second ? c.number(row.second) : 0;
+      if (!row.holds(first, second))
+        throw Error(ErrorCode::bad_input, "there is no such distribution").expected(row.rule).op(c.overload());
       const DType dtype = c.b.dtype(self);
       return {c.b.cast(row.value(c.b, c.b.shape(self), drawn_dtype(dtype), first, second), dtype)};
     });
@@ -191,32 +192,17 @@ OpDef integers_drawn() {
       .sample("torch.randperm(5).sort()[0] + i(5)");
 }
 
-// Which of the last axis, by their weights: the first to arrive when each arrives at that rate; or, put back each time, where
-// a uniform number falls among the running sums.
 OpDef multinomial() {
-  return mapping("uniform")
+  return mapping("multinomial")
       .from_aten_call("aten.multinomial.default",
-                      [](AtenCall& c) -> Values {
+                      [](AtenCall& c) {
                         discard_generator(c);
-                        Builder& b = c.b;
-                        const ValueId p = b.cast(c.tensor("self"), DType::f64);
-                        const int64_t last = b.rank(p) - 1;
-                        const Dim count = c.dim("num_samples");
-                        Shape shape = b.shape(p);
-                        if (!c.boolean("replacement")) {
-                          const ValueId wait = b.neg(b.log(positive_uniform(b, shape, DType::f64)));
-                          const ValueId never = b.full(-kInfinity, DType::f64);
-                          const ValueId rate = b.select(b.compare("gt", p, 0.0), b.sub(b.log(p), b.log(wait)), never);
-                          return {b.create_all("topk", {rate}, {{"k", count}, {"axis", last}})[1]};
-                        }
-                        const ValueId sums = b.create("cumsum", {p}, {{"axis", last}});
-                        const ValueId total = b.sum(p, {last});
-                        shape.back() = count;
-                        const ValueId where = b.mul(drawn(b, "uniform", shape, DType::f64), total);
-                        return {b.create("searchsorted", {sums, where}, {{"right", true}})};
+                        return c.b.create_all("multinomial", {c.tensor("self")},
+                                              {{"count", c.dim("num_samples")}, {"replacement", c.boolean("replacement")}});
                       })
       .sample("torch.multinomial(torch.tensor([[0.0, 0.0, 2.0], [1.0, 0.0, 0.0]]), 1) + i(1)")
-      .sample("torch.multinomial(torch.tensor([0.0, 3.0, 0.0]), 4, replacement=True) + i(1)");
+      .sample("torch.multinomial(torch.tensor([0.0, 3.0, 0.0]), 4, replacement=True) + i(1)")
+      .sample("torch.multinomial(torch.tensor([0.5, 3.0, 0.25]), 3).sort()[0] + i(1)");
 }
 
 }  // namespace

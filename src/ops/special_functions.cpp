@@ -156,8 +156,13 @@ double polygamma(int64_t n, double x) {
 
 namespace {
 
-// x^a e^-x / gamma(a + 1)
-double gamma_front(double a, double x) { return std::exp(a * std::log(x) - x - lgamma(a + 1)); }
+// x^a e^-x / gamma(a + 1); in long double, since the exponent is a difference of large numbers
+double gamma_front(double a, double x) {
+  int sign = 0;
+  const long double exponent = a * std::log(static_cast<long double>(x)) - x -
+                               ::lgammal_r(static_cast<long double>(a) + 1, &sign);
+  return static_cast<double>(std::exp(exponent));
+}
 
 double lower_by_series(double a, double x) {
   double term = 1, sum = 1;

@@ -1,0 +1,40 @@
+"""Result types that torch's fake tensors get wrong: an exported program would carry them on.
+
+Places and counts of `unique` are int64 whatever the tensor; `bincount` with weights is float64, or float32 for those.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch._subclasses import fake_impls
+
+aten = torch.ops.aten
+_known = fake_impls.op_implementations_dict
+
+
+def _with_int64_places(original):
+    def run(*args, **kwargs):
+        values, *others = original(*args, **kwargs)
+        return values, *(
+            t if t.dtype == torch.int64 else t.new_empty(t.shape, dtype=torch.int64) for t in others
+        )
+
+    return run
+
+
+def _bincount(original):
+    def run(fake_mode, func, x, weights=None, minlength=0):
+        counts = original(fake_mode, func, x, weights, minlength)
+        if weights is None:
+            return counts
+        dtype = torch.float32 if weights.dtype == torch.float32 else torch.float64
+        return counts.new_empty(counts.shape, dtype=dtype)
+
+    return run
+
+
+for _op in (aten._unique2.default, aten.unique_dim.default, aten.unique_consecutive.default):
+    if _op in _known:
+        _known[_op] = _with_int64_places(_known[_op])
+if aten.bincount.default in _known:
+    _known[aten.bincount.default] = _bincount(_known[aten.bincount.default])
