@@ -576,6 +576,11 @@ inline ValueId normal(Builder& builder, Dims shape, DType dtype) {
   return builder.create("normal", {}, {{"shape", detail::attribute_of(shape)}, {"dtype", detail::attribute_of(dtype)}});
 }
 
+// places of the last axis drawn at random by their weights, with or without putting them back
+inline ValueId multinomial(Builder& builder, ValueId weights, Dim count, bool replacement) {
+  return builder.create("multinomial", {weights}, {{"count", detail::attribute_of(count)}, {"replacement", detail::attribute_of(replacement)}});
+}
+
 // modified Bessel function of order 0
 inline ValueId i0(Builder& builder, ValueId x) {
   return builder.create("i0", {x}, {});
@@ -674,6 +679,11 @@ inline ValueId solve_triangular(Builder& builder, ValueId a, ValueId b, bool upp
 // a = Q R by Householder's reflections, with LAPACK's signs; complete: Q is square
 inline Values qr(Builder& builder, ValueId a, bool complete) {
   return builder.create_all("qr", {a}, {{"complete", detail::attribute_of(complete)}});
+}
+
+// a = U diag(S) Vᴴ with S falling, as U, S and V; the directions of U and V are not determined, and columns of U for S = 0 are 0
+inline Values svd(Builder& builder, ValueId a) {
+  return builder.create_all("svd", {a}, {});
 }
 
 // the block of `sizes` that begins at the starts
