@@ -38,7 +38,7 @@ def main() -> int:
         _run(todo[: options.limit], results, fingerprints, options)
     rows = [results.rows[entry.key] for entry in chosen if entry.key in results.rows]
     if options.report or (whole and options.limit is None):
-        report.write(rows, ROOT / "docs")
+        report.write(rows, [e.key for e in chosen if e.key not in results.rows], ROOT / "docs")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     counts = report.summary(rows)

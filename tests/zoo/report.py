@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime
 import json
 import platform
+import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("record", "import", "run", "verify", "elsewhere", "shapes")
 REQUIRED = 0.95
 
@@ -29,7 +32,7 @@ def rate(count: Counter) -> float:
     return count["passed"] / exported if exported else 1.0
 
 
-def markdown(rows: list[dict]) -> str:
+def markdown(rows: list[dict], not_run: Sequence[str] = ()) -> str:
     commits = Counter(row["commit"] for row in rows)
     lines = [
         "# The zoo",
@@ -45,6 +48,8 @@ def markdown(rows: list[dict]) -> str:
         exported = count["passed"] + count["failed"]
         cells = (source, count.total(), count["not exported"], exported, count["passed"], count["failed"])
         lines.append(f"| {' | '.join(map(str, cells))} | {100 * rate(count):.1f} % |")
+    if not_run:
+        lines += ["", f"Not run yet ({len(not_run)}): {', '.join(not_run)}."]
     lines += _reasons("Failed", [row for row in rows if row["status"] == "failed"])
     lines += _reasons(
         "Not exported by torch.export alone", [r for r in rows if r["status"] == "not exported"]
@@ -103,16 +108,16 @@ def _cell(text: str) -> str:
     return flat if len(flat) <= 400 else flat[:397] + "…"
 
 
+_PATHS = re.compile(r"""[^\s"'(\\]*/(?:site-packages|python3\.\d+|pycandle-zoo-\w+)/""")
+
+
 def _without_paths(text: str) -> str:
     """Paths inside packages only: where the packages lie on this machine says nothing."""
-    words = []
-    for word in text.split():
-        _, mark, inside = word.partition("site-packages/")
-        words.append(inside if mark else word)
-    return " ".join(words)
+    return _PATHS.sub("", text).replace(f"{ROOT}/", "")
 
 
-def write(rows: list[dict], folder: Path) -> None:
-    (folder / "zoo.md").write_text(markdown(rows))
+def write(rows: list[dict], not_run: Sequence[str], folder: Path) -> None:
+    (folder / "zoo.md").write_text(markdown(rows, not_run))
     kept = [{**row, "detail": _cell(row["detail"])} if "detail" in row else row for row in rows]
-    (folder / "zoo.json").write_text("[\n" + ",\n".join(json.dumps(row) for row in kept) + "\n]\n")
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in kept)
+    (folder / "zoo.json").write_text(_without_paths(f"[\n{lines}\n]\n"))

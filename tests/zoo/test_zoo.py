@@ -21,7 +21,7 @@ from torch import nn
 from zoo import check, runner, sources, timm_models
 from zoo.check import _beyond_rounding
 from zoo.entry import Entry, floats
-from zoo.report import markdown, rate, summary
+from zoo.report import _without_paths, markdown, rate, summary
 from zoo.runner import Fingerprints, Limits, Results, remaining, run_all
 
 ROOT = Path(__file__).parents[2]
@@ -179,8 +179,15 @@ def test_what_torch_does_not_export_counts_apart() -> None:
         for n, status in enumerate(["passed", "passed", "passed", "failed", "not exported"])
     ]  # fmt: skip
     assert rate(summary(rows)["timm"]) == 0.75
-    text = markdown(rows)
+    text = markdown(rows, ["timm/late"])
+    assert "Not run yet (1): timm/late." in text
     assert "| timm | 5 | 1 | 4 | 3 | 1 | 75.0 % |" in text and "a\\|b" in text
+
+
+def test_the_table_names_no_place_of_this_machine() -> None:
+    text = f'File "{ROOT}/.venv/lib/python3.11/site-packages/timm/models/vit.py", line 3; {ROOT}/tests/zoo/check.py'
+    assert _without_paths(text) == 'File "timm/models/vit.py", line 3; tests/zoo/check.py'
+    assert _without_paths("at /somewhere/lib/python3.11/copy.py:128") == "at copy.py:128"
 
 
 def test_every_file_of_the_zoo_is_in_its_map() -> None:
