@@ -252,6 +252,10 @@ Term NormalForm::moved(Term x, const Movement& m) {
 Term NormalForm::view(Term x, Shape shape, Ints axes) {
   if (is(x, "constant")) return x;
   const Shape& from = at(x).type.shape;
+  // What is computed from constants alone has no shape of its own: it is the same everywhere.
+  for (int64_t axis : axes) {
+    if (axis >= static_cast<int64_t>(from.size())) return x;
+  }
   for (int64_t& axis : axes) {
     if (axis >= 0 && from.at(at_axis(axis)) == Dim(1)) axis = -1;
   }
@@ -274,6 +278,7 @@ Term NormalForm::reshape(Term x, const Shape& shape) {
 }
 
 Term NormalForm::transposed(Term x, const Ints& permutation) {
+  if (at(x).type.shape.size() != permutation.size()) return x;  // constants alone
   Shape shape;
   for (int64_t axis : permutation) shape.push_back(at(x).type.shape.at(at_axis(axis)));
   return view(x, std::move(shape), permutation);

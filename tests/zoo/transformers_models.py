@@ -350,7 +350,7 @@ AUDIO = [
     audio("audio_spectrogram_transformer", "ASTForAudioClassification", {**VIT, "max_length": 32, "num_mel_bins": 16, "frequency_stride": 8, "time_stride": 8}, floats(input_values=("batch", 32, 16))),
     audio("clap_audio", "ClapAudioModel", {"hidden_size": 32, "patch_embeds_hidden_size": 16, "depths": [1, 1], "num_attention_heads": [2, 4], "num_mel_bins": 16, "spec_size": 32, "window_size": 4, "patch_size": 4, "patch_stride": [4, 4]}, floats(input_features=("batch", 1, 32, 16))),
     audio("encodec", "EncodecModel", {"hidden_size": 16, "num_filters": 4, "upsampling_ratios": [4, 2], "num_lstm_layers": 1, "codebook_size": 16, "codebook_dim": 16, "target_bandwidths": [24.0]}, floats(input_values=("batch", 1, 320))),
-    audio("dac", "DacModel", {"encoder_hidden_size": 8, "downsampling_ratios": [2, 4], "decoder_hidden_size": 32, "n_codebooks": 2, "codebook_size": 16, "codebook_dim": 4, "upsampling_ratios": [4, 2], "hidden_size": 32}, floats(input_values=("batch", 1, 320))),
+    audio("dac", "DacModel", {"encoder_hidden_size": 8, "downsampling_ratios": [2, 4], "decoder_hidden_size": 32, "n_codebooks": 2, "codebook_size": 16, "codebook_dim": 4, "upsampling_ratios": [4, 2], "hidden_size": 32}, floats(input_values=("batch", 1, 320)), constant=("output.loss",)),
 ]  # fmt: skip
 
 # ---- series and decisions -------------------------------------------------------------------------------------
