@@ -27,6 +27,10 @@ void add_trace(CLI::App& app, Context& context) {
     for (const auto& [name, value] : inputs) tensors["input:" + name] = value;
     for (const auto& [name, value] : outputs) tensors["output:" + name] = value;
     write_safetensors(options->out, tensors);
+    std::vector<std::string> inside;  // taken in by an op that was recognised: there is no such value
+    for (const Tap& tap : model.program().taps) {
+      if (tap.inside) inside.push_back(tap.id);
+    }
     size_t bytes = 0;
     for (const auto& [name, value] : tensors) bytes += value.bytes();
     if (context.json) {
@@ -34,13 +38,15 @@ void add_trace(CLI::App& app, Context& context) {
                               {"name", model.program().name},
                               {"backend", model.backend()},
                               {"taps", taps},
+                              {"inside", inside},
                               {"bytes", bytes},
                               {"out", options->out}}
                              .dump(2));
       return;
     }
-    fmt::print("{} · {} · {} taps · {:.2f} s\n{} in {}\n", styled(model.program().name, Style::bold), model.backend(), taps,
-               progress.seconds(), human_bytes(static_cast<double>(bytes)), options->out);
+    const std::string not_shown = inside.empty() ? "" : fmt::format(" ({} more inside other ops)", inside.size());
+    fmt::print("{} · {} · {} taps{} · {:.2f} s\n{} in {}\n", styled(model.program().name, Style::bold), model.backend(), taps,
+               not_shown, progress.seconds(), human_bytes(static_cast<double>(bytes)), options->out);
     if (options->timing) print_timings(model.timings());
   });
 }

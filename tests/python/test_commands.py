@@ -111,10 +111,14 @@ def test_forward_takes_inputs_by_name_and_gives_what_torch_gives(manifest, model
 
 
 def test_trace_has_every_tap_and_can_be_verified_against(manifest, tmp_path, pycandle) -> None:
-    pycandle("trace", manifest, "--seed", 1, "--out", tmp_path / "ours.safetensors")
+    traced = pycandle.json("trace", manifest, "--seed", 1, "--out", tmp_path / "ours.safetensors")
     ours = load_file(tmp_path / "ours.safetensors")
-    keys = {tap["key"] for tap in json.loads(manifest.read_text())["taps"]}
+    taps = json.loads(manifest.read_text())["taps"]
+    keys = {tap["key"] for tap in taps if tap["id"] not in traced["inside"]}
     assert keys <= set(ours) and "output:output.last_hidden_state" in ours
+    assert set(traced["inside"]) <= {"encoder@0/input.attention_mask"}, (
+        "attention took in its mask, and nothing else"
+    )
     result = pycandle.json("verify", manifest, "--trace", tmp_path / "ours.safetensors")
     assert result["counts"]["exact"] == len(result["layers"]), "our own values are exactly ours"
 
