@@ -338,6 +338,15 @@ Term NormalForm::contraction(const Node& node, const Type& type, Term left, Term
 
 // ---- graphs
 
+// Numbers have no shape of their own, but how many there are matters to a sum over them.
+std::string NormalForm::text_of_shapeless(const Graph& g, const Node& node, const Terms& xs) const {
+  std::string text;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (xs[i] != kNoTerm && at(xs[i]).type.shape.empty()) text += to_string(g.type(node.operands[i]).shape);
+  }
+  return text;
+}
+
 Term NormalForm::primitive(const Graph& g, const Node& node, const Type& type, const Terms& xs) {
   const std::string& op = node.op->name;
   if (op == "constant") {
@@ -372,12 +381,13 @@ Term NormalForm::primitive(const Graph& g, const Node& node, const Type& type, c
     const auto [factor, x] = unscaled(xs[0]);
     if (factor != 1) return scaled(factor, primitive(g, node, type, {x}));
   }
-  if (op == "dot_general" && is_real(xs[0])) return contraction(node, type, xs[0], xs[1]);
+  if (op == "dot_general" && is_real(xs[0]) && text_of_shapeless(g, node, xs).empty())
+    return contraction(node, type, xs[0], xs[1]);
   const bool is_pointwise = (node.op->family == "elementwise" || node.op->family == "logical") && node.attributes.empty();
   if (is_pointwise) return elementwise(op, xs, type.dtype);
   Entry e;
   e.op = op;
-  e.attributes = text_of(node.attributes);
+  e.attributes = text_of(node.attributes) + text_of_shapeless(g, node, xs);
   e.operands = xs;
   e.type = type;
   return intern(std::move(e));

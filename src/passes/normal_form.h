@@ -66,6 +66,7 @@ class NormalForm {
   Term node(const Graph&, const Node&, size_t result, const Terms& operands);
   Term primitive(const Graph&, const Node&, const Type&, const Terms& operands);
   Term functional(const Graph&, const Node&, size_t result, const Terms& operands);
+  std::string text_of_shapeless(const Graph&, const Node&, const Terms& operands) const;
 
   Term sum(Term a, Term b);
   Term product(Term a, Term b);

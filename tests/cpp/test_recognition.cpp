@@ -13,6 +13,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "ops/catalogue.h"
+#include "passes/normal_form.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "runtime/model.h"
@@ -188,6 +189,20 @@ TEST(Recognition, ProgramsBeforeAndAfterComputeTheSame) {
     run();
   }
   EXPECT_GT(cases, 5);
+}
+
+// ---- the normal form
+
+TEST(NormalForm, ASumOfNumbersKnowsHowManyThereAre) {
+  NormalForm terms(catalogue());
+  const auto sum_of_ones = [&](int64_t count) {
+    Graph g;
+    Builder b(g, catalogue());
+    NormalForm::Known nothing;
+    return terms.of(g, b.sum(b.full(1.0, DType::f32, {Dim(2), Dim(count)}), {1}), nothing);
+  };
+  EXPECT_EQ(sum_of_ones(6), sum_of_ones(6));
+  EXPECT_NE(sum_of_ones(6), sum_of_ones(8));
 }
 
 // ---- taps and modules
