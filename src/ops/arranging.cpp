@@ -56,6 +56,17 @@ OpDef stacks() {
       .sample("torch.block_diag(t(2, 3), t(3), t(), i(2, 2))");
 }
 
+OpDef least_axes() {
+  OpDef def = mapping("reshape");
+  for (int64_t rank = 1; rank <= 3; ++rank)
+    def.from_aten_call(fmt::format("aten.atleast_{}d.Sequence", rank), [rank](AtenCall& c) {
+      Values xs = c.given_tensors("tensors");
+      for (ValueId& x : xs) x = with_axes(c.b, x, rank);
+      return xs;
+    });
+  return def;
+}
+
 OpDef turns() {
   return mapping("reverse")
       .from_aten_call("aten.rot90.default",
@@ -142,10 +153,12 @@ OpDef parts() {
     Builder& b = c.b;
     const ValueId x = c.tensor("self"), index = c.tensor("index");
     const bool accumulate = c.boolean("accumulate");
-    const ValueId source = b.reshape(b.cast(c.tensor("source"), b.dtype(x)), b.shape(index));
-    const ValueId flat = b.reshape(x, {product(b.shape(x))});
+    // Bools add up to "any".
+    const DType dtype = accumulate && b.dtype(x) == DType::boolean ? DType::i32 : b.dtype(x);
+    const ValueId source = b.reshape(b.cast(c.tensor("source"), dtype), b.shape(index));
+    const ValueId flat = b.reshape(b.cast(x, dtype), {product(b.shape(x))});
     const ValueId y = b.create("scatter_nd", {flat, source, index}, {{"axes", Ints{0}}, {"accumulate", accumulate}});
-    return {b.reshape(y, b.shape(x))};
+    return {b.cast(b.reshape(y, b.shape(x)), b.dtype(x))};
   });
   return def.sample("torch.diagonal_scatter(t(4, 5), t(3), offset=2)")
       .sample("torch.diagonal_scatter(t(2, 4, 3), t(4, 2), 0, -1, 0)")
@@ -246,7 +259,7 @@ OpDef bitcast() {
 }  // namespace
 
 std::vector<OpDef> arranging_ops() {
-  return {stacks(), turns(), grids(), sums_to_size(), parts(), strided(), strided_parts(), bitcast()};
+  return {stacks(), least_axes(), turns(), grids(), sums_to_size(), parts(), strided(), strided_parts(), bitcast()};
 }
 
 }  // namespace pycandle

@@ -126,8 +126,8 @@ OpDef index() {
 
 // ---- x[i, :, j] = values
 
-// A mask with one value for all its places is a choice; no place has to be counted.
-std::optional<ValueId> put_by_mask(AtenCall& c, ValueId x, const Values& given, ValueId values) {
+// A mask alone is a choice; no place has to be counted. values broadcast to [axes before, places that hold, axes after].
+std::optional<ValueId> put_by_mask(AtenCall& c, ValueId x, const Values& given, ValueId values, bool accumulate) {
   Builder& b = c.b;
   ValueId mask = kNoValue;
   int64_t axis = 0, first = 0;
@@ -137,13 +137,37 @@ std::optional<ValueId> put_by_mask(AtenCall& c, ValueId x, const Values& given, 
       continue;
     }
     if (mask != kNoValue || (b.dtype(index) != DType::boolean && b.dtype(index) != DType::u8)) return {};
-    mask = index;
+    mask = b.cast(index, DType::boolean);
     first = axis;
   }
-  if (mask == kNoValue || product(b.shape(values)) != Dim(1)) return {};
+  if (mask == kNoValue) return {};
+  const Shape holds = b.shape(mask);
+  const int64_t after = b.rank(x) - first - b.rank(mask), places = b.rank(values) - after - 1;
+  if (after < 0) throw Error(ErrorCode::bad_input, "there are more indices than axes").found(b.type(x).text());
+  if (places >= 0) {  // values have an axis of places: the n-th place that holds takes the n-th
+    Shape spread = b.shape(values);
+    const Dim count = spread[at(places)];
+    spread.erase(spread.begin() + places);
+    if (count == Dim(1)) {
+      spread.insert(spread.begin() + places, holds.size(), Dim(1));
+    } else {
+      const Dim all = product(holds);
+      const ValueId flat = b.cast(b.reshape(mask, {all}), DType::i64);
+      const ValueId number = b.sub(b.create("cumsum", {flat}, {{"axis", int64_t{0}}}), 1.0);
+      if (!count.is_number() || count == Dim(0)) {  // one value more, so that there is one when nothing holds
+        Dims none(b.shape(values).size(), Dim(0)), one = none;
+        one[at(places)] = 1;
+        values = b.pad(values, none, one, Scalar{int64_t{0}});
+      }
+      values = b.create("take", {values, b.maximum(number, 0.0)}, {{"axis", places}});
+      spread.insert(spread.begin() + places, holds.begin(), holds.end());
+    }
+    values = b.reshape(values, spread);
+  }
   Shape along(b.shape(x).size(), Dim(1));
-  for (int64_t k = 0; k < b.rank(mask); ++k) along.at(at(first + k)) = b.shape(mask)[at(k)];
-  return b.select(b.reshape(b.cast(mask, DType::boolean), along), b.reshape(values, {}), x);
+  for (size_t k = 0; k < holds.size(); ++k) along.at(at(first) + k) = holds[k];
+  const ValueId put = accumulate ? arithmetic(b, "add", x, b.broadcast_to(values, b.shape(x)), b.dtype(x)) : values;
+  return b.select(b.reshape(mask, along), b.broadcast_to(put, b.shape(x)), x);
 }
 
 OpDef index_put() {
@@ -155,8 +179,7 @@ OpDef index_put() {
       Values given = c.tensors("indices");
       ValueId values = b.cast(c.tensor("values"), b.dtype(x));
       bool accumulate = c.boolean("accumulate");
-      if (!accumulate)
-        if (auto chosen = put_by_mask(c, x, given, values)) return {*chosen};
+      if (auto chosen = put_by_mask(c, x, given, values, accumulate)) return {*chosen};
       Points points = points_of(c, x, given, {});
       if (points.indices.empty()) {
         ValueId all = b.broadcast_to(values, b.shape(x));
@@ -174,7 +197,11 @@ OpDef index_put() {
       .sample("torch.index_put(m(4, 5), [torch.tensor([0, 0])], m(2, 5), accumulate=True)")
       .sample("torch.ops.aten.index_put(t(4, 5), [None, torch.tensor([0, 2])], torch.tensor(2.0))")
       .sample("torch.index_put(t(4, 5), [m(4, 5)], torch.tensor(0.0))")
-      .sample("torch.ops.aten.index_put(t(4, 5), [None, m(5)], torch.tensor(1.0))");
+      .sample("torch.ops.aten.index_put(t(4, 5), [None, m(5)], torch.tensor(1.0))")
+      .sample("torch.index_put(t(4, 5), [m(4)], t(5))")
+      .sample("torch.index_put(t(4, 5), [torch.tensor([True, False, True, False])], t(2, 5))")
+      .sample("torch.ops.aten.index_put(t(4, 5), [None, torch.tensor([True, False, True, True, False])], t(4, 3), True)")
+      .sample("torch.index_put(t(2, 3, 4), [torch.tensor([[True, False, True], [False, False, True]])], t(3, 4))");
 }
 
 // ---- along one axis
