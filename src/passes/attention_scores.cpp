@@ -151,7 +151,7 @@ class ScoresRule {
   static ValueId with_batch(Builder& b, ValueId x, const Shape& batch) {
     if (const Node* spread = defined_by(b.graph(), x, "broadcast")) {
       const Call call = call_of(b.graph(), *spread);
-      const Shape from = call.shape("x");
+      const Shape& from = call.shape("x");
       if (from.empty()) return spread->operands[0];
       if (from.size() == 3) return with_batch(b, spread->operands[0], batch);
     }
@@ -217,6 +217,7 @@ class ScoresRule {
       evaluator_.emplace(b.graph(), *space_);
     }
     std::vector<Dim> indices;
+    indices.reserve(b.shape(v).size());
     for (size_t axis = 0; axis < b.shape(v).size(); ++axis) indices.push_back(space_->axis(axis, b.shape(v)[axis]));
     const ElementPtr e = evaluator_->element(v, indices);
     if (e->kind != Element::Kind::choice) return false;

@@ -29,6 +29,7 @@ struct Element {
     choice,       // args[0] ? args[1] : args[2]
     applied       // an elementwise op on args
   } kind;
+  // NOLINTBEGIN(readability-redundant-member-init): without them gcc warns where a formula names only some members
   DType dtype = DType::boolean;
   Dim dim = {};
   double number = 0;
@@ -40,6 +41,7 @@ struct Element {
   Attributes attributes = {};
   size_t size = 1;                         // of the formula
   std::set<std::string> variables = {};    // index variables it hangs on
+  // NOLINTEND(readability-redundant-member-init)
 };
 
 // The index variables, how far each goes, and what is known of the program's sizes.

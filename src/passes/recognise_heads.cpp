@@ -241,6 +241,7 @@ class HeadsRule {
       evaluator_.emplace(b.graph(), *space_);
     }
     std::vector<Dim> at;
+    at.reserve(4);
     for (size_t axis = 0; axis < 4; ++axis) at.push_back(space_->axis(axis, shape[axis]));
     const ElementPtr e = evaluator_->element(v, at);
     if (e->kind != Element::Kind::read || e->value == v || e->indices.size() != 3) return kNoValue;
