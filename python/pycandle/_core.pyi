@@ -42,3 +42,14 @@ class Model:
 
 def load_model(path: str | os.PathLike, backend: str = 'reference') -> Model:
     """A manifest, the folder of one, or a bundle."""
+
+def load_manifest(text: str, backend: str = 'reference') -> Model:
+    """The text of a manifest that needs no weights."""
+
+def load_call(text: str, backend: str = 'reference') -> Model:
+    """
+    One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.
+    """
+
+def aten_overloads() -> list[str]:
+    """The ATen overloads that the catalogue maps."""

@@ -97,8 +97,7 @@ def build_program(exported: Exported, names: dict[str, list[str]]) -> Program:
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     output_node = next(node for node in graph.nodes if node.op == "output")
     call_of_node = read_markers(graph, exported.calls)
-    _remove_checks(graph)
-    graph.eliminate_dead_code(is_impure_node=lambda node: node.op in ("placeholder", "output"))
+    clean_graph(graph)
     _forget_dead_values(graph, exported.calls)
 
     notes: list[str] = []
@@ -128,10 +127,12 @@ def build_program(exported: Exported, names: dict[str, list[str]]) -> Program:
     )
 
 
-def _remove_checks(graph: torch.fx.Graph) -> None:
+def clean_graph(graph: torch.fx.Graph) -> None:
+    """Removes checks, and all that no output needs."""
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target in _CHECKS:
             graph.erase_node(node)
+    graph.eliminate_dead_code(is_impure_node=lambda node: node.op in ("placeholder", "output"))
 
 
 def _forget_dead_values(graph: torch.fx.Graph, calls: list[ModuleCall]) -> None:

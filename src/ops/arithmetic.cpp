@@ -16,8 +16,8 @@ ValueId add_scaled(AtenCall& c, const char* op, const Operand& self, const Opera
   if (is_one(alpha)) return arithmetic(b, op, self, other);
   DType common = result_type(b, {self, other});
   Values v = promote_and_broadcast(b, {self, other}, common);
-  ValueId scaled = b.mul(b.widened(v[1]), b.widened(materialise(b, alpha, common)));
-  return b.narrowed(b.binary(op, b.widened(v[0]), scaled), common);
+  ValueId scaled = arithmetic(b, "mul", b.widened(v[1]), b.widened(materialise(b, alpha, common)));
+  return b.narrowed(arithmetic(b, op, b.widened(v[0]), scaled), common);
 }
 
 OpDef add_sub(const char* op) {
@@ -45,6 +45,7 @@ OpDef add() {
       .sample("t() + t(2)")
       .sample("t(0, 3) + t(1, 3)")
       .sample("i(3, dtype=torch.uint8) + i(3, dtype=torch.int8)")
+      .sample("torch.add(m(4), m(4), alpha=True)")
       .sample("torch.add(i(4), i(4), alpha=3)");
 }
 
@@ -254,9 +255,12 @@ OpDef where() {
     });
   for (const char* overload : {"aten.masked_fill.Scalar", "aten.masked_fill.Tensor"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
-      ValueId self = c.tensor("self");
-      ValueId mask = c.b.cast(c.tensor("mask"), DType::boolean);
-      return {c.b.select(mask, materialise(c.b, c.operand("value"), c.b.dtype(self)), self)};
+      ValueId self = c.tensor("self"), mask = c.tensor("mask");
+      Operand value = c.operand("value");
+      c.expects(c.b.dtype(mask) == DType::boolean, "a mask of bools");
+      if (auto* tensor = std::get_if<ValueId>(&value)) c.expects(c.b.rank(*tensor) == 0, "a number or a 0-d tensor");
+      c.expects(is_complex(c.b.dtype(self)) || !is_complex(result_type(c.b, {value})), "a value that is real, as self is");
+      return {c.b.select(mask, materialise(c.b, value, c.b.dtype(self)), self)};
     });
   return def.sample("torch.where(m(2, 3), t(2, 3), t(3))")
       .sample("torch.where(m(3), t(3), 0.5)")

@@ -316,6 +316,10 @@ std::vector<std::string> AtenCall::unread() const {
   return names;
 }
 
+void AtenCall::expects(bool holds, const char* rule) const {
+  if (!holds) throw Error(ErrorCode::bad_input, fmt::format("{} expects {}", overload_, rule)).op(overload_);
+}
+
 void AtenCall::unsupported(const std::string& what) {
   throw Error(ErrorCode::gap, fmt::format("{} with {} is not supported", overload_, what)).op(overload_);
 }

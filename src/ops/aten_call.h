@@ -81,6 +81,7 @@ class AtenCall {
 
   std::vector<std::string> argument_names() const;  // in the order of the schema
   std::vector<std::string> unread() const;
+  void expects(bool holds, const char* rule) const;        // bad_input: "aten.t.default expects at most two axes"
   [[noreturn]] void unsupported(const std::string& what);  // ErrorCode::gap: "aten.x with mode='y' is not supported"
 
  private:

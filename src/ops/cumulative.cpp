@@ -55,6 +55,14 @@ double log_of_sum_of_exps(double a, double b) {
   return high + std::log1p(std::exp(low - high));
 }
 
+// By the real parts, as torch: of equal infinities the negative one is its own answer, the positive one keeps its phase.
+Complex log_of_sum_of_exps(Complex a, Complex b) {
+  if (is_nan(a) || is_nan(b)) return {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
+  const Complex low = a.real() < b.real() ? a : b, high = a.real() < b.real() ? b : a;
+  if (std::isinf(low.real()) && low.real() == high.real()) return low.real() < 0 ? low : std::log(std::exp(low) + std::exp(high));
+  return high + std::log(1.0 + std::exp(low - high));
+}
+
 // Values and where they stand: of equal ones the last, and NaN stays once it was met (as torch).
 OpDef running_extreme(const char* name, const char* doc, bool largest) {
   return cumulative(name, reals | booleans, doc)
@@ -98,11 +106,14 @@ std::vector<OpDef> cumulative_ops() {
           .evaluator([](const Evaluation& ev) { return running(ev, [](auto a, auto b) { return product_of(a, b); }); }),
       running_extreme("cummax", "running maxima along the axis and where they stand", true),
       running_extreme("cummin", "running minima along the axis and where they stand", false),
-      cumulative("logcumsumexp", floats, "logarithms of the running sums of exp(x)")
+      cumulative("logcumsumexp", inexact, "logarithms of the running sums of exp(x)")
           .rounds(Rounding::relative)
           .evaluator([](const Evaluation& ev) {
-            return along_axis<double>(ev, ev.array("x"), [](std::vector<double>& row) {
-              for (size_t i = 1; i < row.size(); ++i) row[i] = log_of_sum_of_exps(row[i - 1], row[i]);
+            return running(ev, [](auto a, auto b) {
+              if constexpr (std::is_same_v<decltype(a), int64_t>)
+                return a;  // no integer comes here
+              else
+                return log_of_sum_of_exps(a, b);
             });
           }),
   };

@@ -45,10 +45,13 @@ OpDef cosine_similarity() {
       })
       .from_aten_call("aten.cosine_similarity.default",
                       [](AtenCall& a) {
-                        const Values xs = promote_and_broadcast(a.b, {a.operand("x1"), a.operand("x2")});
+                        Values xs = promote_and_broadcast(a.b, {a.operand("x1"), a.operand("x2")});
+                        if (a.b.rank(xs[0]) == 0)
+                          for (ValueId& x : xs) x = a.b.reshape(x, {1});
                         return a.b.create_all("cosine_similarity", xs, {{"dim", a.integer("dim")}, {"eps", a.number("eps")}});
                       })
       .sample("F.cosine_similarity(t(3, 5), t(3, 5))")
+      .sample("F.cosine_similarity(t(), t(), dim=0)")
       .sample("F.cosine_similarity(t(3, 5, 2), t(1, 5, 2), dim=-2, eps=0.5)")
       .spelled_cpp("cosine_similarity");
 }
@@ -58,19 +61,19 @@ OpDef pairwise_distance() {
       .doc("the p-norm of x1 - x2 + eps over the last axis")
       .operands("x1", "x2")
       .attributes(attr<double>("p", 2.0), attr<double>("eps", 1e-6), attr<bool>("keepdim", false))
-      .constraint("pairwise_distance_c1", "x1 and x2 are floating, have one type and an axis",
+      .constraint("pairwise_distance_c1", "x1 and x2 are floating or complex, have one type and an axis",
                   [](const Call& c) {
-                    return is_floating(c.type("x1").dtype) && c.type("x1").dtype == c.type("x2").dtype && c.rank("x1") > 0 &&
+                    return is_inexact(c.type("x1").dtype) && c.type("x1").dtype == c.type("x2").dtype && c.rank("x1") > 0 &&
                            c.agree(c.shape("x1"), c.shape("x2"));
                   })
       .infer([](const Call& c) {
-        Type y = c.type("x1");
+        Type y{real_of(c.type("x1").dtype), c.shape("x1")};
         y.shape.pop_back();
         if (c.boolean("keepdim")) y.shape.push_back(1);
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
-        const DType dtype = c.type("x1").dtype;
+        const DType dtype = real_of(c.type("x1").dtype);
         // The difference is an op of its own in torch, and rounds.
         const ValueId apart = b.add(b.sub(c.value("x1"), c.value("x2")), c.number("eps"));
         const ValueId y = b.narrowed(norm_over(b, b.widened(apart), c.number("p"), b.rank(apart) - 1), dtype);
@@ -78,7 +81,11 @@ OpDef pairwise_distance() {
       })
       .from_aten_call("aten.pairwise_distance.default",
                       [](AtenCall& a) {
-                        const Values xs = promote_and_broadcast(a.b, {a.operand("x1"), a.operand("x2")});
+                        Values xs = promote_and_broadcast(a.b, {a.operand("x1"), a.operand("x2")});
+                        if (!is_inexact(a.b.dtype(xs[0]))) {  // integers are subtracted as such; eps makes the rest floating
+                          const ValueId apart = a.b.cast(arithmetic(a.b, "sub", xs[0], xs[1]), DType::f32);
+                          xs = {apart, a.b.like(apart, 0.0)};
+                        }
                         return a.b.create_all(
                             "pairwise_distance", xs,
                             {{"p", a.number("p")}, {"eps", a.number("eps")}, {"keepdim", a.boolean("keepdim")}});
@@ -86,6 +93,7 @@ OpDef pairwise_distance() {
       .sample("F.pairwise_distance(t(3, 5), t(3, 5))")
       .sample("F.pairwise_distance(t(3, 5), t(5), p=1.0, keepdim=True)")
       .sample("F.pairwise_distance(t(3, 5), t(3, 5), p=3.0)")
+      .sample("F.pairwise_distance(i(3, 5), i(3, 5))")
       .spelled_cpp("pairwise_distance");
 }
 
@@ -118,17 +126,24 @@ OpDef cdist() {
 // tensordot and inner are dot_general without batch axes.
 OpDef contractions() {
   return mapping("dot_general")
-      .from_aten_call(
-          "aten.tensordot.default",
-          [](AtenCall& a) {
-            const ValueId left = a.tensor("self"), right = a.tensor("other");
-            const auto normal = [&](const char* name, ValueId x) {
-              Ints axes = a.integers(name);
-              for (int64_t& axis : axes) axis = a.b.normal_axis(axis, a.b.rank(x));
-              return axes;
-            };
-            return Values{a.b.dot_general(left, right, {}, {}, normal("dims_self", left), normal("dims_other", right))};
-          })
+      .from_aten_call("aten.tensordot.default",
+                      [](AtenCall& a) {
+                        ValueId left = a.tensor("self"), right = a.tensor("other");
+                        const auto normal = [&](const char* name, ValueId x) {
+                          Ints axes = a.integers(name);
+                          for (int64_t& axis : axes) axis = a.b.normal_axis(axis, a.b.rank(x));
+                          return axes;
+                        };
+                        const Ints ours = normal("dims_self", left), theirs = normal("dims_other", right);
+                        // One element against many: the many are summed first.
+                        for (size_t i = 0; i < ours.size() && i < theirs.size(); ++i) {
+                          const Dim l = a.b.shape(left).at(static_cast<size_t>(ours[i])),
+                                    r = a.b.shape(right).at(static_cast<size_t>(theirs[i]));
+                          if (l == Dim(1) && r != Dim(1)) right = a.b.sum(right, {theirs[i]});
+                          if (r == Dim(1) && l != Dim(1)) left = a.b.sum(left, {ours[i]});
+                        }
+                        return Values{a.b.dot_general(left, right, {}, {}, ours, theirs)};
+                      })
       .from_aten_call("aten.inner.default",
                       [](AtenCall& a) {
                         const ValueId left = a.tensor("self"), right = a.tensor("other");
@@ -137,6 +152,7 @@ OpDef contractions() {
                       })
       .sample("torch.tensordot(t(2, 3, 4), t(3, 4, 5), 2)")
       .sample("torch.tensordot(t(2, 3, 4), t(4, 5, 2), ([0, 2], [2, 0]))")
+      .sample("torch.tensordot(t(1, 3, 4), t(3, 4, 5), ([0, 2], [2, 1]))")
       .sample("torch.inner(t(2, 3), t(4, 3))")
       .sample("torch.inner(t(3), t())");
 }

@@ -229,9 +229,9 @@ std::vector<OpDef> binary_ops() {
                         [](int64_t a, int64_t b) { return integer_power(a, b); }}),
       binary("maximum", reals | booleans, Kind::exact, "the larger; NaN wins", largest),
       binary("minimum", reals | booleans, Kind::exact, "the smaller; NaN wins", smallest),
-      binary("fmax", reals, Kind::exact, "the larger; NaN loses",
+      binary("fmax", reals | booleans, Kind::exact, "the larger; NaN loses",
              Overloaded{[](double a, double b) { return std::fmax(a, b); }, [](int64_t a, int64_t b) { return larger(a, b); }}),
-      binary("fmin", reals, Kind::exact, "the smaller; NaN loses",
+      binary("fmin", reals | booleans, Kind::exact, "the smaller; NaN loses",
              Overloaded{[](double a, double b) { return std::fmin(a, b); }, [](int64_t a, int64_t b) { return smaller(a, b); }}),
       binary("remainder", reals, Kind::relative, "what floor_divide leaves: the sign of b, as Python's %",
              Overloaded{[](double a, double b) {

@@ -54,9 +54,13 @@ OpDef constants() {
   for (const char* name : {"empty_strided", "new_empty_strided", "empty_permuted"})
     def.from_aten_call(fmt::format("aten.{}.default", name), [](AtenCall& c) -> Values {
       c.discard_placement();
-      c.discard(c.has_argument("stride") ? "stride" : "physical_layout", "a layout in memory, not a value");
       DType own = c.has_argument("self") ? c.b.dtype(c.tensor("self")) : DType::f32;
       Shape shape = c.dims("size");
+      // A layout in memory, not a value.
+      bool permuted = c.has_argument("physical_layout");
+      Ints layout = c.integers(permuted ? "physical_layout" : "stride");
+      c.expects(layout.size() == shape.size() && (!permuted || are_axes(layout, static_cast<int64_t>(shape.size()))),
+                "a stride for each axis, or every axis once");
       return {c.b.full(Scalar{int64_t{0}}, dtype_or(c, own), shape)};
     });
   def.from_aten_call("aten.scalar_tensor.default", [](AtenCall& c) -> Values {
@@ -132,6 +136,13 @@ OpDef arange() {
     std::optional<Dim> first = as_dim(start), last = as_dim(end), by = as_dim(step);
     bool integers_only = first && last && by && by->is_number();
     DType dtype = dtype_or(c, floating ? DType::f32 : DType::i64);
+    bool integral = is_integral(dtype);
+    c.expects(!is_complex(dtype) && dtype != DType::boolean, "a dtype of real numbers");
+    if (integers_only) {
+      auto distance = (*last - *first).maybe_number();
+      c.expects(by->number() != 0 && (!distance || *distance == 0 || (*distance > 0) == (by->number() > 0)),
+                "a step that leads from start to end");
+    }
     if (integers_only)
       return {c.b.create("arange", {}, {{"start", *first}, {"stop", *last}, {"step", by->number()}, {"dtype", dtype}})};
     // Numbers with fractions: counted and scaled in f64, rounded once, as torch does.
@@ -139,7 +150,13 @@ OpDef arange() {
       if (!std::holds_alternative<Scalar>(o)) c.unsupported("sizes and fractions together");
     double from = as_double(std::get<Scalar>(start)), to = as_double(std::get<Scalar>(end)),
            width = as_double(std::get<Scalar>(step));
+    // An integer dtype cuts the fractions of start and step; i64 counts with what is left, the others count before.
     double length = std::ceil((to - from) / width);
+    if (integral) {
+      from = std::trunc(from), width = std::trunc(width);
+      if (dtype == DType::i64) length = std::ceil((std::trunc(to) - from) / width);
+    }
+    c.expects(width != 0 && (to == from || (to > from) == (width > 0)), "a step that leads from start to end");
     if (!(length >= 0 && length < 0x1p48)) c.unsupported(fmt::format("the range {} to {} by {}", from, to, width));
     ValueId count = c.b.mul(c.b.iota(static_cast<int64_t>(length), DType::f64), width);
     return {c.b.cast(c.b.add(count, from), dtype)};
@@ -156,6 +173,8 @@ OpDef arange() {
       .sample("torch.arange(5.0) + t(5)")
       .sample("torch.arange(9, 2, -2.0, dtype=torch.int64) + i(4)")
       .sample("torch.arange(1, 2.5, 0.5) + t(3)")
+      .sample("torch.arange(-0.9, 2.1, 2.0, dtype=torch.int64) + i(1)")
+      .sample("torch.arange(-0.9, 2.1, 2.0, dtype=torch.int32) + i(2)")
       .sample("torch.arange(0) + i(0)")
       .sample("torch.arange(3, dtype=torch.bfloat16) + t(3)");
 }
@@ -184,12 +203,14 @@ OpDef linspace() {
           [](AtenCall& c) -> Values {
             c.discard_placement();
             double start = c.number("start"), end = c.number("end");
-            return {c.b.create("linspace", {},
-                               {{"start", start}, {"end", end}, {"steps", c.dim("steps")}, {"dtype", dtype_or(c, DType::f32)}})};
+            DType dtype = dtype_or(c, DType::f32);
+            if (is_integral(dtype)) start = std::trunc(start), end = std::trunc(end);  // before they are divided
+            return {c.b.create("linspace", {}, {{"start", start}, {"end", end}, {"steps", c.dim("steps")}, {"dtype", dtype}})};
           })
       .spelled_cpp("linspace")
       .sample("torch.linspace(-1, 1, 7) + t(7, dtype=torch.float32)")
       .sample("torch.linspace(0.5, 3, 1) + t(1)")
+      .sample("torch.linspace(4.3, 0, 9, dtype=torch.int64) + i(9)")
       .sample("torch.linspace(0, 10, 5, dtype=torch.float64) + t(5)")
       .sample("torch.linspace(0, 1, 0) + t(0)");
 }

@@ -373,8 +373,9 @@ OpDef masked_scatter() {
       .from_aten_call("aten.masked_scatter.default",
                       [](AtenCall& c) -> Values {
                         Builder& b = c.b;
-                        ValueId x = c.tensor("self"), mask = b.cast(c.tensor("mask"), DType::boolean);
-                        ValueId source = b.cast(c.tensor("source"), b.dtype(x));
+                        ValueId x = c.tensor("self"), mask = c.tensor("mask"), source = c.tensor("source");
+                        c.expects(b.dtype(mask) == DType::boolean && b.dtype(source) == b.dtype(x),
+                                  "a mask of bools, and a source of self's dtype");
                         Shape shape = broadcast_shapes(b.shape(x), b.shape(mask));
                         x = b.broadcast_to(x, shape);
                         mask = b.broadcast_to(mask, shape);

@@ -114,15 +114,22 @@ OpDef matmul() {
       .spelled_candle("broadcast_matmul");
 }
 
+// For bools a product is and, a sum is or.
+ValueId product_of(Builder& b, ValueId x, ValueId y) {
+  return b.binary(b.dtype(x) == DType::boolean ? "bitwise_and" : "mul", x, y);
+}
+ValueId sum_of(Builder& b, ValueId x, ValueId y) { return b.binary(b.dtype(x) == DType::boolean ? "bitwise_or" : "add", x, y); }
+
 // beta * x + alpha * product. With beta 0 x is not looked at, so its NaN does not spread.
 ValueId scaled_sum(Builder& b, const Call& c, ValueId x, const std::function<ValueId()>& product, const Shape& shape) {
   const DType dtype = b.dtype(x), wide = wide_of(dtype);
   const auto scaled = [&](ValueId v, const char* name) {
     const Scalar factor = c.scalar(name);
-    return as_complex(factor) == std::complex<double>(1) ? v : b.mul(v, b.full(factor, wide));
+    // A factor with a fraction is cut to an integer for integers.
+    return as_complex(factor) == std::complex<double>(1) ? v : product_of(b, v, materialise(b, factor, wide));
   };
   ValueId y = scaled(product(), "alpha");
-  if (as_complex(c.scalar("beta")) != std::complex<double>(0)) y = b.add(y, scaled(b.widened(x), "beta"));
+  if (as_complex(c.scalar("beta")) != std::complex<double>(0)) y = sum_of(b, y, scaled(b.widened(x), "beta"));
   return b.narrowed(b.broadcast_to(y, shape), dtype);
 }
 
@@ -187,16 +194,18 @@ OpDef addmv() {
                          contracts)
       .from_aten("aten.addmv.default(x, left, right, beta, alpha)")
       .sample("torch.addmv(t(2), t(2, 3), t(3), beta=0.5, alpha=2)")
+      .sample("torch.addmv(i(2), i(2, 3), i(3), beta=1.5, alpha=2.5)")
       .spelled_cpp("addmv");
 }
 
 OpDef addr() {
   const auto shape = [](const Shape& l, const Shape& r) { return Shape{l[0], r[0]}; };
-  const auto product = [](Builder& b, ValueId l, ValueId r) { return b.mul(b.unsqueeze(l, 1), r); };
+  const auto product = [](Builder& b, ValueId l, ValueId r) { return product_of(b, b.unsqueeze(l, 1), r); };
   return product_and_sum("addr", "beta * x + alpha * the outer product of two vectors", 1, 1, shape, product,
                          [](const Call&, const Shape&, const Shape&) { return true; })
       .from_aten("aten.addr.default(x, left, right, beta, alpha)")
       .sample("torch.addr(t(2, 3), t(2), t(3), beta=0.5, alpha=2)")
+      .sample("torch.addr(m(2, 3), m(2), m(3))")
       .spelled_cpp("addr");
 }
 
@@ -209,11 +218,12 @@ OpDef outer() {
                     return c.rank("left") == 1 && c.rank("right") == 1 && c.type("left").dtype == c.type("right").dtype;
                   })
       .infer([](const Call& c) { return Type{c.type("left").dtype, {c.shape("left")[0], c.shape("right")[0]}}; })
-      .decompose([](Builder& b, const Call& c) { return b.mul(b.unsqueeze(c.value("left"), 1), c.value("right")); })
+      .decompose([](Builder& b, const Call& c) { return product_of(b, b.unsqueeze(c.value("left"), 1), c.value("right")); })
       .from_aten_call("aten.outer.default",
                       [](AtenCall& a) { return a.b.create_all("outer", promote(a.b, {a.operand("self"), a.operand("vec2")})); })
       .sample("torch.outer(t(3), t(4))")
       .sample("torch.outer(i(3), t(4))")
+      .sample("torch.outer(m(3), m(4))")
       .spelled_cpp("outer");
 }
 

@@ -64,6 +64,7 @@ OpDef sum() {
     });
   def.from_aten_call("aten.trace.default", [](AtenCall& c) -> Values {
     ValueId x = c.tensor("self");
+    c.expects(c.b.rank(x) == 2, "a matrix");
     ValueId diagonal = c.b.create("diagonal", {x});
     return {c.b.sum(c.b.cast(diagonal, sum_dtype(c, x)), {0}, false)};
   });

@@ -22,10 +22,21 @@ int64_t axis_argument(AtenCall& c, const char* name, int64_t rank) {
 
 // ---- the same elements, another shape
 
-Values reshaped_as_recorded(AtenCall& c, ValueId x, Dims shape) {
-  const Shape& recorded = c.result().shape;
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (shape[i] == Dim(-1) && i < recorded.size()) shape[i] = recorded[i];  // reshape checks the count of elements
+// The one size that is -1 follows from the others; a symbolic one is what torch recorded. reshape checks the count.
+Values reshaped_by_count(AtenCall& c, ValueId x, Dims shape) {
+  auto open = std::find(shape.begin(), shape.end(), Dim(-1));
+  if (open != shape.end()) {
+    c.expects(std::count(shape.begin(), shape.end(), Dim(-1)) == 1, "one size to be -1");
+    Dims others = shape;
+    others.erase(others.begin() + (open - shape.begin()));
+    const auto all = product(c.b.shape(x)).maybe_number(), known = product(others).maybe_number();
+    if (all && known) {
+      c.expects(*known > 0 && *all % *known == 0, "the other sizes to divide the count of elements");
+      *open = *all / *known;
+    } else {
+      *open = c.result().shape.at(static_cast<size_t>(open - shape.begin()));
+    }
+  }
   return {c.b.reshape(x, std::move(shape))};
 }
 
@@ -37,7 +48,7 @@ OpDef reshape() {
                                     {"aten.reshape.default", "shape"}})
     def.from_aten_call(overload, [name = std::string(argument)](AtenCall& c) {
       ValueId x = c.tensor("self");
-      return reshaped_as_recorded(c, x, c.dims(name));
+      return reshaped_by_count(c, x, c.dims(name));
     });
   for (const char* overload : {"aten.view_as.default", "aten.reshape_as.default"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
@@ -66,7 +77,7 @@ OpDef reshape() {
     Dims sizes = c.dims("sizes");
     shape.erase(shape.begin() + axis);
     shape.insert(shape.begin() + axis, sizes.begin(), sizes.end());
-    return reshaped_as_recorded(c, x, std::move(shape));
+    return reshaped_by_count(c, x, std::move(shape));
   });
   for (const char* overload : {"aten.unsqueeze.default", "aten.unsqueeze_copy.default"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
@@ -210,6 +221,9 @@ OpDef transpose() {
     def.from_aten_call(fmt::format("aten.{}.default", name), [op = std::string(name)](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
       int64_t rank = c.b.rank(x);
+      if (op == "t" || op == "t_copy") c.expects(rank <= 2, "at most two axes");
+      if (op == "matrix_H") c.expects(rank == 0 || rank == 2, "a matrix");
+      if (op == "mT" || op == "mH" || op == "adjoint") c.expects(rank != 1, "a matrix or a batch of matrices");
       if (is_complex(c.b.dtype(x)) && (op == "matrix_H" || op == "mH" || op == "adjoint")) x = c.b.unary("conj", x);
       Ints axes = axes_between(0, rank);
       if (op == "numpy_T") {
@@ -224,11 +238,15 @@ OpDef transpose() {
       ValueId x = c.tensor("self");
       int64_t rank = c.b.rank(x);
       Ints from = c.integers("source"), to = c.integers("destination");
+      c.expects(from.size() == to.size(), "as many destinations as sources");
+      for (Ints* axes : {&from, &to})
+        for (int64_t& axis : *axes) axis = c.b.normal_axis(axis, rank);
+      c.expects(are_axes(from, rank) && are_axes(to, rank), "different axes");
       Ints order(at(rank), -1);
       std::vector<bool> moved(at(rank), false);
-      for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
-        int64_t source = c.b.normal_axis(from[i], rank);
-        order[at(c.b.normal_axis(to[i], rank))] = source;
+      for (size_t i = 0; i < from.size(); ++i) {
+        int64_t source = from[i];
+        order[at(to[i])] = source;
         moved[at(source)] = true;
       }
       int64_t next = 0;

@@ -162,14 +162,16 @@ OpDef vector_norm() {
 
 OpDef logsumexp() {
   OpDef def = reduction("logsumexp", "log of the sum of exp(x) over the axes, from the largest");
+  def.infer(
+      [](const Call& c) { return Type{c.type("x").dtype, reduced_shape(c.shape("x"), c.integers("axes"), c.boolean("keep"))}; });
   def.decompose([](Builder& b, const Call& c) {
     ValueId x = c.value("x");
     const Ints& axes = c.integers("axes");
-    if (axes.empty()) return b.log(b.exp(x));
+    const auto over = [&](ValueId v, auto reduce) { return axes.empty() ? v : reduce(v); };
     // An infinite maximum would give inf - inf: it is left out, and comes back by itself.
-    ValueId top = b.max(x, axes);
-    ValueId shift = b.select(b.compare("eq", b.abs(top), kInfinity), b.full(0.0, b.dtype(x)), top);
-    ValueId sum = b.log(b.sum(b.exp(b.sub(x, shift)), axes));
+    ValueId top = over(is_complex(b.dtype(x)) ? b.unary("real", x) : x, [&](ValueId v) { return b.max(v, axes); });
+    ValueId shift = b.cast(b.select(b.compare("eq", b.abs(top), kInfinity), b.full(0.0, b.dtype(top)), top), b.dtype(x));
+    ValueId sum = b.log(over(b.exp(b.sub(x, shift)), [&](ValueId v) { return b.sum(v, axes); }));
     ValueId result = b.add(sum, shift);
     return b.reshape(result, reduced_shape(c.shape("x"), axes, c.boolean("keep")));
   });
@@ -304,15 +306,24 @@ OpDef histc() {
   def.doc("how many elements fall into each of the bins between min and max, max included; others are not counted")
       .operands("x")
       .attributes(attr<Dim>("bins"), attr<double>("min"), attr<double>("max"))
-      .constraint("histc_c1", "min is below max", [](const Call& c) { return c.number("min") < c.number("max"); })
+      .constraint("histc_c1", "min is at most max; when they are equal the range is that of the data",
+                  [](const Call& c) { return c.number("min") <= c.number("max"); })
+      .constraint("histc_c2", "x is floating and there are bins",
+                  [](const Call& c) { return is_floating(c.type("x").dtype) && may_be_at_most(1, c.dim("bins")); })
       .infer([](const Call& c) { return Type{c.type("x").dtype, {c.dim("bins")}}; })
       .decompose([](Builder& b, const Call& c) {
         ValueId x = c.value("x");
         DType dtype = b.dtype(x);
-        double low = c.number("min"), high = c.number("max");
         Dim count = product(c.shape("x")), bins = c.dim("bins");
         ValueId flat = b.cast(b.reshape(x, {count}), DType::f64);
-        ValueId bin = b.div(b.mul(b.sub(flat, low), b.dim_value(bins, DType::f64)), high - low);
+        ValueId low = b.full(c.number("min"), DType::f64), high = b.full(c.number("max"), DType::f64);
+        if (c.number("min") == c.number("max")) {
+          if (count != Dim(0)) low = b.reduce("reduce_min", flat, {0}, false), high = b.max(flat, {0}, false);
+          ValueId no_width = b.compare("eq", low, high);
+          low = b.select(no_width, b.sub(low, 1.0), low);
+          high = b.select(no_width, b.add(high, 1.0), high);
+        }
+        ValueId bin = b.div(b.mul(b.sub(flat, low), b.dim_value(bins, DType::f64)), b.sub(high, low));
         ValueId whole = b.minimum(b.unary("floor", bin), b.dim_value(bins - 1, DType::f64));
         ValueId above = b.compare("ge", flat, low);
         ValueId inside = b.logical_and(above, b.compare("le", flat, high));
@@ -325,10 +336,11 @@ OpDef histc() {
                       [](AtenCall& c) -> Values {
                         ValueId x = c.tensor("self");
                         double low = c.number("min"), high = c.number("max");
-                        if (low == high) c.unsupported("equal min and max: the range would come from the data");
                         return {c.b.create("histc", {x}, {{"bins", c.dim("bins")}, {"min", low}, {"max", high}})};
                       })
       .sample("torch.histc(t(50), bins=5, min=-1, max=1)")
+      .sample("torch.histc(t(50), bins=5)")
+      .sample("torch.histc(torch.full((3,), 2.0), bins=4, min=1, max=1)")
       .sample("torch.histc(i(50, low=0, high=8).float(), bins=8, min=0, max=7)");
 }
 

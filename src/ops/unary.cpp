@@ -288,6 +288,11 @@ OpDef logarithmic() {
   // log(e^a + e^b), from the larger one; equal infinities are their own answer.
   auto logaddexp = [](bool base2) {
     return wide_binary([base2](Builder& b, ValueId x, ValueId y) {
+      if (is_complex(b.dtype(x))) {  // the second of two running results
+        int64_t axis = b.rank(x);
+        ValueId both = b.concat({b.unsqueeze(x, axis), b.unsqueeze(y, axis)}, axis);
+        return b.select_index(b.create("logcumsumexp", {both}, {{"axis", axis}}), axis, 1);
+      }
       ValueId top = b.maximum(x, y);
       ValueId gap = b.neg(b.abs(b.sub(x, y)));
       ValueId rest = base2 ? b.mul(b.unary("log1p", b.unary("exp2", gap)), 1 / std::numbers::ln2) : b.unary("log1p", b.exp(gap));

@@ -12,6 +12,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "import/single_call.h"
+#include "ops/catalogue.h"
 #include "runtime/backends.h"
 #include "runtime/model.h"
 
@@ -128,6 +130,22 @@ Model load(const std::filesystem::path& path, const std::string& backend) {
   return load_model(path, {.backend = backend, .pipeline = {}});
 }
 
+Model load_manifest(const std::string& text, const std::string& backend) {
+  const nb::gil_scoped_release unlocked;
+  return load_recording(import_manifest_text(text, catalogue(), "manifest"), {.backend = backend, .pipeline = {}});
+}
+
+Model load_call(const std::string& text, const std::string& backend) {
+  const nb::gil_scoped_release unlocked;
+  return load_recording(import_call(text, catalogue()), {.backend = backend, .pipeline = {}});
+}
+
+std::vector<std::string> aten_overloads() {
+  std::vector<std::string> names;
+  for (const auto& [overload, entry] : catalogue().aten()) names.push_back(overload);
+  return names;
+}
+
 }  // namespace
 }  // namespace pycandle
 
@@ -188,4 +206,8 @@ NB_MODULE(_core, m) {
           "output_tree", [](const Model& model) { return model.recording().output_tree; },
           "The nesting of the outputs, as JSON text.");
   m.def("load_model", &load, "path"_a, "backend"_a = "reference", "A manifest, the folder of one, or a bundle.");
+  m.def("load_manifest", &load_manifest, "text"_a, "backend"_a = "reference", "The text of a manifest that needs no weights.");
+  m.def("load_call", &load_call, "text"_a, "backend"_a = "reference",
+        "One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.");
+  m.def("aten_overloads", &aten_overloads, "The ATen overloads that the catalogue maps.");
 }

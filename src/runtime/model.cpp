@@ -10,10 +10,21 @@
 
 namespace pycandle {
 
+namespace {
+
+const OpTable& table_of(const LoadOptions& options) { return options.table ? *options.table : catalogue(); }
+
+}  // namespace
+
 Model load_model(const std::filesystem::path& path, const LoadOptions& options) {
+  find_backend(options.backend);  // a wrong name is said before anything is read
+  return load_recording(import_manifest(path, table_of(options)), options);
+}
+
+Model load_recording(Recording imported, const LoadOptions& options) {
   const Backend& backend = find_backend(options.backend);
-  const OpTable& table = options.table ? *options.table : catalogue();
-  auto recording = std::make_shared<Recording>(import_manifest(path, table));
+  const OpTable& table = table_of(options);
+  auto recording = std::make_shared<Recording>(std::move(imported));
   Model model;
   recording->program = run_program_pipeline(std::move(recording->program), table, options.pipeline, &model.timings_);
   model.parameters_ = recorded_parameters(*recording);

@@ -38,7 +38,7 @@ class Model {
 
  private:
   Tensors run(const Tensors& inputs, std::function<void(size_t, const Array&)> on_tap) const;
-  friend Model load_model(const std::filesystem::path&, const LoadOptions&);
+  friend Model load_recording(Recording, const LoadOptions&);
   std::shared_ptr<const Recording> recording_;
   std::shared_ptr<const ParameterSource> parameters_;
   std::shared_ptr<const Executable> executable_;
@@ -48,6 +48,8 @@ class Model {
 
 // path: a manifest, the folder of one, or a bundle.
 Model load_model(const std::filesystem::path&, const LoadOptions& = {});
+// A recording as the importer made it; its folder says where the weights are.
+Model load_recording(Recording, const LoadOptions& = {});
 
 // Where a recording's weights are.
 std::shared_ptr<const ParameterSource> recorded_parameters(const Recording&);

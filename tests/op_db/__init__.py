@@ -1,0 +1,12 @@
+"""torch's operator and module databases, run by the reference backend and compared with torch.
+
+`make op-db` runs all of it, `docs/testing.md` says what is compared and how closely.
+
+    samples    entries, dtypes and calls
+    tracing    a call → the recorded form → a manifest, in memory
+    judging    our values beside torch's
+    errors     calls that torch refuses
+    modules    torch's modules
+    running    one entry → what came of it
+    workers    many entries, in processes of their own
+"""

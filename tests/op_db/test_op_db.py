@@ -1,0 +1,190 @@
+"""A rotating sample of torch's databases: other calls and dtypes every day, all of them in `make op-db`."""
+
+from __future__ import annotations
+
+import datetime
+import inspect
+import os
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pycandle.exporting import export_model
+from pycandle.graph_writer import op_name
+from pycandle.inputs import gather_inputs
+from pycandle.program import build_program, is_size, producer
+
+from .errors import run_error, run_errors
+from .judging import Judge, OpenPositions
+from .modules import modules, run_module
+from .running import Outcome, quiet_torch, run_call, run_values
+from .samples import Call, dtypes_of, entries
+from .tracing import as_recorded, trace
+
+TURN = int(os.environ.get("PYCANDLE_TURN", datetime.date.today().toordinal()))
+SHARDS = 8  # of the entries, so that processes can share the work
+TABLE = Path(__file__).parents[2] / "docs" / "op-db.md"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def recorded_form():
+    quiet_torch()
+    with as_recorded():
+        yield
+
+
+def shard(names: list[str], number: int) -> list[str]:
+    return names[number::SHARDS]
+
+
+def known_to_pass() -> set[str]:
+    """The entries of which the last whole run says that all their samples pass."""
+    listed = TABLE.read_text().split("## Pass whole")[1].split("\n\n")[1]
+    return set(listed.rstrip(".").split(", "))
+
+
+def news(outcomes: list[Outcome]) -> str:
+    known = known_to_pass()
+    assert len(known) > 400
+    failed = [o for o in outcomes if o.touches and o.entry in known]
+    return "\n".join(f"{o.entry} {o.dtype}({f['call']}): {f['message']}" for o in failed for f in o.failures)
+
+
+@pytest.mark.parametrize("number", range(SHARDS))
+def test_sample_inputs_agree_with_torch(number: int) -> None:
+    outcomes = []
+    for name in shard(list(entries()), number):
+        dtypes = dtypes_of(entries()[name])
+        for dtype in {dtypes[TURN % len(dtypes)], dtypes[0]} if dtypes else ():
+            outcomes.append(run_values(name, dtype, limit=1, turn=TURN))
+    assert sum(outcome.passed for outcome in outcomes) > 20
+    assert not news(outcomes), f"turn {TURN}\n{news(outcomes)}"
+
+
+@pytest.mark.parametrize("number", range(SHARDS))
+def test_error_inputs_are_refused(number: int) -> None:
+    names = [name for name, op in entries().items() if op.error_inputs_func is not None]
+    outcomes = [run_errors(name, limit=2, turn=TURN) for name in shard(names, number)]
+    assert sum(outcome.passed for outcome in outcomes) > 10
+    assert not news(outcomes), f"turn {TURN}\n{news(outcomes)}"
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_modules_agree_with_torch(number: int) -> None:
+    names = list(modules())[(TURN + number) % 4 :: 4]
+    outcomes = [run_module(name, limit=1, turn=TURN) for name in names]
+    assert sum(outcome.passed for outcome in outcomes) > 10
+    assert not news(outcomes), f"turn {TURN}\n{news(outcomes)}"
+
+
+# ---- the suite itself
+
+
+class Function(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, tensors):
+        return self.function(*tensors)
+
+
+def batch_norm(x, mean, variance):
+    return F.batch_norm(x, mean, variance, training=False)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x: x.reshape(6, 2).t().contiguous(), [(3, 4)]),
+        (lambda x: F.dropout(x.chunk(2)[0], 0.5, False), [(4, 4)]),
+        (batch_norm, [(2, 3, 4), (3,), (3,)]),
+        (lambda x, w: F.linear(F.layer_norm(x, (4,)), w).softmax(-1), [(3, 4), (5, 4)]),
+        (lambda x: x[:, [0, 2]].add_(1).relu_(), [(3, 4)]),
+        (lambda x: torch.einsum("ij,kj->ik", x, x).tensor_split(2), [(3, 4)]),
+        (F.scaled_dot_product_attention, [(2, 3, 4), (2, 3, 4), (2, 3, 4)]),
+        (lambda x: x.nonzero(), [(3, 4)]),
+        (lambda x: F.interpolate(F.pad(x, (1, 1)), scale_factor=2.0), [(1, 2, 5)]),
+    ],
+)
+def test_a_trace_is_what_the_recorder_writes(function, shapes) -> None:
+    tensors = [torch.rand(shape) for shape in shapes]
+    short = trace(lambda *given: list(torch.utils._pytree.tree_leaves(function(*given))), tensors)
+    signature = inspect.Signature([inspect.Parameter("tensors", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+    exported = export_model(Function(function), gather_inputs(signature, (tensors,), {}), [], {})
+    assert written(short.graph.graph) == written(build_program(exported, {}).graph)
+
+
+def written(graph: torch.fx.Graph) -> list[str]:
+    nodes = [n for n in graph.nodes if n.op == "call_function" and not is_size(n) and producer(n)[0] is n]
+    return [op_name(n.target) for n in nodes]
+
+
+def judged(function, tensors, ours) -> list[str]:
+    return Judge(lambda given: [function(*given)], tensors, [function(*tensors)]).problems([ours], False)
+
+
+def test_a_wrong_result_is_noticed() -> None:
+    x = torch.tensor([1.0, -2.0, 30.0])
+    right = x.exp()
+    assert not judged(torch.exp, [x], right)
+    assert not judged(torch.exp, [x], right * (1 + 1e-7))
+    assert judged(torch.exp, [x], right * (1 + 1e-5))
+    assert judged(torch.exp, [x], torch.tensor([right[0], right[1] * 1.01, right[2]]))
+    assert judged(torch.exp, [x], right.double())
+    assert judged(torch.exp, [x], right[:, None])
+    assert judged(torch.exp, [x], torch.tensor([float("nan"), right[1], right[2]]))
+    assert judged(torch.exp, [torch.tensor([1e4])], torch.tensor([3e38]))
+    assert judged(torch.neg, [torch.tensor([1, 2])], torch.tensor([-1, -3]))
+    assert judged(torch.conj_physical, [torch.tensor([1 + 1j])], torch.tensor([1 + 1j]))
+
+
+def test_what_torch_rounds_away_is_not_asked_for() -> None:
+    """The variance of nearly equal numbers: torch's own f32 result is off, and another order is off elsewhere."""
+    x = torch.full((64,), 1000.0) + torch.arange(64) * 1e-3
+    other_order = (x - x.sum() / 64).square().sum() / 63
+    assert not judged(torch.var, [x], other_order)
+
+
+def test_ties_may_be_broken_either_way_but_not_wrongly() -> None:
+    x = torch.tensor([2, 1, 2, 1])
+    sort = lambda given: list(torch.sort(given[0], stable=True))  # noqa: E731
+
+    def problems(positions: list[int]) -> list[str]:
+        judge = Judge(sort, [x], sort([x]), OpenPositions(1, x, 0))
+        return judge.problems([torch.tensor([1, 1, 2, 2]), torch.tensor(positions)], False)
+
+    assert not problems([1, 3, 0, 2])
+    assert not problems([3, 1, 0, 2])
+    assert problems([1, 1, 0, 2])
+    assert problems([1, 0, 3, 2])
+
+
+def test_a_call_with_a_wrong_result_or_a_gap_fails(monkeypatch) -> None:
+    outcome = Outcome("values", "none")
+    call = Call.of(torch.cos, (torch.rand(3),), {})
+    run_call(call, outcome)
+    assert (outcome.calls, outcome.passed) == (1, 1)
+    from . import running
+
+    monkeypatch.setattr(running, "run", lambda traced: [torch.zeros(3)])
+    run_call(call, outcome)
+    monkeypatch.setattr(running, "mapped", lambda: frozenset({"aten.neg.default"}))
+    run_call(call, outcome)
+    assert (outcome.calls, outcome.passed) == (3, 1)
+    assert "not in the catalogue: aten.cos.default" in outcome.failures[1]["message"]
+
+
+def test_an_accepted_error_fails(monkeypatch) -> None:
+    outcome = Outcome("errors", "none")
+    call = Call.of(torch.add, (torch.rand(3), torch.rand(4)), {})
+    run_error(call, RuntimeError, outcome)
+    assert (outcome.calls, outcome.passed) == (1, 1)
+    from . import errors
+
+    monkeypatch.setattr(errors, "run_model", lambda model, tensors: [])
+    monkeypatch.setattr(errors._core, "load_call", lambda text: None)
+    run_error(call, RuntimeError, outcome)
+    assert (outcome.calls, outcome.passed) == (2, 1)
