@@ -8,7 +8,8 @@ floats              |ours - exact| <= 4 floor + 8 u |exact|, for each element by
 `exact` is torch's result in double precision, `u` half the distance from 1 to the next number of the dtype. `floor` is what
 torch itself is off by or, where that is not enough, by how much the exact result moves when every input moves by u: an
 implementation cannot know its inputs better than that. For results in double precision there is nothing more exact: what
-torch is off by is measured in single precision and scaled, and twice the distance is allowed.
+torch is off by is measured in single precision and scaled, and twice the distance is allowed. Fourier transforms round relative
+to the whole of their result: 8 u rms(exact) more.
 """
 
 from __future__ import annotations
@@ -68,11 +69,13 @@ class Judge:
         tensors: list[torch.Tensor],
         expected: list[torch.Tensor],
         positions: OpenPositions | None = None,
+        as_a_whole: bool = False,
     ):
         self.compute = compute
         self.tensors = tensors
         self.expected = expected
         self.positions = positions
+        self.as_a_whole = as_a_whole
         self._exact: list | None = None
 
     def problems(self, ours: list[torch.Tensor], types_only: bool) -> list[str]:
@@ -102,6 +105,9 @@ class Judge:
         if problem:
             return problem
         floor = self._own_error(index, expected, exact)
+        if self.as_a_whole:
+            size = exact.abs().double().nan_to_num(0, 0, 0)
+            floor = floor + 2 * roundoff(expected.dtype) * size.square().mean().sqrt()
         problem = distance_problem(expected, ours, exact, floor)
         if problem:
             floor = torch.maximum(floor, self._movement(index, expected, exact))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -98,6 +99,10 @@ class Traced:
         return OpenPositions(
             _OPEN_POSITIONS[op_name(nodes[0].target)], sources[given["self"]], given.get("dim", -1)
         )
+
+    @property
+    def is_fourier_transform(self) -> bool:
+        return any(re.match(r"aten\.(_?fft_|i?stft\.)", overload) for overload in self.overloads)
 
     @property
     def has_free_values(self) -> bool:
