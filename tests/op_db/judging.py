@@ -1,7 +1,7 @@
 """Our values beside torch's.
 
 dtype and shape     equal
-integers, bools     equal; positions that ties leave open (sort without stable=True, topk) must name equal elements, each once
+integers, bools     equal; positions that ties leave open (sort without stable=True, topk, kthvalue, median, mode) must name equal elements, each once
 NaN, infinities     at the same places, but where torch has one and its exact result is a number of the dtype, either will do
 floats              |ours - exact| <= 4 floor + 8 u |exact|, for each element by itself
 
@@ -50,8 +50,10 @@ class OpenPositions:
     axis: int
 
     def problem(self, expected: torch.Tensor, ours: torch.Tensor) -> str | None:
-        if ours.dim() == 0:
+        if self.source.dim() == 0:
             return exact_problem(expected, ours)
+        if ours.dim() < self.source.dim():
+            expected, ours = expected.unsqueeze(self.axis), ours.unsqueeze(self.axis)
         in_order = ours.sort(self.axis).values
         if ours.numel() and (in_order.diff(dim=self.axis) == 0).any():
             return "a position stands there twice"

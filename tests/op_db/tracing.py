@@ -51,6 +51,10 @@ _OPEN_POSITIONS = {
     "aten.argsort.default": 0,
     "aten.argsort.stable": 0,
     "aten.topk.default": 1,
+    "aten.kthvalue.default": 1,
+    "aten.median.dim": 1,
+    "aten.nanmedian.dim": 1,
+    "aten.mode.default": 1,
 }
 
 
