@@ -6,8 +6,8 @@ NaN, infinities     at the same places, but where torch has one and its exact re
 floats              |ours - exact| <= 4 floor + 8 u |exact|, for each element by itself
 
 `exact` is torch's result in double precision, `u` half the distance from 1 to the next number of the dtype. `floor` is what
-torch itself is off by or, where that is not enough, by how much the exact result moves when every input moves by u: an
-implementation cannot know its inputs better than that. For results in double precision there is nothing more exact: what
+torch itself is off by or, where that is not enough, the largest of what torch is off by on inputs moved by u, and of how far the
+exact result moves with them: an implementation cannot know its inputs better than that. For results in double precision there is nothing more exact: what
 torch is off by is measured in single precision and scaled, and twice the distance is allowed. Fourier transforms round relative
 to the whole of their result: 8 u rms(exact) more.
 """
@@ -19,14 +19,10 @@ from dataclasses import dataclass
 
 import torch
 
-_WIDE = {
-    torch.float32: torch.float64,
-    torch.float16: torch.float64,
-    torch.bfloat16: torch.float64,
-    torch.complex64: torch.complex128,
-}
-_NARROWED = {torch.float64: torch.float32, torch.complex128: torch.complex64}
-_MOVES = 8  # how often the inputs are moved
+from .samples import WIDE
+
+NARROWED = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+_MOVES = 24  # how often the inputs are moved: rounding errors that cancel do so by luck
 
 
 def is_inexact(tensor: torch.Tensor) -> bool:
@@ -38,7 +34,7 @@ def roundoff(dtype: torch.dtype) -> float:
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(_WIDE.get(tensor.dtype, tensor.dtype))
+    return tensor.to(WIDE.get(tensor.dtype, tensor.dtype))
 
 
 @dataclass
@@ -63,17 +59,19 @@ class OpenPositions:
 
 
 class Judge:
-    """Compares the results of one call. `compute` is the call in torch, on other tensors."""
+    """Compares the results of one call. `compute` is the call in torch on other tensors, `compute_wide` in double precision."""
 
     def __init__(
         self,
         compute: Callable[[list], list],
+        compute_wide: Callable[[list], list],
         tensors: list[torch.Tensor],
         expected: list[torch.Tensor],
         positions: OpenPositions | None = None,
         as_a_whole: bool = False,
     ):
         self.compute = compute
+        self.compute_wide = compute_wide
         self.tensors = tensors
         self.expected = expected
         self.positions = positions
@@ -112,14 +110,14 @@ class Judge:
             floor = floor + 2 * roundoff(expected.dtype) * size.square().mean().sqrt()
         problem = distance_problem(expected, ours, exact, floor)
         if problem:
-            floor = torch.maximum(floor, self._movement(index, expected, exact))
+            floor = torch.maximum(floor, self._floor_nearby(index, expected, exact))
             problem = distance_problem(expected, ours, exact, floor)
         return problem
 
     def _exact_result(self, index: int, expected: torch.Tensor) -> torch.Tensor:
         """torch's double-precision result; torch's own result where double precision takes another turn."""
         if self._exact is None:
-            self._exact = self._computed([widened(t) for t in self.tensors])
+            self._exact = self._computed(self.compute_wide, [widened(t) for t in self.tensors])
         theirs = widened(expected)
         if index >= len(self._exact):
             return theirs
@@ -129,35 +127,50 @@ class Judge:
         return torch.where(exact.isfinite(), exact, theirs)
 
     def _own_error(self, index: int, expected: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-        error = (widened(expected) - exact).abs().double().nan_to_num(0, 0, 0)
-        if expected.dtype in _NARROWED:
-            narrow = [t.to(_NARROWED.get(t.dtype, t.dtype)) for t in self.tensors]
-            coarse, fine = self._computed(narrow), self._computed([widened(t) for t in narrow])
-            if (
-                min(len(coarse), len(fine)) > index
-                and coarse[index].shape == fine[index].shape == expected.shape
-            ):
-                error = (coarse[index] - fine[index]).abs().double().nan_to_num(0, 0, 0)
-                error *= roundoff(torch.float64) / roundoff(torch.float32)
-        return error
+        if expected.dtype in NARROWED:
+            return self._kernel_error(index, exact, self.tensors)
+        return _distance(widened(expected), exact)
 
-    def _movement(self, index: int, expected: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+    def _kernel_error(self, index: int, exact: torch.Tensor, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """What torch's kernel is off by on these tensors; in double precision by what it is off in single precision."""
+        nothing = torch.zeros(exact.shape, dtype=torch.float64)
+        scale = 1.0
+        if self.expected[index].dtype in NARROWED:
+            tensors = [t.to(NARROWED.get(t.dtype, t.dtype)) for t in tensors]
+            scale = roundoff(torch.float64) / roundoff(torch.float32)
+        coarse = _result(self._computed(self.compute, tensors), index, exact)
+        fine = _result(self._computed(self.compute_wide, [widened(t) for t in tensors]), index, exact)
+        return nothing if coarse is None or fine is None else _distance(widened(coarse), fine) * scale
+
+    def _floor_nearby(self, index: int, expected: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
+        """How far the exact result moves with its inputs, and what torch's kernel is off by on such inputs."""
         generator = torch.Generator().manual_seed(0)
         unit = max((roundoff(t.dtype) for t in self.tensors if is_inexact(t)), default=0.0)
         unit = max(unit, roundoff(expected.dtype))
-        moved_by = torch.zeros(exact.shape, dtype=torch.float64)
+        floor = torch.zeros(exact.shape, dtype=torch.float64)
         for _ in range(_MOVES):
-            moved = self._computed([_moved(widened(t), unit, generator) for t in self.tensors])
-            if index < len(moved) and moved[index].shape == exact.shape and moved[index].dtype == exact.dtype:
-                distance = (moved[index] - exact).abs().double().nan_to_num(0, 0, 0)
-                moved_by = torch.maximum(moved_by, distance)
-        return moved_by
+            moved = [_moved(widened(t), unit, generator) for t in self.tensors]
+            there = _result(self._computed(self.compute_wide, moved), index, exact)
+            if there is not None:
+                floor = torch.maximum(floor, _distance(there, exact))
+            rounded = [m.to(t.dtype) for m, t in zip(moved, self.tensors, strict=True)]
+            floor = torch.maximum(floor, self._kernel_error(index, exact, rounded))
+        return floor
 
-    def _computed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    def _computed(self, compute: Callable[[list], list], tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         try:
-            return self.compute(tensors)
-        except Exception:  # no kernel in double precision, or a dtype argument that does not fit it
+            return compute(tensors)
+        except Exception:  # no kernel in that precision, or a dtype argument that does not fit it
             return []
+
+
+def _result(results: list[torch.Tensor], index: int, like: torch.Tensor) -> torch.Tensor | None:
+    fits = index < len(results) and results[index].shape == like.shape and is_inexact(results[index])
+    return results[index] if fits and results[index].is_complex() == like.is_complex() else None
+
+
+def _distance(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a - b).abs().double().nan_to_num(0, 0, 0)
 
 
 def _kernel_fails(expected: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
@@ -205,7 +218,7 @@ def distance_problem(
         return None
     unit = roundoff(expected.dtype)
     allowed = 4 * floor.double() + 8 * unit * torch.where(finite, exact.abs().double(), 0.0)
-    if expected.dtype in _NARROWED:
+    if expected.dtype in NARROWED:
         allowed *= 2  # `exact` is torch's own result, and as far off
     allowed += torch.finfo(expected.dtype).tiny  # results below it need not be there
     distance = (widened(ours) - exact).abs().double()

@@ -106,7 +106,14 @@ def run_call(call: Call, outcome: Outcome) -> None:
     except (_core.Error, RecordingError) as error:
         outcome.fail(call, error_text(error), overloads)
         return
-    judge = Judge(call.tensors_on, tensors, expected, traced.open_positions, traced.is_fourier_transform)
+    judge = Judge(
+        call.tensors_on,
+        call.wide().tensors_on,
+        tensors,
+        expected,
+        traced.open_positions,
+        traced.is_fourier_transform,
+    )
     problems = judge.problems(ours, traced.has_free_values)
     if problems:
         outcome.fail(call, "; ".join(problems), overloads)

@@ -25,6 +25,13 @@ DTYPES = {
     "c64": torch.complex64,
 }
 
+WIDE = {
+    torch.float32: torch.float64,
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+}
+
 
 @dataclass
 class Call:
@@ -53,6 +60,14 @@ class Call:
         """The tensors among the results."""
         with torch.no_grad():
             return [leaf for leaf in pytree.tree_leaves(self.on(tensors)) if isinstance(leaf, torch.Tensor)]
+
+    def wide(self) -> Call:
+        """The same with dtypes among the arguments in double precision."""
+        return Call(
+            self.function,
+            [WIDE.get(x, x) if isinstance(x, torch.dtype) else x for x in self.leaves],
+            self.spec,
+        )
 
     def __str__(self) -> str:
         args, kwargs = pytree.tree_unflatten([_Shown(leaf) for leaf in self.leaves], self.spec)
