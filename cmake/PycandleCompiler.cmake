@@ -8,11 +8,16 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# -O3 where it was measured to matter; elsewhere it only costs compile time.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set_source_files_properties(src/ops/blocked_product.cpp PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+
 # One cache for all build directories: ccache sees paths relative to the checkout.
 find_program(PYCANDLE_CCACHE ccache)
 if(PYCANDLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${PYCANDLE_CCACHE}")
+    "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros "${PYCANDLE_CCACHE}")
 endif()
 
 add_library(pycandle_flags INTERFACE)
