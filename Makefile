@@ -38,7 +38,7 @@ test-cpp: ## the C++ tests alone; needs no PyTorch
 	@$(CTEST) --preset release | $(ONLY_NEWS)
 
 test-full: build ## all tests, the slow ones too; writes the dated table docs/test-full.md
-	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS)
+	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS) $(TEST_FULL_FLAGS)
 
 zoo: build ## published models, each recorded, run and verified; writes docs/zoo.md (ZOO_FLAGS="--filter llama")
 	@PYTHONPATH=tests .venv/bin/python -m zoo --jobs $(JOBS) $(ZOO_FLAGS)
