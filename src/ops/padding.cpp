@@ -57,7 +57,10 @@ ValueId wrapped_high(Builder& b, ValueId x, int64_t axis, Dim count) { return b.
 
 bool is_negative(Dim d) { return d.is_number() && d.number() < 0; }
 
-OpDef edge_padding(const char* name, const char* doc, Edge low_edge, Edge high_edge) {
+// Which elements the edges are made of, where a negative amount crops: those of the whole axis, or those that are left.
+enum class EdgesOf { whole, cropped };
+
+OpDef edge_padding(const char* name, const char* doc, Edge low_edge, Edge high_edge, EdgesOf edges_of = EdgesOf::whole) {
   std::string id = name;
   return functional(name)
       .doc(doc)
@@ -72,17 +75,18 @@ OpDef edge_padding(const char* name, const char* doc, Edge low_edge, Edge high_e
         for (size_t i = 0; i < type.shape.size(); ++i) type.shape[i] = c.dims("low")[i] + type.shape[i] + c.dims("high")[i];
         return type;
       })
-      .decompose([low_edge, high_edge](Builder& b, const Call& c) {
+      .decompose([low_edge, high_edge, edges_of](Builder& b, const Call& c) {
         ValueId x = c.value("x");
         for (int64_t axis = 0; axis < c.rank("x"); ++axis) {
           Dim low = c.dims("low")[at(axis)], high = c.dims("high")[at(axis)], size = b.shape(x)[at(axis)];
-          // Both edges come from the whole axis; a negative amount crops afterwards.
+          const bool crops = is_negative(low) || is_negative(high);
+          const ValueId left = crops ? b.slice(x, axis, is_negative(low) ? -low : Dim(0), is_negative(high) ? size + high : size)
+                                     : x;
+          const ValueId source = edges_of == EdgesOf::cropped ? left : x;
           Values parts;
-          if (low != Dim(0) && !is_negative(low)) parts.push_back(low_edge(b, x, axis, low));
-          parts.push_back(is_negative(low) || is_negative(high)
-                              ? b.slice(x, axis, is_negative(low) ? -low : Dim(0), is_negative(high) ? size + high : size)
-                              : x);
-          if (high != Dim(0) && !is_negative(high)) parts.push_back(high_edge(b, x, axis, high));
+          if (low != Dim(0) && !is_negative(low)) parts.push_back(low_edge(b, source, axis, low));
+          parts.push_back(left);
+          if (high != Dim(0) && !is_negative(high)) parts.push_back(high_edge(b, source, axis, high));
           x = b.concat(parts, axis);
         }
         return x;
@@ -119,7 +123,7 @@ OpDef replication_pad() {
 
 // torch writes it only as a mode of pad, which is where its overloads are.
 OpDef circular_pad() {
-  return edge_padding("circular_pad", "x continued at its edges by its other end", wrapped_low, wrapped_high)
+  return edge_padding("circular_pad", "x continued at its edges by its other end", wrapped_low, wrapped_high, EdgesOf::cropped)
       .spelled_cpp("circular_pad");
 }
 
@@ -151,6 +155,8 @@ OpDef constant_padding() {
       .sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='replicate')")
       .sample("F.pad(t(1, 2, 5), (2, 3), mode='circular')")
       .sample("F.pad(t(1, 2, 5, 4), (2, 3, 1, 0), mode='circular')")
+      .sample("F.pad(t(1, 2, 5), (2, -1), mode='circular')")
+      .sample("F.pad(t(1, 2, 5, 4), (-1, 2, 3, -1), mode='circular')")
       .sample("F.pad(t(2, 3), (1, 2))")
       .sample("F.pad(t(2, 3), (1, 0, 0, 2), value=0.5)")
       .sample("F.pad(t(2, 5), (-1, 2))")
