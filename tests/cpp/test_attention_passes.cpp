@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "backends/reference/reference.h"
-#include "base/file.h"
 #include "ir/text.h"
 #include "ops/catalogue.h"
+#include "pass_cases.h"
 #include "passes/passes.h"
 #include "runtime/model.h"
 
@@ -17,27 +17,6 @@ namespace pycandle {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Case {
-  std::string title, before, after;
-};
-
-std::vector<Case> read_cases(const fs::path& file) {
-  std::vector<Case> cases;
-  std::string* part = nullptr;
-  std::istringstream lines(read_text(file));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("// before: ")) {
-      cases.push_back({line.substr(11), {}, {}});
-      part = &cases.back().before;
-    } else if (line == "// after") {
-      part = &cases.at(cases.size() - 1).after;
-    } else if (part) {
-      *part += line + "\n";
-    }
-  }
-  return cases;
-}
 
 std::vector<Array> in_f64(const Program& p, const Model::Tensors& inputs, const ParameterSource& parameters) {
   RunRequest request;
@@ -76,9 +55,9 @@ void expect_equal(const Program& before, const Program& after, const Bindings& s
 class AttentionPass : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(AttentionPass, ComputesTheSameAtSeveralSizes) {
-  const std::vector<Case> cases = read_cases(fs::path(PYCANDLE_TEST_DIR) / "passes" / (GetParam() + ".ptir"));
+  const std::vector<PassCase> cases = read_cases(fs::path(PYCANDLE_TEST_DIR) / "passes" / (GetParam() + ".ptir"));
   ASSERT_FALSE(cases.empty());
-  for (const Case& c : cases) {
+  for (const PassCase& c : cases) {
     SCOPED_TRACE(c.title);
     const Program before = parse_program(c.before, catalogue(), c.title), after = parse_program(c.after, catalogue(), c.title);
     for (const int64_t batch : {1, 3}) {

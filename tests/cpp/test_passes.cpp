@@ -12,6 +12,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "ops/catalogue.h"
+#include "pass_cases.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "passes/rewriter.h"
@@ -49,27 +50,6 @@ PassFunction pass_of(const fs::path& file) {
   return nullptr;
 }
 
-struct Case {
-  std::string title, before, after;
-};
-
-std::vector<Case> read_cases(const fs::path& file) {
-  std::vector<Case> cases;
-  std::string* part = nullptr;
-  std::istringstream lines(read_text(file));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("// before: ")) {
-      cases.push_back({line.substr(11), {}, {}});
-      part = &cases.back().before;
-    } else if (line == "// after") {
-      part = &cases.at(cases.size() - 1).after;
-    } else if (part) {
-      *part += line + "\n";
-    }
-  }
-  return cases;
-}
-
 std::string text_of(const Program& p) { return print(p, {.origins = false}); }
 
 class PassFile : public ::testing::TestWithParam<fs::path> {};
@@ -77,9 +57,9 @@ class PassFile : public ::testing::TestWithParam<fs::path> {};
 TEST_P(PassFile, GivesTheProgramWrittenAfterIt) {
   const PassFunction pass = pass_of(GetParam());
   ASSERT_TRUE(pass) << "no pass is named like this file";
-  const std::vector<Case> cases = read_cases(GetParam());
+  const std::vector<PassCase> cases = read_cases(GetParam());
   ASSERT_FALSE(cases.empty());
-  for (const Case& c : cases) {
+  for (const PassCase& c : cases) {
     SCOPED_TRACE(c.title);
     const Program before = parse_program(c.before, catalogue(), c.title);
     const Program after = parse_program(c.after, catalogue(), c.title + ", after");
@@ -241,7 +221,7 @@ TEST(Rewriter, ModuleCallsFollowTheirValues) {
 
 TEST(Rewriter, KeepsEveryProgramOfTheCasesAsItIsWhenNothingMatches) {
   for (const fs::path& file : pass_files()) {
-    for (const Case& c : read_cases(file)) {
+    for (const PassCase& c : read_cases(file)) {
       const Program p = parse_program(c.before, catalogue());
       const Program same = rewrite(p, catalogue(), [](Builder&, const Node&, const Values&) { return std::nullopt; });
       EXPECT_TRUE(identical(same, p)) << c.title;
