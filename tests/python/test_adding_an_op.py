@@ -47,22 +47,23 @@ def test_someone_new_adds_a_functional_by_touching_one_file(tmp_path, pycandle) 
     assert len(re.findall(r"return \{relu\(\),", text)) == 1
     family.write_text(re.sub(r"return \{relu\(\),", entry.strip(), text))
 
-    # ccache, where there is one, knows every other file already.
+    # ccache, where there is one, knows every other file already: it sees paths relative to the checkout.
     os.environ.setdefault("CCACHE_BASEDIR", str(source))
+    build = source / "build" / "release"
     run(
         "cmake",
         "-S",
         source,
         "-B",
-        source / "build",
+        build,
         "-G",
         "Ninja",
         "-DCMAKE_BUILD_TYPE=Release",
         "-DPYCANDLE_TESTS=OFF",
         cwd=tmp_path,
     )
-    run("cmake", "--build", source / "build", "--target", "pycandle", cwd=tmp_path)
-    built = source / "build" / "bin" / "pycandle"
+    run("cmake", "--build", build, "--target", "pycandle", cwd=tmp_path)
+    built = build / "bin" / "pycandle"
 
     assert "mylib.squareplus.default" in run(built, "ops", "squareplus", cwd=tmp_path)
     verified = run(built, "verify", "squareplus", cwd=tmp_path)
