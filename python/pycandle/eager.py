@@ -14,13 +14,17 @@ _CONTAINERS = (list, dict, set)
 
 @contextlib.contextmanager
 def quiet_inference(seed: int):
-    """No gradients, a fixed seed, and no attention fast path: it writes zeros at padded places, others do not."""
+    """No gradients, a fixed seed, nothing compiled, and no attention fast path.
+
+    The fast path writes zeros at padded places, others do not. torch.cond and its like compile what they call
+    even in eager mode, and what they do then depends on the shapes that the process met before.
+    """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     state = torch.get_rng_state()
     torch.manual_seed(seed)
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:

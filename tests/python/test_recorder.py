@@ -360,6 +360,21 @@ def test_sizes_inside_a_branch_are_dim_texts(record):
     assert manifest["graphs"][0]["nodes"][0]["results"][0]["shape"] == ["s0", 2, 2]
 
 
+class ConditionalHalves(nn.Module):
+    def forward(self, x):
+        n = x.shape[0]
+        return torch.cond(
+            x.sum() > 0, lambda x: x.reshape(n, 2, -1) + n, lambda x: x.reshape(n, 2, -1) * 2, (x,)
+        )
+
+
+def test_shapes_that_the_process_met_before_have_no_say(record):
+    for width in (6, 8):  # torch.cond now takes the second size for a dynamic one
+        torch.cond(torch.tensor(True), lambda x: x + 1, lambda x: x * 2, (torch.randn(3, width),))
+    manifest, _ = record(ConditionalHalves(), torch.randn(3, 4))
+    assert manifest["graphs"][0]["nodes"][0]["results"][0]["shape"] == ["s0", 2, 2]
+
+
 class LoopOverNumber(nn.Module):
     def forward(self, x):
         return torch._higher_order_ops.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (0, x))[1]
