@@ -50,7 +50,9 @@ def export_model(
             recursive_filters_stay_whole(),
             _full_provenance(),
             _grad_mode_ignored(),
-            torch._dynamo.config.patch(automatic_dynamic_shapes=False),  # what the process met before has no say
+            torch._dynamo.config.patch(
+                automatic_dynamic_shapes=False
+            ),  # what the process met before has no say
         ):
             with (
                 watcher.watching(),
