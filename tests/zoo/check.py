@@ -311,7 +311,7 @@ def _refused_by_torch(entry: Entry, at_stage: Callable[[str], None]) -> str | No
     at_stage("torch.export alone")
     model = prepared_model(entry, 0)
     inputs = _inputs_of(entry, model, entry.sizes, _generator(0))
-    with prepared(model, (), inputs, 0, []) as (_, kwargs), quiet_inference(0):
+    with prepared(model, (), inputs, 0, []) as (_, kwargs), torch.no_grad():
         try:
             torch.export.export(model, (), kwargs)
         except Exception as error:

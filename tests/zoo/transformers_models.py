@@ -48,6 +48,15 @@ def pairs(s: Sizes, g: torch.Generator) -> dict:
     return {"input_ids": ids(s, g), "decoder_input_ids": ids(s, g, "target")}
 
 
+def masked_pairs(s: Sizes, g: torch.Generator) -> dict:
+    """For models that cannot do without masks once they are traced."""
+    return {
+        **masked(s, g),
+        **pairs(s, g),
+        "decoder_attention_mask": torch.ones(s["batch"], s["target"], dtype=torch.int64),
+    }
+
+
 def pixels(size: int, channels: int = 3) -> Inputs:
     return floats(pixel_values=("batch", channels, size, size))
 
@@ -96,7 +105,8 @@ def encoder(name: str, model: str, fields: dict = TINY, inputs: Inputs = masked,
 
 
 def seq2seq(name: str, model: str, fields: dict, kind: str = "encoder-decoder", **more) -> Entry:
-    return entry(name, kind, model, {**fields, **SPECIAL, "decoder_start_token_id": 1}, pairs, PAIR, **more)
+    inputs = more.pop("inputs", pairs)
+    return entry(name, kind, model, {**fields, **SPECIAL, "decoder_start_token_id": 1}, inputs, PAIR, **more)
 
 
 def vision(name: str, model: str, fields: dict, size: int = 32, **more) -> Entry:
@@ -153,7 +163,7 @@ EXPERTS_MODELS = [
     decoder("deepseek_v3", "DeepseekV3ForCausalLM", {**TINY, "num_key_value_heads": 4, "kv_lora_rank": 8, "q_lora_rank": 12, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1}, "experts"),
     decoder("dbrx", "DbrxForCausalLM", {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64, "vocab_size": 97, "attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8}, "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2, "hidden_size": 32}}, "experts"),
     decoder("jetmoe", "JetMoeForCausalLM", {**TINY, "num_key_value_heads": 2, "kv_channels": 8, "num_local_experts": 4, "num_experts_per_tok": 2}, "experts"),
-    seq2seq("switch_transformers", "SwitchTransformersForConditionalGeneration", {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "num_experts": 4, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1, "vocab_size": 97}, "experts"),
+    seq2seq("switch_transformers", "SwitchTransformersForConditionalGeneration", {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "num_experts": 4, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1, "vocab_size": 97}, "experts", inputs=masked_pairs),
     seq2seq("nllb_moe", "NllbMoeForConditionalGeneration", {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "num_experts": 4, "encoder_sparse_step": 2, "decoder_sparse_step": 2, "expert_capacity": 64, "max_position_embeddings": 64, "vocab_size": 97}, "experts"),
 ]  # fmt: skip
 
@@ -210,7 +220,7 @@ BART_FIELDS = {
 SEQ2SEQ = [
     seq2seq("t5", "T5ForConditionalGeneration", T5_FIELDS),
     seq2seq("mt5", "MT5ForConditionalGeneration", {**T5_FIELDS, "feed_forward_proj": "gated-gelu"}),
-    seq2seq("longt5", "LongT5ForConditionalGeneration", {**T5_FIELDS, "local_radius": 3, "encoder_attention_type": "local"}),
+    seq2seq("longt5", "LongT5ForConditionalGeneration", {**T5_FIELDS, "local_radius": 3, "encoder_attention_type": "local"}, inputs=masked_pairs),
     seq2seq("bart", "BartForConditionalGeneration", BART_FIELDS),
     seq2seq("mbart", "MBartForConditionalGeneration", BART_FIELDS),
     seq2seq("pegasus", "PegasusForConditionalGeneration", BART_FIELDS),
