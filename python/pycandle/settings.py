@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,11 @@ class Overrides:
         """`--out` wins; a script's relative folder is taken from the script's own."""
         if self.out is not None:
             return self.out
-        return wanted if self.base is None or wanted.is_absolute() else self.base / wanted
+        return (
+            wanted
+            if self.base is None or wanted.is_absolute()
+            else Path(os.path.normpath(self.base / wanted))
+        )
 
     def file_name(self, wanted: str) -> str:
         if self.name is not None and self.saved:

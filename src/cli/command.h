@@ -15,6 +15,8 @@ struct Context {
   bool json = false;
 };
 
+void add_new(CLI::App&, Context&);
+void add_init(CLI::App&, Context&);
 void add_inspect(CLI::App&, Context&);
 void add_forward(CLI::App&, Context&);
 void add_trace(CLI::App&, Context&);

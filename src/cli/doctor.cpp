@@ -1,12 +1,10 @@
 // pycandle doctor: what this machine has of what PyCandle needs.
 #include <fmt/format.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <thread>
 
 #include "base/json.h"
+#include "cli/child.h"
 #include "cli/command.h"
 #include "cli/python_finder.h"
 #include "cli/terminal.h"
@@ -22,25 +20,6 @@ struct Finding {
   std::string hint;
 };
 
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
-// What a Python one-liner prints; nullopt when it fails.
-std::optional<std::string> ask_python(const std::string& python, const std::string& code) {
-  FILE* pipe = popen((shell_quoted(python) + " -c " + shell_quoted(code) + " 2>/dev/null").c_str(), "r");
-  if (pipe == nullptr) return std::nullopt;
-  std::string out;
-  std::array<char, 256> chunk{};
-  while (const size_t got = std::fread(chunk.data(), 1, chunk.size(), pipe)) out.append(chunk.data(), got);
-  const int status = pclose(pipe);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
-  out.erase(out.find_last_not_of('\n') + 1);
-  return out;
-}
-
 std::vector<Finding> findings(const std::string& named) {
   std::vector<Finding> all;
   all.push_back({"pycandle", PYCANDLE_VERSION, true, ""});
@@ -50,7 +29,7 @@ std::vector<Finding> findings(const std::string& named) {
   all.push_back({"threads", fmt::format("{}", std::thread::hardware_concurrency()), true, ""});
   const auto python = find_python(named);
   if (!python) {
-    all.push_back({"python", "not found (--python, PYCANDLE_PYTHON, beside the program, PATH)", false,
+    all.push_back({"python", "not found (--python, PYCANDLE_PYTHON, .pycandle/venv, beside the program, PATH)", false,
                    "recording needs Python 3.11 with torch; everything else works without"});
     return all;
   }

@@ -28,6 +28,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("pycandle ") + PYCANDLE_VERSION);
   app.require_subcommand(1);
   Context context;
+  add_new(app, context);
+  add_init(app, context);
   add_record(app, context);
   add_inspect(app, context);
   add_forward(app, context);

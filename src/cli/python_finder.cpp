@@ -59,6 +59,7 @@ std::optional<FoundPython> find_python(const std::string& from_option) {
   if (const char* named = std::getenv("PYCANDLE_PYTHON"); named != nullptr && *named != '\0') {
     return FoundPython{named, "PYCANDLE_PYTHON"};
   }
+  if (auto python = in_folder(".pycandle/venv/bin")) return FoundPython{*python, "this folder's .pycandle/venv"};
   for (const fs::path& folder : folders_beside()) {
     if (auto python = in_folder(folder)) return FoundPython{*python, "beside the program"};
   }

@@ -1,4 +1,5 @@
-// Finds the Python that recording needs: --python, PYCANDLE_PYTHON, the environment beside the binary, then PATH.
+// Finds the Python that recording needs: --python, PYCANDLE_PYTHON, the environment that `pycandle init` made in this
+// folder, the environment beside the binary, then PATH.
 #pragma once
 
 #include <optional>
@@ -8,7 +9,7 @@ namespace pycandle::cli {
 
 struct FoundPython {
   std::string path;
-  std::string how;  // "--python", "PYCANDLE_PYTHON", "beside the program", "PATH"
+  std::string how;  // "--python", "PYCANDLE_PYTHON", "this folder's .pycandle/venv", "beside the program", "PATH"
 };
 
 // argv[0]: the program may be a link in the environment's bin folder, and that folder is the one that counts.

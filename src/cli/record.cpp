@@ -48,7 +48,7 @@ int run_record(int argc, char** argv) {
   const auto python = find_python(named);
   if (!python) {
     throw Error(ErrorCode::usage, "recording needs Python with torch, and none was found")
-        .expected("a python3 by --python, PYCANDLE_PYTHON, beside this program or on PATH")
+        .expected("a python3 by --python, PYCANDLE_PYTHON, in .pycandle/venv, beside this program or on PATH")
         .hint("pycandle doctor shows what was found");
   }
   // Recordings are equal byte for byte in every process, so nothing may hang on hash order.

@@ -1,0 +1,139 @@
+// pycandle init: a folder gets what recording needs, and what it was recorded with is noted.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "cli/child.h"
+#include "cli/command.h"
+#include "cli/python_finder.h"
+#include "cli/scaffold.h"
+
+namespace pycandle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kEnvironment = ".pycandle/venv";
+
+// Python, pycandle's folder, and the packages whose versions decide what a recording holds.
+constexpr const char* kFacts = R"text(import importlib.metadata as m, importlib.util as u, json, os, platform
+packages = {}
+for name in ("torch", "torchvision", "torchaudio", "transformers", "timm", "numpy", "safetensors", "rich"):
+    try:
+        packages[name] = m.version(name)
+    except m.PackageNotFoundError:
+        pass
+spec = u.find_spec("pycandle")
+print(json.dumps({"python": platform.python_version(), "packages": packages,
+                  "from": os.path.dirname(os.path.dirname(spec.origin)) if spec else ""})))text";
+
+struct Facts {
+  std::string python_path, python, package_folder;
+  Json packages;
+};
+
+Facts facts_of(const std::string& named) {
+  const auto python = find_python(named);
+  const auto answer = python ? ask_python(python->path, kFacts) : std::nullopt;
+  if (!answer) {
+    throw Error(ErrorCode::usage, "recording needs Python, and none was found that runs")
+        .expected("a python3 by --python, PYCANDLE_PYTHON, beside this program or on PATH")
+        .found(python ? python->path + " (from " + python->how + ")" : "none")
+        .hint("pycandle doctor shows what was found");
+  }
+  const Json facts = parse_json(*answer, "what Python says about itself");
+  Facts found{python->path, facts.at("python"), facts.at("from"), facts.at("packages")};
+  if (found.package_folder.empty() || !found.packages.contains("torch")) {
+    throw Error(ErrorCode::usage,
+                "this Python cannot record: it has no " + std::string(found.package_folder.empty() ? "pycandle" : "torch"))
+        .found(found.python_path)
+        .hint("install it there, or name another Python with --python or PYCANDLE_PYTHON");
+  }
+  return found;
+}
+
+std::string requirements(const Facts& facts) {
+  std::string text = "# What the recording was made with; pycandle init keeps this file.\n";
+  for (const auto& [name, version] : facts.packages.items()) {
+    const std::string exact = version;
+    text += fmt::format("{}=={}\n", name, exact.substr(0, exact.find('+')));  // 2.11.0+cpu is 2.11.0 in a registry
+  }
+  return text;
+}
+
+// An environment of its own with those very versions, made by uv; pycandle itself comes from where it is installed.
+void make_environment(const fs::path& folder, const Facts& facts, bool quiet) {
+  const fs::path environment = folder / kEnvironment;
+  if (!output_of({"uv", "--version"})) {
+    throw Error(ErrorCode::usage, "the environment is made by uv, and uv was not found")
+        .hint("install uv (pip install uv), or run pycandle init --no-env to record with " + facts.python_path);
+  }
+  const fs::path temporary = folder / ".pycandle/venv.new";
+  std::error_code ignored;
+  fs::remove_all(temporary, ignored);
+  if (!quiet) fmt::print(stderr, "making {} with the packages of .pycandle/requirements.txt\n", kEnvironment);
+  const bool made = succeeds({"uv", "venv", "--quiet", "--relocatable", "--python", facts.python_path, temporary.string()}) &&
+                    succeeds({"uv", "pip", "install", "--quiet", "--python", (temporary / "bin/python").string(), "-r",
+                              (folder / ".pycandle/requirements.txt").string()});
+  const auto site = made ? ask_python((temporary / "bin/python").string(),
+                                      "import sysconfig; print(sysconfig.get_path('purelib'))")
+                         : std::nullopt;
+  if (!site) {
+    fs::remove_all(temporary, ignored);
+    throw Error(ErrorCode::usage, "uv could not make the environment")
+        .hint("see what it said above, or run pycandle init --no-env to record with " + facts.python_path);
+  }
+  write_text(fs::path(*site) / "pycandle.pth", facts.package_folder + "\n");
+  fs::rename(temporary, environment);
+}
+
+}  // namespace
+
+void add_init(CLI::App& app, Context& context) {
+  struct Options {
+    std::string folder = ".", python;
+    bool no_env = false;
+    int seed = 0;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = add_command(app, context, "init",
+                                  "prepare a folder for recording: .pycandle/ with script, environment and versions",
+                                  "pycandle init && pycandle record");
+  command->add_option("folder", options->folder, "the folder to prepare (.)");
+  command->add_flag("--no-env", options->no_env, "make no environment of its own: record with the Python that is found");
+  command->add_option("--seed", options->seed, "the recording's seed (0)");
+  command->add_option("--python", options->python, "take the versions from this Python");
+  command->callback([options, &context] {
+    const fs::path folder = fs::absolute(options->folder).lexically_normal();
+    if (!fs::is_directory(folder)) {
+      throw Error(ErrorCode::usage, "there is no such folder").found(folder.string()).hint("pycandle new makes one");
+    }
+    const std::string name = folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string();
+    const Facts facts = facts_of(options->python);
+    std::vector<ProjectFile> files = recorder_files(name.empty() ? "model" : name, options->seed);
+    files.push_back({".pycandle/requirements.txt", requirements(facts)});
+    files.push_back(
+        {".pycandle/environment.json",
+         Json{{"pycandle", PYCANDLE_VERSION}, {"python", facts.python}, {"seed", options->seed}, {"packages", facts.packages}}
+                 .dump(2) +
+             "\n"});
+    files.push_back({".pycandle/.gitignore", "/venv/\n"});
+    Written written = write_absent(folder, files);
+    if (!options->no_env) {
+      const bool there = fs::exists(folder / kEnvironment);
+      if (!there) make_environment(folder, facts, context.json);
+      (there ? written.kept : written.created).emplace_back(kEnvironment);
+    }
+    if (context.json) {
+      fmt::print("{}\n", Json{{"folder", folder.string()}, {"created", written.created}, {"kept", written.kept}}.dump(2));
+      return;
+    }
+    for (const std::string& path : written.created) fmt::print("made {}\n", path);
+    for (const std::string& path : written.kept) fmt::print("kept {}\n", path);
+    fmt::print("next: edit .pycandle/scripts/recorder.py, then pycandle record\n");
+  });
+}
+
+}  // namespace pycandle::cli

@@ -1,0 +1,208 @@
+#include "cli/scaffold.h"
+
+#include <string_view>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace pycandle::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCMakeLists = R"text(cmake_minimum_required(VERSION 3.25)
+project(@NAME@ LANGUAGES CXX)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+add_compile_options(-Wall -Wextra)
+find_package(pycandle REQUIRED)  # the presets ask `pycandle --cmake-dir`; by hand: -Dpycandle_DIR=...
+
+add_library(model INTERFACE)  # src/model.hpp, as `pycandle codegen` writes it
+target_include_directories(model INTERFACE src)
+target_link_libraries(model INTERFACE pycandle::pycandle)
+
+# Every src/*.cpp is a program; model.hpp is compiled even when none includes it.
+file(GLOB programs CONFIGURE_DEPENDS src/*.cpp)
+foreach(source IN LISTS programs)
+  get_filename_component(program "${source}" NAME_WE)
+  add_executable(${program} "${source}")
+  target_link_libraries(${program} PRIVATE model)
+endforeach()
+if(EXISTS "${PROJECT_SOURCE_DIR}/src/model.hpp")
+  file(CONFIGURE OUTPUT model.cpp CONTENT "#include \"model.hpp\"\n")
+  add_library(model_compiles OBJECT "${PROJECT_BINARY_DIR}/model.cpp")
+  target_link_libraries(model_compiles PRIVATE model)
+endif()
+
+# Every tests/*.cpp is a GoogleTest program; it runs in this folder, where pycandle_trace/ is.
+enable_testing()
+file(GLOB tests CONFIGURE_DEPENDS tests/*.cpp)
+if(tests)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+foreach(source IN LISTS tests)
+  get_filename_component(test "${source}" NAME_WE)
+  add_executable(${test} "${source}")
+  target_link_libraries(${test} PRIVATE model GTest::gtest GTest::gtest_main)
+  gtest_discover_tests(${test} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" DISCOVERY_MODE PRE_TEST)
+endforeach()
+
+# Every benches/*.cpp is a Google Benchmark program: cmake --build build/release --target bench
+file(GLOB benches CONFIGURE_DEPENDS benches/*.cpp)
+if(benches)
+  find_package(benchmark REQUIRED)
+endif()
+foreach(source IN LISTS benches)
+  get_filename_component(bench "${source}" NAME_WE)
+  add_executable(${bench} "${source}")
+  target_link_libraries(${bench} PRIVATE model benchmark::benchmark benchmark::benchmark_main)
+endforeach()
+)text";
+
+constexpr const char* kPresets = R"text({
+  "version": 6,
+  "configurePresets": [
+    {
+      "name": "base",
+      "hidden": true,
+      "binaryDir": "${sourceDir}/build/${presetName}"
+    },
+    {
+      "name": "release",
+      "inherits": "base",
+      "cacheVariables": { "CMAKE_BUILD_TYPE": "Release" }
+    },
+    {
+      "name": "debug",
+      "inherits": "base",
+      "cacheVariables": { "CMAKE_BUILD_TYPE": "Debug" }
+    }
+  ],
+  "buildPresets": [
+    { "name": "release", "configurePreset": "release" },
+    { "name": "debug", "configurePreset": "debug" }
+  ],
+  "testPresets": [
+    {
+      "name": "release",
+      "configurePreset": "release",
+      "output": { "outputOnFailure": true }
+    },
+    {
+      "name": "debug",
+      "configurePreset": "debug",
+      "output": { "outputOnFailure": true }
+    }
+  ]
+}
+)text";
+
+constexpr const char* kReadme = R"text(# @NAME@
+
+@MODEL@, from PyTorch to C++ with PyCandle.
+
+1. `pycandle init` makes `.pycandle/` with the recording script.
+2. Edit `.pycandle/scripts/recorder.py` so that it builds and loads @MODEL@.
+3. `pycandle record --script .pycandle/scripts/recorder.py --name @NAME@` writes `pycandle_trace/`.
+4. `pycandle verify pycandle_trace/@NAME@_manifest.json` compares our values with PyTorch's, layer by layer.
+5. `pycandle codegen --manifest pycandle_trace/@NAME@_manifest.json --model @MODEL@ --out src/model.hpp`
+6. `pycandle gen-test --manifest pycandle_trace/@NAME@_manifest.json --model @MODEL@ --out tests/test_model.cpp`
+7. Build and test:
+
+```sh
+cmake --preset release -Dpycandle_DIR="$(pycandle --cmake-dir)" cmake-- build-- preset release ctest-- preset release
+```
+
+`src/*.cpp` are programs, `tests/*.cpp` tests, `benches/*.cpp` benchmarks; CMake finds new ones by itself.
+)text";
+
+constexpr const char* kGitignore = R"text(/build/
+/.pycandle/venv/
+__pycache__/
+*.safetensors
+)text";
+
+constexpr const char* kProject = R"text({
+  "name": "@NAME@",
+  "model": "@MODEL@"
+}
+)text";
+
+constexpr const char* kRecorder = R"text("""Records the model for `pycandle record`. Edit make_model() and example_inputs()."""
+
+import torch
+from spy import GoldenRecorder
+
+SEED = @SEED@
+
+
+def make_model() -> torch.nn.Module:
+    # TODO: build your model and load its weights. This one stands here so that the script runs as it is.
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+
+
+def example_inputs() -> tuple:
+    # TODO: what the model is called with. Batch (and sequence, for tokens) stay open for other sizes.
+    return (torch.randn(2, 16),)
+
+
+torch.manual_seed(SEED)
+model = make_model().eval()
+recorder = GoldenRecorder(output_dir="../../pycandle_trace", seed=SEED)
+recorder.record(model, *example_inputs())
+recorder.save("@NAME@")
+)text";
+
+constexpr const char* kSpy = R"text("""`from spy import GoldenRecorder`, for scripts in this folder that are run by Python itself."""
+
+from pycandle.spy import GoldenRecorder
+
+__all__ = ["GoldenRecorder"]
+)text";
+
+std::string filled(std::string text, std::string_view place, const std::string& value) {
+  for (size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + value.size())) {
+    text.replace(at, place.size(), value);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<ProjectFile> project_files(const std::string& name, const std::string& model) {
+  std::vector<ProjectFile> files = {{"CMakeLists.txt", kCMakeLists},        {"CMakePresets.json", kPresets}, {"README.md", kReadme},
+                                    {".gitignore", kGitignore},             {"src/.gitkeep", ""},            {"tests/.gitkeep", ""},
+                                    {".pycandle/project.json", kProject}};
+  for (ProjectFile& file : files) file.text = filled(filled(file.text, "@NAME@", name), "@MODEL@", model);
+  return files;
+}
+
+std::vector<ProjectFile> recorder_files(const std::string& name, int seed) {
+  return {{".pycandle/scripts/recorder.py", filled(filled(kRecorder, "@NAME@", name), "@SEED@", std::to_string(seed))},
+          {".pycandle/scripts/spy.py", kSpy}};
+}
+
+Written write_absent(const fs::path& folder, const std::vector<ProjectFile>& files) {
+  Written written;
+  for (const ProjectFile& file : files) {
+    const fs::path path = folder / file.path;
+    if (fs::exists(fs::symlink_status(path))) {
+      written.kept.push_back(file.path.string());
+      continue;
+    }
+    std::error_code failed;
+    fs::create_directories(path.parent_path(), failed);
+    if (failed) {
+      throw Error(ErrorCode::bad_input, "the folder " + path.parent_path().string() + " cannot be made")
+          .found(failed.message())
+          .hint("choose a folder that you may write to");
+    }
+    write_text(path, file.text);
+    written.created.push_back(file.path.string());
+  }
+  return written;
+}
+
+}  // namespace pycandle::cli

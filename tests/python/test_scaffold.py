@@ -1,0 +1,76 @@
+"""`pycandle new` and `pycandle init`: a project from nothing, and what they leave alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+
+def paths(folder):
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_a_new_project_records_as_it_is(pycandle, tmp_path):
+    project = tmp_path / "my_llm"
+    pycandle("new", "my_llm", "--model", "GPT2", cwd=tmp_path)
+    assert json.loads((project / ".pycandle/project.json").read_text()) == {"name": "my_llm", "model": "GPT2"}
+    assert {"CMakeLists.txt", "CMakePresets.json", "README.md", ".gitignore"} <= set(paths(project))
+    pycandle("init", "--no-env", "--seed", 7, cwd=project)
+    noted = json.loads((project / ".pycandle/environment.json").read_text())
+    assert noted["seed"] == 7 and noted["packages"]["torch"].startswith("2.")
+    said = pycandle(
+        "record", "--script", ".pycandle/scripts/recorder.py", "--name", "my_llm", "--json", cwd=project
+    )
+    assert ".." not in said.stdout
+    manifest = project / "pycandle_trace/my_llm_manifest.json"
+    assert json.loads(manifest.read_text())["model"]["seed"] == 7
+    pycandle("verify", manifest)
+
+
+def test_the_second_init_keeps_what_was_edited(pycandle, tmp_path):
+    pycandle("init", "--no-env", tmp_path)
+    script = tmp_path / ".pycandle/scripts/recorder.py"
+    script.write_text("# mine\n")
+    (tmp_path / ".pycandle/scripts/spy.py").unlink()
+    said = json.loads(pycandle("init", "--no-env", "--json", tmp_path).stdout)
+    assert script.read_text() == "# mine\n"
+    assert said["created"] == [".pycandle/scripts/spy.py"]
+    assert ".pycandle/scripts/recorder.py" in said["kept"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["there"], "the folder exists"),
+        (["two words"], "cannot be a project's name"),
+        (["fine", "--model", "3d"], "cannot be a C++ class"),
+        (["file/below"], "cannot be made"),
+    ],
+)
+def test_new_refuses_and_leaves_nothing(pycandle, tmp_path, arguments, message):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").write_text("a file, not a folder")
+    before = paths(tmp_path)
+    assert message in pycandle("new", *arguments, status=2, cwd=tmp_path).stderr
+    assert paths(tmp_path) == before
+
+
+def test_init_needs_a_folder_and_a_python_that_can_record(pycandle, tmp_path):
+    assert "no such folder" in pycandle("init", tmp_path / "absent", status=2).stderr
+    said = pycandle("init", "--no-env", "--python", "/bin/false", tmp_path, status=2).stderr
+    assert "none was found that runs" in said and "/bin/false" in said
+    assert paths(tmp_path) == []
+
+
+@pytest.mark.full
+def test_init_makes_an_environment_that_records(pycandle, tmp_path):
+    pycandle("init", tmp_path)
+    python = tmp_path / ".pycandle/venv/bin/python"
+    found = subprocess.run(
+        [python, "-c", "import torch; print(torch.__file__)"], capture_output=True, text=True, check=True
+    )
+    assert str(tmp_path) in found.stdout
+    pycandle("record", cwd=tmp_path)
+    assert list((tmp_path / "pycandle_trace").glob("*_manifest.json"))
