@@ -37,6 +37,7 @@ std::vector<OpDef> order_statistics_ops();
 std::vector<OpDef> set_ops();
 std::vector<OpDef> arranging_ops();
 std::vector<OpDef> linalg_ops();
+std::vector<OpDef> spectral_ops();
 std::vector<OpDef> fourier_ops();
 std::vector<OpDef> stft_ops();
 // Neural-network functionals.
@@ -98,6 +99,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"sets", set_ops},
     {"arranging", arranging_ops},
     {"linalg", linalg_ops},
+    {"spectral", spectral_ops},
     {"fourier", fourier_ops},
     {"stft", stft_ops},
     // Neural-network functionals.

@@ -147,8 +147,6 @@ void sum_out(Builder& b, Named& x, const std::function<bool(Label)>& goes) {
     }
   }
   if (axes.empty()) return;
-  // As torch's sum: integers and bools are summed in i64.
-  if (!is_inexact(b.dtype(x.value))) x.value = b.cast(x.value, DType::i64);
   x.value = b.sum(x.value, axes, false);
   x.labels = std::move(kept);
 }
@@ -191,6 +189,24 @@ Named multiplied(Builder& b, Named left, Named right, const std::function<bool(L
   }
   labels.insert(labels.end(), rest.begin(), rest.end());
   return {b.dot_general(left.value, right.value, batch_left, batch_right, contract_left, contract_right), labels};
+}
+
+// Whether torch takes the sum of an operand by itself, which makes i64 of integers: over an index that no other one has.
+bool has_plain_sum(const Equation& e, const Call& c) {
+  const Values xs = c.values("xs");
+  std::map<Label, int> owners;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    std::set<Label> own;
+    for (size_t axis = 0; axis < e.inputs[i].size(); ++axis)
+      if (xs.size() == 1 || !(c.type(xs[i]).shape[axis] == Dim(1))) own.insert(e.inputs[i][axis]);
+    for (const Label label : own) ++owners[label];
+  }
+  for (const Label label : e.output) owners.erase(label);
+  return std::any_of(owners.begin(), owners.end(), [](const auto& entry) { return entry.second == 1; });
+}
+DType result_dtype(const Equation& e, const Call& c) {
+  const DType given = c.type(c.values("xs")[0]).dtype;
+  return !is_inexact(given) && has_plain_sum(e, c) ? DType::i64 : given;
 }
 
 OpDef einsum() {
@@ -244,19 +260,18 @@ OpDef einsum() {
             if (!fresh && entry->second == Dim(1)) entry->second = size;
           }
         }
-        Type y{c.type(xs[0]).dtype, {}};
+        Type y{result_dtype(e, c), {}};
         for (const Label label : e.output) y.shape.push_back(sizes.at(label));
-        const std::set<Label> kept(e.output.begin(), e.output.end());
-        const bool sums = std::any_of(e.inputs[0].begin(), e.inputs[0].end(), [&](Label l) { return kept.count(l) == 0; });
-        if (xs.size() == 1 && sums && !is_inexact(y.dtype)) y.dtype = DType::i64;
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
         const Equation e = equation_of(c);
         const Values xs = c.values("xs");
+        // In i64, whatever is left of it in the end.
+        const DType given = c.type(xs[0]).dtype, working = is_inexact(given) ? given : DType::i64;
         std::vector<Named> operands;
         for (size_t i = 0; i < xs.size(); ++i) {
-          operands.push_back({xs[i], e.inputs[i]});
+          operands.push_back({b.cast(xs[i], working), e.inputs[i]});
           take_diagonals(b, operands.back());
         }
         const auto in_output = [&](Label l) { return std::find(e.output.begin(), e.output.end(), l) != e.output.end(); };
@@ -270,7 +285,7 @@ OpDef einsum() {
         sum_out(b, y, [&](Label l) { return !in_output(l); });
         Ints order;
         for (const Label label : e.output) order.push_back(y.axis(label));
-        return b.transpose(y.value, order);
+        return b.cast(b.transpose(y.value, order), result_dtype(e, c));
       })
       .from_aten_call("aten.einsum.default",
                       [](AtenCall& a) {
@@ -306,6 +321,8 @@ OpDef einsum() {
       .sample("torch.einsum(',->', t(), t())")
       .sample("torch.einsum('ij,jk->ik', i(2, 3), i(3, 4))")
       .sample("torch.einsum('ij->i', i(2, 3, dtype=torch.int32))")
+      .sample("torch.einsum('ik,j->ij', i(2, 3, dtype=torch.int32), i(4, dtype=torch.int32))")
+      .sample("torch.einsum('ik,j->ij', i(2, 1, dtype=torch.int8), i(4, dtype=torch.int8))")
       .spelled_cpp("einsum");
 }
 

@@ -1,4 +1,5 @@
 // Factorisations of matrices and triangular systems: primitives over the last two axes.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -285,65 +286,173 @@ template <class C> void orthogonalise(Matrix<C>& u, Matrix<C>& v) {
   }
 }
 
+// Columns from `first` on become orthonormal to all others: each starts as the axis that is furthest from what is there.
+template <class C> void complete_basis(Matrix<C>& m, int64_t first) {
+  for (int64_t column = first; column < m.columns; ++column) {
+    int64_t best = 0;
+    double least = 2;
+    for (int64_t i = 0; i < m.rows; ++i) {
+      double covered = 0;
+      for (int64_t j = 0; j < column; ++j) covered += size_squared(m(i, j));
+      if (covered < least) best = i, least = covered;
+    }
+    for (int64_t i = 0; i < m.rows; ++i) m(i, column) = i == best ? C(1) : C{};
+    for (int round = 0; round < 2; ++round) {  // the second takes what the first one's rounding left
+      for (int64_t j = 0; j < column; ++j) {
+        C dot{};
+        for (int64_t i = 0; i < m.rows; ++i) dot += conjugate(m(i, j)) * m(i, column);
+        for (int64_t i = 0; i < m.rows; ++i) m(i, column) -= dot * m(i, j);
+      }
+      double sum = 0;
+      for (int64_t i = 0; i < m.rows; ++i) sum += size_squared(m(i, column));
+      for (int64_t i = 0; i < m.rows; ++i) m(i, column) /= std::sqrt(sum);
+    }
+  }
+}
+
+template <class T> std::vector<int64_t> order_of(const std::vector<T>& values, bool rising) {
+  std::vector<int64_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t p, int64_t q) { return rising ? values[at(p)] < values[at(q)] : values[at(p)] > values[at(q)]; });
+  return order;
+}
+
 OpDef svd() {
   return matrix_op("svd", false)
       .doc(
-          "a = U diag(S) Vᴴ with S falling, as U, S and V; the directions of U and V are not determined, and columns of U for S "
-          "= 0 "
-          "are 0")
+          "a = U diag(S) Vᴴ with S falling, as U, S and V; the directions of U and V are not determined; complete: both are "
+          "square")
+      .attributes(attr<bool>("complete", false))
       .infer_all([](const Call& c) {
         const DType d = c.type("a").dtype;
         const Dim inner = min(rows_of(c), columns_of(c));
-        return std::vector<Type>{{d, with(batch_of(c), {rows_of(c), inner})},
+        const bool complete = c.boolean("complete");
+        return std::vector<Type>{{d, with(batch_of(c), {rows_of(c), complete ? rows_of(c) : inner})},
                                  {real_of(d), with(batch_of(c), {inner})},
-                                 {d, with(batch_of(c), {columns_of(c), inner})}};
+                                 {d, with(batch_of(c), {columns_of(c), complete ? columns_of(c) : inner})}};
       })
       .rounds(Rounding::relative)
       .evaluator_all([](const Evaluation& ev) {
         const Array& a = ev.array("a");
-        const int64_t rows = a.shape()[at(a.rank() - 2)], columns = a.shape()[at(a.rank() - 1)], inner = std::min(rows, columns);
+        const int64_t rows = a.shape()[at(a.rank() - 2)], columns = a.shape()[at(a.rank() - 1)], inner = std::min(rows, columns),
+                      outer = std::max(rows, columns), kept = ev.boolean("complete") ? outer : inner;
         const bool wide = columns > rows;  // then its conjugate transpose is taken apart
-        Sizes u_shape = a.shape(), v_shape = a.shape(), s_shape(a.shape().begin(), a.shape().end() - 2);
-        u_shape.back() = inner;
-        v_shape[at(a.rank() - 2)] = columns;
-        v_shape.back() = inner;
-        s_shape.push_back(inner);
-        Array us(ev.out_dtype(0), u_shape), sizes(ev.out_dtype(1), s_shape), vs(ev.out_dtype(2), v_shape);
+        const Sizes batch(a.shape().begin(), a.shape().end() - 2);
+        const auto sized = [&](std::initializer_list<int64_t> sizes) {
+          Sizes shape = batch;
+          shape.insert(shape.end(), sizes);
+          return shape;
+        };
+        Array us(ev.out_dtype(0), sized({rows, wide ? inner : kept})), values(ev.out_dtype(1), sized({inner})),
+            vs(ev.out_dtype(2), sized({columns, wide ? kept : inner}));
         for_each_matrix(a, [&](auto zero, int64_t index) {
           using C = decltype(zero);
           const Matrix<C> m = load_matrix<C>(a, index);
-          Matrix<C> u(wide ? columns : rows, inner), v(inner, inner);
-          for (int64_t i = 0; i < u.rows; ++i)
+          Matrix<C> u(outer, inner), v(inner, inner);
+          for (int64_t i = 0; i < outer; ++i)
             for (int64_t j = 0; j < inner; ++j) u(i, j) = wide ? conjugate(m(j, i)) : m(i, j);
           for (int64_t j = 0; j < inner; ++j) v(j, j) = C(1);
           orthogonalise(u, v);
           std::vector<double> norms(at(inner)), sorted;
           for (int64_t j = 0; j < inner; ++j) {
             double sum = 0;
-            for (int64_t i = 0; i < u.rows; ++i) sum += size_squared(u(i, j));
+            for (int64_t i = 0; i < outer; ++i) sum += size_squared(u(i, j));
             norms[at(j)] = std::sqrt(sum);
           }
-          std::vector<int64_t> order(at(inner));
-          std::iota(order.begin(), order.end(), 0);
-          std::stable_sort(order.begin(), order.end(), [&](int64_t p, int64_t q) { return norms[at(p)] > norms[at(q)]; });
-          Matrix<C> left(u.rows, inner), right(inner, inner);
-          for (int64_t j = 0; j < inner; ++j) {
-            const int64_t from = order[at(j)];
+          Matrix<C> left(outer, kept), right(inner, inner);
+          int64_t meaningful = 0;  // columns with a direction; that of the others is noise
+          for (int64_t from : order_of(norms, false)) {
+            const int64_t j = static_cast<int64_t>(sorted.size());
             const double size = norms[at(from)];
             sorted.push_back(size);
-            for (int64_t i = 0; i < u.rows; ++i) left(i, j) = size > 0 ? u(i, from) / size : C{};
             for (int64_t i = 0; i < inner; ++i) right(i, j) = v(i, from);
+            if (!(size > 1e-15 * static_cast<double>(outer) * sorted[0]) && size == size) continue;
+            for (int64_t i = 0; i < outer; ++i) left(i, j) = u(i, from) / size;
+            meaningful = j + 1;
           }
+          complete_basis(left, meaningful);
           store_matrix(us, index, wide ? right : left);
           store_matrix(vs, index, wide ? left : right);
-          store_chunk(sizes, index * inner, inner, sorted.data());
+          store_chunk(values, index * inner, inner, sorted.data());
         });
-        return std::vector<Array>{us, sizes, vs};
+        return std::vector<Array>{us, values, vs};
+      });
+}
+
+// ---- eigenvalues
+
+// Jacobi's way: planes of the hermitian matrix are turned until nothing is left beside the diagonal; q takes the same turns.
+template <class C> void diagonalise(Matrix<C>& m, Matrix<C>& q) {
+  const int64_t n = m.rows;
+  bool moved = true;
+  for (int sweep = 0; moved && sweep < 60; ++sweep) {
+    moved = false;
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = i + 1; j < n; ++j) {
+        const double size = std::abs(m(i, j)), first = real_part(m(i, i)), second = real_part(m(j, j));
+        if (!(size > 1e-17 * (std::abs(first) + std::abs(second)))) continue;
+        moved = true;
+        const C phase = m(i, j) / size;
+        const double zeta = (second - first) / (2 * size);
+        const double t = (zeta >= 0 ? 1 : -1) / (std::abs(zeta) + std::sqrt(1 + zeta * zeta));
+        const double c = 1 / std::sqrt(1 + t * t), s = c * t;
+        const auto turn_columns = [&](Matrix<C>& x) {
+          for (int64_t k = 0; k < n; ++k) {
+            const C a = x(k, i), b = x(k, j) * conjugate(phase);
+            x(k, i) = c * a - s * b;
+            x(k, j) = s * a + c * b;
+          }
+        };
+        turn_columns(m);
+        turn_columns(q);
+        for (int64_t k = 0; k < n; ++k) {
+          const C a = m(i, k), b = m(j, k) * phase;
+          m(i, k) = c * a - s * b;
+          m(j, k) = s * a + c * b;
+        }
+        m(i, j) = m(j, i) = C{};
+      }
+    }
+  }
+}
+
+OpDef eigh() {
+  return matrix_op("eigh", true)
+      .doc("eigenvalues, rising, and eigenvectors (columns) of hermitian matrices, from a's lower triangle")
+      .infer_all([](const Call& c) {
+        const Type& a = c.type("a");
+        return std::vector<Type>{{real_of(a.dtype), with(batch_of(c), {rows_of(c)})}, a};
+      })
+      .rounds(Rounding::relative)
+      .evaluator_all([](const Evaluation& ev) {
+        const Array& a = ev.array("a");
+        const int64_t n = a.shape().back();
+        Array values(ev.out_dtype(0), Sizes(a.shape().begin(), a.shape().end() - 1)), vectors(ev.out_dtype(1), a.shape());
+        for_each_matrix(a, [&](auto zero, int64_t index) {
+          using C = decltype(zero);
+          Matrix<C> m = load_matrix<C>(a, index), q(n, n), sorted(n, n);
+          for (int64_t i = 0; i < n; ++i) {
+            m(i, i) = C(real_part(m(i, i)));
+            q(i, i) = C(1);
+            for (int64_t j = 0; j < i; ++j) m(j, i) = conjugate(m(i, j));
+          }
+          diagonalise(m, q);
+          std::vector<double> diagonal, rising;
+          for (int64_t i = 0; i < n; ++i) diagonal.push_back(real_part(m(i, i)));
+          for (int64_t from : order_of(diagonal, true)) {
+            for (int64_t i = 0; i < n; ++i) sorted(i, static_cast<int64_t>(rising.size())) = q(i, from);
+            rising.push_back(diagonal[at(from)]);
+          }
+          store_chunk(values, index * n, n, rising.data());
+          store_matrix(vectors, index, sorted);
+        });
+        return std::vector<Array>{values, vectors};
       });
 }
 
 }  // namespace
 
-std::vector<OpDef> factorization_ops() { return {lu(), cholesky(), solve_triangular(), qr(), svd()}; }
+std::vector<OpDef> factorization_ops() { return {lu(), cholesky(), solve_triangular(), qr(), svd(), eigh()}; }
 
 }  // namespace pycandle

@@ -225,11 +225,12 @@ OpDef linspace_of_tensors() {
       const Operand first = c.operand("start"), last = c.operand("end");
       const bool complex_numbers = is_complex(result_type(b, {first, last}));
       if (complex_numbers) c.unsupported("complex numbers");
-      const ValueId start = materialise(b, first, DType::f64), end = materialise(b, last, DType::f64);
+      ValueId start = materialise(b, first, DType::f64), end = materialise(b, last, DType::f64);
       const Dim steps = c.dim("steps");
       if (b.rank(start) != 0 || b.rank(end) != 0)
         throw Error(ErrorCode::bad_input, "linspace goes from a number to a number").expected("tensors of rank 0");
       const DType dtype = dtype_or(c, DType::f32);
+      if (is_integral(dtype)) start = b.unary("trunc", start), end = b.unary("trunc", end);  // before they are divided
       if (steps == Dim(1) || steps == Dim(0)) return {b.cast(b.broadcast_to(start, {steps}), dtype)};
       const ValueId count = b.iota(steps, DType::f64), intervals = b.dim_value(steps - 1, DType::f64);
       const ValueId width = b.div(b.sub(end, start), intervals);
@@ -237,7 +238,10 @@ OpDef linspace_of_tensors() {
       const ValueId first_half = b.compare("lt", count, b.dim_value(floordiv(steps, 2), DType::f64));
       return {b.cast(b.select(first_half, from_start, from_end), dtype)};
     });
-  return def.sample("torch.linspace(t(), t(), 5)").sample("torch.linspace(t(), 2.0, 4)").sample("torch.linspace(0, t(), 1)");
+  return def.sample("torch.linspace(t(), t(), 5)")
+      .sample("torch.linspace(t(), 2.0, 4)")
+      .sample("torch.linspace(0, t(), 1)")
+      .sample("torch.linspace(t() * 9, 30, 8, dtype=torch.int64)");
 }
 
 OpDef eye() {

@@ -681,9 +681,14 @@ inline Values qr(Builder& builder, ValueId a, bool complete) {
   return builder.create_all("qr", {a}, {{"complete", detail::attribute_of(complete)}});
 }
 
-// a = U diag(S) Vᴴ with S falling, as U, S and V; the directions of U and V are not determined, and columns of U for S = 0 are 0
-inline Values svd(Builder& builder, ValueId a) {
-  return builder.create_all("svd", {a}, {});
+// a = U diag(S) Vᴴ with S falling, as U, S and V; the directions of U and V are not determined; complete: both are square
+inline Values svd(Builder& builder, ValueId a, bool complete) {
+  return builder.create_all("svd", {a}, {{"complete", detail::attribute_of(complete)}});
+}
+
+// eigenvalues, rising, and eigenvectors (columns) of hermitian matrices, from a's lower triangle
+inline Values eigh(Builder& builder, ValueId a) {
+  return builder.create_all("eigh", {a}, {});
 }
 
 // the block of `sizes` that begins at the starts

@@ -144,13 +144,17 @@ ValueId matrix_norm(AtenCall& c, ValueId x, const std::variant<double, std::stri
                     bool keep) {
   Builder& b = c.b;
   if (rows == columns) throw Error(ErrorCode::bad_input, "the norm of a matrix needs two different axes");
+  Shape kept_shape = b.shape(x);
+  kept_shape[at(rows)] = kept_shape[at(columns)] = 1;
+  // Where there is nothing to take the largest of, it is 0.
+  const auto largest_of_none = [&](int64_t axis) { return b.shape(x)[at(axis)] == Dim(0); };
+  const auto none = [&] {
+    return b.full(0.0, real_of(b.dtype(x)), keep ? kept_shape : without_axes(kept_shape, {rows, columns}));
+  };
   const auto of_singular_values = [&](const char* reduce) {
     const ValueId values = singular_values(b, x, rows, columns);
     const ValueId norm = b.reduce(reduce, values, {-1}, false);
-    if (!keep) return norm;
-    Shape shape = b.shape(x);
-    shape[at(rows)] = shape[at(columns)] = 1;
-    return b.reshape(norm, shape);
+    return keep ? b.reshape(norm, kept_shape) : norm;
   };
   if (auto* word = std::get_if<std::string>(&order)) {
     if (*word == "nuc") return of_singular_values("reduce_sum");
@@ -159,9 +163,11 @@ ValueId matrix_norm(AtenCall& c, ValueId x, const std::variant<double, std::stri
     return b.create("vector_norm", {x}, {{"axes", axes}, {"keep", keep}, {"order", 2.0}});
   }
   const double number = std::get<double>(order), kind = std::abs(number);
+  if (kind == 2 && number > 0 && (largest_of_none(rows) || largest_of_none(columns))) return none();
   if (kind == 2) return of_singular_values(number > 0 ? "reduce_max" : "reduce_min");
   if (kind != 1 && kind != kInfinity) c.unsupported(fmt::format("ord={}", number));
   const int64_t summed = kind == 1 ? rows : columns, other = kind == 1 ? columns : rows;
+  if (number > 0 && largest_of_none(other)) return none();
   const ValueId sums = b.create("vector_norm", {x}, {{"axes", Ints{summed}}, {"keep", true}, {"order", 1.0}});
   const ValueId norm = b.reduce(number > 0 ? "reduce_max" : "reduce_min", sums, {other}, true);
   return keep ? norm : b.reshape(norm, without_axes(b.shape(norm), {rows, columns}));
@@ -536,56 +542,11 @@ OpDef qr_factors() {
       .sample("torch.linalg.qr(t(3, 3, dtype=torch.complex64))");
 }
 
-// ---- what singular values tell
-
-// The inverse of what is not too small: singular values up to max(atol, rtol * the largest) count as 0.
-OpDef pseudo_inverse() {
-  OpDef def = mapping("svd");
-  for (const char* overload : {"aten.linalg_pinv.atol_rtol_tensor", "aten.linalg_pinv.atol_rtol_float",
-                               "aten.linalg_pinv.default", "aten.linalg_pinv.rcond_tensor", "aten.pinverse.default"})
-    def.from_aten_call(overload, [](AtenCall& c) -> Values {
-      Builder& b = c.b;
-      const ValueId a = c.tensor("self");
-      if (c.has_argument("hermitian")) c.discard("hermitian", "only a shorter way to the same");
-      const int64_t rank = b.rank(a);
-      const Dim rows = b.shape(a)[at(rank - 2)], columns = b.shape(a)[at(rank - 1)];
-      const DType real = real_of(b.dtype(a));
-      const auto given = [&](const char* name) -> std::optional<ValueId> {
-        if (!c.has_argument(name) || c.is_none(name)) return {};
-        return materialise(b, c.operand(name), real);
-      };
-      std::optional<ValueId> relative = given("rtol");
-      if (!relative) relative = given("rcond");
-      const std::optional<ValueId> absolute = given("atol");
-      if (!relative) {
-        const ValueId usual = b.mul(b.dim_value(max(rows, columns), real), 2 * unit_roundoff(real));
-        relative = absolute ? b.select(b.compare("gt", *absolute, 0.0), b.full(0.0, real), usual) : usual;
-      }
-      if (rows == Dim(0) || columns == Dim(0)) return {b.full(0.0, b.dtype(a), c.result().shape)};
-      const Values usv = b.create_all("svd", {a});
-      const auto beside = [&](ValueId v) { return b.rank(v) == 0 ? v : b.unsqueeze(v, -1); };
-      ValueId least = b.mul(beside(*relative), b.max(usv[1], {-1}));
-      if (absolute) least = b.maximum(beside(*absolute), least);
-      const ValueId kept = b.compare("gt", usv[1], least);
-      const ValueId inverted = b.select(kept, b.unary("reciprocal", usv[1]), b.full(0.0, real));
-      const ValueId scaled = b.mul(usv[2], b.unsqueeze(b.cast(inverted, b.dtype(a)), -2));
-      return {b.matmul(scaled, conjugate_transposed(b, usv[0]))};
-    });
-  def.from_aten_call("aten.linalg_svdvals.default", [](AtenCall& c) -> Values {
-    c.discard("driver", "only for GPUs");
-    return {c.b.create_all("svd", {c.tensor("A")})[1]};
-  });
-  return def.sample("torch.linalg.pinv(t(2, 3, 4, dtype=torch.float64))")
-      .sample("torch.linalg.pinv(t(4, 2, dtype=torch.float64) @ t(2, 4, dtype=torch.float64), rtol=1e-6)")
-      .sample("torch.linalg.pinv(t(3, 3, dtype=torch.complex64))")
-      .sample("torch.linalg.svdvals(t(2, 5, 3, dtype=torch.float64))");
-}
-
 }  // namespace
 
 std::vector<OpDef> linalg_ops() {
-  return {products(),  elementwise_products(), norms(),      det(),        slogdet(),       inverse(), solve(),
-          triangles(), triangular_systems(),   lu_factors(), qr_factors(), pseudo_inverse()};
+  return {products(),  elementwise_products(), norms(),      det(),       slogdet(), inverse(), solve(),
+          triangles(), triangular_systems(),   lu_factors(), qr_factors()};
 }
 
 }  // namespace pycandle

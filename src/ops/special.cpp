@@ -103,18 +103,18 @@ OpDef multivariate_gamma() {
   return def.sample("torch.mvlgamma(t(9).abs() + 3, 3)");
 }
 
-// 0.5 erfc(-x / sqrt 2)
+// (1 + erf(x / sqrt 2)) / 2, step by step as torch, whose result is 0 far out on the left.
 OpDef normal_distribution() {
-  return mapping("erfc")
+  return mapping("erf")
       .from_aten_call("aten.special_ndtr.default",
                       [](AtenCall& c) -> Values {
                         Builder& b = c.b;
                         const ValueId x = c.tensor("self");
-                        const DType dtype = float_result(b.dtype(x));
-                        const ValueId wide = b.widened(b.cast(x, dtype));
-                        return {b.narrowed(b.mul(b.unary("erfc", b.mul(wide, -std::numbers::sqrt2 / 2)), 0.5), dtype)};
+                        const ValueId scaled = b.mul(b.cast(x, float_result(b.dtype(x))), std::numbers::sqrt2 / 2);
+                        return {b.mul(b.add(b.unary("erf", scaled), 1.0), 0.5)};
                       })
-      .sample("torch.special.ndtr(t(9) * 3)");
+      .sample("torch.special.ndtr(t(9) * 3)")
+      .sample("torch.special.ndtr(t(9) * 9)");
 }
 
 // ---- two operands

@@ -31,6 +31,7 @@ WIDE = {
     torch.bfloat16: torch.float64,
     torch.complex64: torch.complex128,
 }
+NARROW = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Call:
     function: Callable
     leaves: list
     spec: pytree.TreeSpec
+    default: torch.dtype = torch.float32  # what integers become
 
     @staticmethod
     def of(function: Callable, args: tuple, kwargs: dict) -> Call:
@@ -58,16 +60,26 @@ class Call:
 
     def tensors_on(self, tensors) -> list[torch.Tensor]:
         """The tensors among the results."""
-        with torch.no_grad():
-            return [leaf for leaf in pytree.tree_leaves(self.on(tensors)) if isinstance(leaf, torch.Tensor)]
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(self.default)
+        try:
+            with torch.no_grad():
+                return [
+                    leaf for leaf in pytree.tree_leaves(self.on(tensors)) if isinstance(leaf, torch.Tensor)
+                ]
+        finally:
+            torch.set_default_dtype(usual)
 
     def wide(self) -> Call:
-        """The same with dtypes among the arguments in double precision."""
-        return Call(
-            self.function,
-            [WIDE.get(x, x) if isinstance(x, torch.dtype) else x for x in self.leaves],
-            self.spec,
-        )
+        """The same in double precision: dtypes among the arguments, and what integers become."""
+        return self._with_dtypes(WIDE, torch.float64)
+
+    def narrow(self) -> Call:
+        return self._with_dtypes(NARROW, torch.float32)
+
+    def _with_dtypes(self, instead: dict[torch.dtype, torch.dtype], default: torch.dtype) -> Call:
+        leaves = [instead.get(x, x) if isinstance(x, torch.dtype) else x for x in self.leaves]
+        return Call(self.function, leaves, self.spec, default)
 
     def __str__(self) -> str:
         args, kwargs = pytree.tree_unflatten([_Shown(leaf) for leaf in self.leaves], self.spec)

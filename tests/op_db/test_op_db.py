@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils._pytree as pytree
 
 from pycandle.exporting import export_model
 from pycandle.graph_writer import op_name
@@ -17,7 +18,8 @@ from pycandle.inputs import gather_inputs
 from pycandle.program import build_program, is_size, producer
 
 from .errors import run_error, run_errors
-from .judging import Judge, OpenPositions
+from .factors import view_of
+from .judging import Judge, OpenPositions, Precision, size_of
 from .modules import modules, run_module
 from .running import Outcome, quiet_torch, run_call, run_values
 from .samples import Call, dtypes_of, entries
@@ -113,7 +115,7 @@ def batch_norm(x, mean, variance):
 )
 def test_a_trace_is_what_the_recorder_writes(function, shapes) -> None:
     tensors = [torch.rand(shape) for shape in shapes]
-    short = trace(lambda *given: list(torch.utils._pytree.tree_leaves(function(*given))), tensors)
+    short = trace(lambda *given: list(pytree.tree_leaves(function(*given))), tensors)
     signature = inspect.Signature([inspect.Parameter("tensors", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
     exported = export_model(Function(function), gather_inputs(signature, (tensors,), {}), [], {})
     assert written(short.graph.graph) == written(build_program(exported, {}).graph)
@@ -126,7 +128,7 @@ def written(graph: torch.fx.Graph) -> list[str]:
 
 def judged(function, tensors, ours) -> list[str]:
     compute = lambda given: [function(*given)]  # noqa: E731
-    return Judge(compute, compute, tensors, compute(tensors)).problems([ours], False)
+    return Judge(Precision(compute, compute, compute), tensors, compute(tensors)).problems([ours], False)
 
 
 def test_a_wrong_result_is_noticed() -> None:
@@ -151,12 +153,108 @@ def test_what_torch_rounds_away_is_not_asked_for() -> None:
     assert not judged(torch.var, [x], other_order)
 
 
+def judged_as(overload: str, function, tensors, ours, view=None) -> list[str]:
+    compute = lambda given: list(pytree.tree_leaves(function(*given)))  # noqa: E731
+    judge = Judge(
+        Precision(compute, compute, compute), tensors, compute(tensors), size=size_of([overload]), view=view
+    )
+    return judge.problems(ours, False)
+
+
+def test_a_transform_may_round_relative_to_its_whole_but_no_number_may_be_wrong() -> None:
+    x = torch.randn(64, generator=torch.Generator().manual_seed(0))
+    right = torch.fft.rfft(x)
+    assert right.abs().min() < 0.5 * right.abs().max()
+
+    def problems(ours):
+        return judged_as("aten.fft_rfft.default", torch.fft.rfft, [x], [ours])
+
+    assert not problems(right + 1e-7 * right.abs().max())  # a number that is nearly 0 may be off by this much
+    assert problems(right * (1 + 1e-5))  # another constant
+    assert problems(right[[1, 0, *range(2, 33)]])  # two numbers swapped
+    assert problems(torch.cat([right[:5], right[5:6].conj(), right[6:]]))
+    assert problems(right * (torch.arange(33) != 7))  # one left out
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 4, 3)])
+def test_singular_vectors_may_turn_but_not_miss_the_matrix(shape) -> None:
+    x = torch.randn(shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    u, s, vh = torch.linalg.svd(x)
+    phase = torch.exp(1j * torch.arange(s.shape[-1])).to(torch.complex64)
+    count = s.shape[-1]
+
+    def problems(u, s, vh):
+        overload = "aten.linalg_svd.default"
+        return judged_as(overload, torch.linalg.svd, [x], [u, s, vh], view_of([overload], 3))
+
+    def turned(u, vh):
+        columns = torch.cat([u[..., :count] * phase, u[..., count:]], -1)
+        rows = torch.cat([vh[..., :count, :] * phase.conj()[:, None], vh[..., count:, :]], -2)
+        return columns, rows
+
+    columns, rows = turned(u, vh)
+    assert not problems(u, s, vh)
+    assert not problems(columns, s, rows)
+    assert problems(columns, s, vh)  # turned on one side alone
+    assert problems(u, s * (1 + 1e-5), vh)
+    assert problems(u * (1 + 1e-5), s, vh)
+    assert problems(u, s, vh.conj())
+    assert problems(u.flip(-1), s, vh.flip(-2))
+
+
+def test_eigenvectors_may_turn_but_not_miss_the_matrix() -> None:
+    x = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    values, vectors = torch.linalg.eigh(x)
+
+    def problems(values, vectors):
+        overload = "aten.linalg_eigh.default"
+        return judged_as(overload, torch.linalg.eigh, [x], [values, vectors], view_of([overload], 2))
+
+    assert not problems(values, vectors)
+    assert not problems(values, vectors * torch.tensor([1.0, -1, -1, 1]))
+    assert problems(values, vectors * (1 + 1e-12))
+    assert problems(values.flip(-1), vectors.flip(-1))
+    assert problems(values, vectors.flip(-1))
+
+
+def test_integers_are_judged_by_what_they_are_in_double_precision() -> None:
+    """torch's f32 result for the integer 8 is off by 2 units, and ours need not be off by the same."""
+    call = Call.of(torch.special.i1, (torch.tensor([8, 3, -8]),), {})
+    expected, exact = call.tensors_on(call.tensors), call.wide().tensors_on(call.tensors)
+    assert exact[0].dtype == torch.float64
+    judge = Judge(
+        Precision(call.tensors_on, call.wide().tensors_on, call.narrow().tensors_on), call.tensors, expected
+    )
+    assert not judge.problems([exact[0].float()], False)
+    assert judge.problems([exact[0].float() * (1 + 1e-5)], False)
+
+
+def test_double_precision_is_judged_by_single_precision_nearby() -> None:
+    """x - tanh(x) cancels for small x: torch is off by u |x|, by luck not everywhere."""
+    x = torch.linspace(-0.6, 0.6, 40, dtype=torch.float64)
+    call = Call.of(F.tanhshrink, (x,), {})
+    expected = call.tensors_on([x])
+    judge = Judge(Precision(call.tensors_on, call.wide().tensors_on, call.narrow().tensors_on), [x], expected)
+    assert not judge.problems([expected[0] + 1e-16 * x], False)
+    assert judge.problems([expected[0] * (1 + 1e-13)], False)
+    assert judge.problems([expected[0].roll(1)], False)
+
+
+def test_a_window_of_one_point_is_compared_by_value() -> None:
+    call = Call.of(torch.signal.windows.hann, (1,), {})
+    assert not trace(lambda *given: call.tensors_on(given), call.tensors).has_free_values
+    nothing = Call.of(torch.signal.windows.hann, (0,), {})
+    assert not trace(lambda *given: nothing.tensors_on(given), nothing.tensors).has_free_values
+    free = Call.of(torch.empty, (3,), {})
+    assert trace(lambda *given: free.tensors_on(given), free.tensors).has_free_values
+
+
 def test_ties_may_be_broken_either_way_but_not_wrongly() -> None:
     x = torch.tensor([2, 1, 2, 1])
     sort = lambda given: list(torch.sort(given[0], stable=True))  # noqa: E731
 
     def problems(positions: list[int]) -> list[str]:
-        judge = Judge(sort, sort, [x], sort([x]), OpenPositions(1, x, 0))
+        judge = Judge(Precision(sort, sort, sort), [x], sort([x]), OpenPositions(1, x, 0))
         return judge.problems([torch.tensor([1, 1, 2, 2]), torch.tensor(positions)], False)
 
     assert not problems([1, 3, 0, 2])

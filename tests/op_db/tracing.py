@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,19 +104,28 @@ class Traced:
         )
 
     @property
-    def is_fourier_transform(self) -> bool:
-        return any(re.match(r"aten\.(_?fft_|i?stft\.)", overload) for overload in self.overloads)
-
-    @property
     def has_free_values(self) -> bool:
         """Whether results are random or uninitialised: only their types can be compared."""
-        return any(_is_free(n) for n in self.graph.graph.nodes if n.op == "call_function")
+        return self.is_uninitialised or any(_is_random(n) for n in self._calls())
+
+    @property
+    def is_uninitialised(self) -> bool:
+        return any(
+            op_name(n.target).rsplit(".", 1)[0] in _UNINITIALISED and _has_elements(n) for n in self._calls()
+        )
+
+    def _calls(self) -> list[torch.fx.Node]:
+        return [n for n in self.graph.graph.nodes if n.op == "call_function"]
 
 
-def _is_free(node: torch.fx.Node) -> bool:
+def _has_elements(node: torch.fx.Node) -> bool:
+    return 0 not in node.meta["val"].shape
+
+
+def _is_random(node: torch.fx.Node) -> bool:
     name = op_name(node.target).rsplit(".", 1)[0]
     if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ()):
-        return name in _UNINITIALISED
+        return False
     if name not in _RANDOM_WHEN:
         return True
     arguments = (
