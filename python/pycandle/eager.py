@@ -6,6 +6,7 @@ import contextlib
 import warnings
 
 import torch
+import torch._dynamo
 
 from .inputs import Inputs, flatten_outputs
 
@@ -14,22 +15,26 @@ _CONTAINERS = (list, dict, set)
 
 @contextlib.contextmanager
 def quiet_inference(seed: int):
-    """No gradients, a fixed seed, nothing compiled, and no attention fast path.
+    """No gradients, a fixed seed, no attention fast path, and nothing remembered of the shapes of earlier calls.
 
     The fast path writes zeros at padded places, others do not. torch.cond and its like compile what they call
-    even in eager mode, and what they do then depends on the shapes that the process met before.
+    even in eager mode: for the sizes that vary, unless told not to, and then they refuse what they took before.
     """
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     state = torch.get_rng_state()
     torch.manual_seed(seed)
     try:
-        with torch.no_grad(), torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+        with torch.no_grad(), no_memory_of_shapes(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         torch.set_rng_state(state)
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def no_memory_of_shapes():
+    return torch._dynamo.config.patch(automatic_dynamic_shapes=False)
 
 
 class Eager:

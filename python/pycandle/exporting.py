@@ -16,6 +16,7 @@ from torch.export import _trace as export_trace
 from torch.fx.experimental import proxy_tensor
 from torch.fx.proxy import TracerBase
 
+from .eager import no_memory_of_shapes
 from .errors import RecordingError
 from .filter_ops import recursive_filters_stay_whole
 from .inputs import Inputs
@@ -50,9 +51,7 @@ def export_model(
             recursive_filters_stay_whole(),
             _full_provenance(),
             _grad_mode_ignored(),
-            torch._dynamo.config.patch(
-                automatic_dynamic_shapes=False
-            ),  # what the process met before has no say
+            no_memory_of_shapes(),
         ):
             with (
                 watcher.watching(),
