@@ -46,6 +46,9 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument(
         "--meta", action="store_true", help="build model and inputs without values, on the meta device"
     )
+    what.add_argument(
+        "--time", action="store_true", help="record nothing: time the model in PyTorch, for comparisons"
+    )
     how = made.add_argument_group("how")
     how.add_argument(
         "--dynamic",
@@ -91,7 +94,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(
             options, 3, "internal", {"error": str(error), "traceback": text}, f"{text}internal error: {error}"
         )
-    _report(options, overrides, time.monotonic() - started)
+    if overrides.timings is not None:
+        _report_timings(options, overrides.timings)
+    else:
+        _report(options, overrides, time.monotonic() - started)
     return 0
 
 
@@ -120,6 +126,7 @@ def _run(options):
     if options.model and options.script:
         raise UsageError("--model and --script exclude each other")
     overrides = Overrides(options.out, options.name, None, _recorder_options(options))
+    overrides.timings = [] if options.time else None
     with overriding(overrides):
         if options.model:
             _record_model(options)
@@ -214,7 +221,7 @@ def _run_script(options, overrides) -> None:
     finally:
         sys.argv = before
         sys.path.remove(str(script.parent))
-    if not overrides.saved:
+    if not overrides.saved and not overrides.timings:
         raise UsageError(
             f"{script.name} ran, but never called save(name) on a GoldenRecorder: nothing was recorded"
         )
@@ -336,6 +343,16 @@ def _read_inputs(file: Path) -> dict:
 
 
 # ---- the result -----------------------------------------------------------------------------------------------
+
+
+def _report_timings(options, timings: list) -> None:
+    if options.json:
+        print(json.dumps({"status": "timed", "timings": [vars(timing) for timing in timings]}))
+        return
+    for t in timings:
+        print(
+            f"PyTorch: {t.median_ms:.3f} ms median, {t.best_ms:.3f} best of {t.calls}, threads: {t.threads}"
+        )
 
 
 def _report(options, overrides, seconds: float) -> None:

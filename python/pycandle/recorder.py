@@ -38,6 +38,7 @@ from .program import Program
 from .programs import record_exported_program
 from .progress import Progress
 from .settings import active
+from .timing import time_model
 from .weights import place_weights
 
 _TAPS = ("modules", "all", "none")
@@ -128,9 +129,12 @@ class GoldenRecorder:
 
     # -- recording --
 
-    def record(self, model: object, *args, **kwargs) -> Chosen:
+    def record(self, model: object, *args, **kwargs) -> Chosen | None:
         """Exports the model and proves that the exported program is the model; raises RecordingError if not."""
         self._recording = None
+        if (overrides := active()) and overrides.timings is not None:
+            overrides.timings.append(time_model(model, args, kwargs, self.seed))
+            return None
         if isinstance(model, (str, Path)):
             model = _load_pt2(Path(model))
         if isinstance(model, torch.export.ExportedProgram):
@@ -189,10 +193,12 @@ class GoldenRecorder:
 
     # -- files --
 
-    def save(self, name: str) -> Files:
+    def save(self, name: str) -> Files | None:
         """Writes `{name}_manifest.json`, `{name}_trace.safetensors` and `{name}_weights.safetensors`."""
-        recording = self._needs_recording("save")
         overrides = active()
+        if overrides and overrides.timings is not None:
+            return None
+        recording = self._needs_recording("save")
         name = overrides.file_name(name) if overrides else name
         _check_name(name)
         _make_folder(self.output_dir)

@@ -74,3 +74,10 @@ def test_init_makes_an_environment_that_records(pycandle, tmp_path):
     assert str(tmp_path) in found.stdout
     pycandle("record", cwd=tmp_path)
     assert list((tmp_path / "pycandle_trace").glob("*_manifest.json"))
+
+
+def test_timing_records_nothing(pycandle, tmp_path):
+    pycandle("init", "--no-env", tmp_path)
+    (timing,) = json.loads(pycandle("record", "--time", "--json", cwd=tmp_path).stdout)["timings"]
+    assert 0 < timing["best_ms"] <= timing["median_ms"] and timing["calls"] >= 5
+    assert not (tmp_path / "pycandle_trace").exists()

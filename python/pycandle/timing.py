@@ -1,0 +1,35 @@
+"""How long the model itself takes in PyTorch: what a benchmark of the ported one is compared with."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+
+import torch
+
+from .eager import quiet_inference
+
+_SECONDS, _LEAST, _MOST = 1.0, 5, 1000
+
+
+@dataclass
+class Timing:
+    """Milliseconds of a call, in torch's eager mode without gradients."""
+
+    median_ms: float
+    best_ms: float
+    calls: int
+    threads: int
+
+
+def time_model(model: torch.nn.Module, args: tuple, kwargs: dict, seed: int = 0) -> Timing:
+    found: list[float] = []
+    with quiet_inference(seed):
+        model(*args, **kwargs)
+        until = time.perf_counter() + _SECONDS
+        while len(found) < _LEAST or (time.perf_counter() < until and len(found) < _MOST):
+            start = time.perf_counter()
+            model(*args, **kwargs)
+            found.append((time.perf_counter() - start) * 1000)
+    return Timing(statistics.median(found), min(found), len(found), torch.get_num_threads())
