@@ -188,14 +188,15 @@ ValueId strided_places(AtenCall& c, ValueId x) {
 }
 
 OpDef strided() {
-  return mapping("take")
-      .from_aten_call("aten.as_strided.default",
-                      [](AtenCall& c) -> Values {
-                        const ValueId x = c.tensor("self");
-                        const ValueId flat = c.b.reshape(x, {product(c.b.shape(x))});
-                        return {c.b.create("take", {flat, strided_places(c, x)}, {{"axis", int64_t{0}}})};
-                      })
-      .sample("t(12).as_strided((3, 2), (2, 1), 1)")
+  OpDef def = mapping("take");
+  for (const char* name : {"aten.as_strided.default", "aten.as_strided_copy.default"})
+    def.from_aten_call(name, [](AtenCall& c) -> Values {
+      const ValueId x = c.tensor("self");
+      const ValueId flat = c.b.reshape(x, {product(c.b.shape(x))});
+      return {c.b.create("take", {flat, strided_places(c, x)}, {{"axis", int64_t{0}}})};
+    });
+  return def.sample("t(12).as_strided((3, 2), (2, 1), 1)")
+      .sample("torch.as_strided_copy(t(12), (3, 2), (2, 1), 1)")
       .sample("t(3, 4).as_strided((2, 2, 3), (4, 1, 1))")
       .sample("t(6).as_strided((2, 0), (1, 1))");
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/aten_call.h"
 #include "ops/constraints.h"
 #include "ops/evaluate.h"
 
@@ -250,6 +251,104 @@ OpDef qr() {
       });
 }
 
+// The first columns of the product of reflections I - tau v vᴴ, where v has a 1 on the diagonal and a's numbers below it.
+OpDef householder_product() {
+  return matrix_op("householder_product", false)
+      .doc("the first columns of the product of the reflections I - tau v vᴴ, v: 1 on the diagonal of a, its column below")
+      .operands("tau")
+      .constraint("householder_product_c2",
+                  "tau has a's dtype and batch, and at most as many numbers as a has columns, and it rows",
+                  [](const Call& c) {
+                    const Shape tau = c.shape("tau");
+                    return c.type("tau").dtype == c.type("a").dtype && c.rank("tau") + 1 == c.rank("a") &&
+                           c.agree(Shape(tau.begin(), tau.end() - 1), batch_of(c)) && may_be_at_most(tau.back(), columns_of(c)) &&
+                           may_be_at_most(columns_of(c), rows_of(c));
+                  })
+      .infer([](const Call& c) { return c.type("a"); })
+      .rounds(Rounding::relative)
+      .evaluator([](const Evaluation& ev) {
+        const Array &a = ev.array("a"), &taus = ev.array("tau");
+        const int64_t steps = taus.shape().back();
+        Array out(ev.out_dtype(), a.shape());
+        for_each_matrix(a, [&](auto zero, int64_t index) {
+          using C = decltype(zero);
+          const Matrix<C> m = load_matrix<C>(a, index);
+          std::vector<C> tau(at(steps));
+          load_chunk(taus, index * steps, steps, tau.data());
+          Matrix<C> q(m.rows, m.columns);
+          for (int64_t i = 0; i < m.columns; ++i) q(i, i) = C(1);
+          for (int64_t k = steps - 1; k >= 0; --k) {
+            for (int64_t j = 0; j < m.columns; ++j) {
+              C dot = q(k, j);
+              for (int64_t i = k + 1; i < m.rows; ++i) dot += conjugate(m(i, k)) * q(i, j);
+              dot *= tau[at(k)];
+              q(k, j) -= dot;
+              for (int64_t i = k + 1; i < m.rows; ++i) q(i, j) -= dot * m(i, k);
+            }
+          }
+          store_matrix(out, index, q);
+        });
+        return out;
+      })
+      .from_aten_call("aten.linalg_householder_product.default",
+                      [](AtenCall& c) -> Values {
+                        const ValueId a = c.tensor("input");
+                        return {c.b.create("householder_product", {a, c.tensor("tau")})};
+                      })
+      .sample("torch.linalg.householder_product(t(5, 3, dtype=torch.float64), t(3, dtype=torch.float64))")
+      .sample("torch.linalg.householder_product(t(2, 4, 4, dtype=torch.complex64), t(2, 3, dtype=torch.complex64))");
+}
+
+// ---- the exponential
+
+template <class C> Matrix<C> times(const Matrix<C>& a, const Matrix<C>& b) {
+  Matrix<C> y(a.rows, b.columns);
+  for (int64_t i = 0; i < a.rows; ++i)
+    for (int64_t k = 0; k < a.columns; ++k)
+      for (int64_t j = 0; j < b.columns; ++j) y(i, j) += a(i, k) * b(k, j);
+  return y;
+}
+
+// Taylor's series for the matrix over a power of two, then squared as often.
+template <class C> Matrix<C> exponential(Matrix<C> m) {
+  double norm = 0;  // the largest sum of a row
+  for (int64_t i = 0; i < m.rows; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < m.columns; ++j) sum += std::abs(m(i, j));
+    norm = sum > norm || sum != sum ? sum : norm;
+  }
+  const int squarings = std::isfinite(norm) && norm > 0.5 ? static_cast<int>(std::ceil(std::log2(norm))) + 1 : 0;
+  for (C& v : m.values) v *= std::ldexp(1.0, -squarings);
+  Matrix<C> term(m.rows, m.columns), y(m.rows, m.columns);
+  for (int64_t i = 0; i < m.rows; ++i) term(i, i) = y(i, i) = C(1);
+  for (int k = 1; k < 20; ++k) {
+    term = times(term, m);
+    for (C& v : term.values) v /= static_cast<double>(k);
+    for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += term.values[i];
+  }
+  for (int k = 0; k < squarings; ++k) y = times(y, y);
+  return y;
+}
+
+OpDef matrix_exp() {
+  OpDef def = matrix_op("matrix_exp", true);
+  def.doc("exponentials of matrices")
+      .infer([](const Call& c) { return c.type("a"); })
+      .rounds(Rounding::relative)
+      .evaluator([](const Evaluation& ev) {
+        const Array& a = ev.array("a");
+        Array out(ev.out_dtype(), a.shape());
+        for_each_matrix(
+            a, [&](auto zero, int64_t index) { store_matrix(out, index, exponential(load_matrix<decltype(zero)>(a, index))); });
+        return out;
+      });
+  for (const char* name : {"aten.matrix_exp.default", "aten.linalg_matrix_exp.default"})
+    def.from_aten_call(name, [](AtenCall& c) -> Values { return {c.b.create("matrix_exp", {c.tensor("self")})}; });
+  return def.sample("torch.matrix_exp(t(3, 3, dtype=torch.float64))")
+      .sample("torch.linalg.matrix_exp(t(2, 4, 4, dtype=torch.complex64) * 5)")
+      .sample("torch.matrix_exp(t(0, 0, dtype=torch.float32))");
+}
+
 // ---- singular values
 
 // Jacobi's way: pairs of columns of u are turned until all are orthogonal; v takes the same turns.
@@ -453,6 +552,8 @@ OpDef eigh() {
 
 }  // namespace
 
-std::vector<OpDef> factorization_ops() { return {lu(), cholesky(), solve_triangular(), qr(), svd(), eigh()}; }
+std::vector<OpDef> factorization_ops() {
+  return {lu(), cholesky(), solve_triangular(), qr(), svd(), eigh(), householder_product(), matrix_exp()};
+}
 
 }  // namespace pycandle

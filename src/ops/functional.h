@@ -691,6 +691,16 @@ inline Values eigh(Builder& builder, ValueId a) {
   return builder.create_all("eigh", {a}, {});
 }
 
+// the first columns of the product of the reflections I - tau v vᴴ, v: 1 on the diagonal of a, its column below
+inline ValueId householder_product(Builder& builder, ValueId a, ValueId tau) {
+  return builder.create("householder_product", {a, tau}, {});
+}
+
+// exponentials of matrices
+inline ValueId matrix_exp(Builder& builder, ValueId a) {
+  return builder.create("matrix_exp", {a}, {});
+}
+
 // the block of `sizes` that begins at the starts
 inline ValueId dynamic_slice(Builder& builder, ValueId x, const Values& starts, Dims sizes) {
   return builder.create("dynamic_slice", detail::joined({x}, starts), {{"sizes", detail::attribute_of(sizes)}});

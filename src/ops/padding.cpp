@@ -265,13 +265,19 @@ OpDef diagonal() {
       throw Error(ErrorCode::bad_input, "diag takes a vector or a matrix").expected("rank 1 or 2").found(c.b.type(x).text());
     return {c.b.create("diag_embed", {x}, {{"offset", offset}})};
   });
+  def.from_aten_call("aten.diagflat.default", [](AtenCall& c) -> Values {
+    const ValueId x = c.tensor("self"), flat = c.b.reshape(x, {product(c.b.shape(x))});
+    return {c.b.create("diag_embed", {flat}, {{"offset", c.integer("offset")}})};
+  });
   return def.spelled_cpp("diagonal")
       .sample("torch.diagonal(t(4, 5))")
       .sample("torch.diagonal(t(4, 5), offset=2)")
       .sample("torch.diagonal(t(4, 5), offset=-2)")
       .sample("torch.diagonal(t(2, 4, 3), 0, -1, 0)")
       .sample("torch.diag(t(3, 3))")
-      .sample("torch.diag(t(3), 1)");
+      .sample("torch.diag(t(3), 1)")
+      .sample("torch.diagflat(t(2, 2), -1)")
+      .sample("torch.diagflat(t())");
 }
 
 OpDef diag_embed() {
@@ -355,18 +361,18 @@ OpDef unfold() {
         order.push_back(axis + 1);
         return b.transpose(windows, order);
       });
-  return def
-      .from_aten_call("aten.unfold.default",
-                      [](AtenCall& c) -> Values {
-                        ValueId x = c.tensor("self");
-                        bool is_number = c.b.rank(x) == 0;  // which has one window, of itself or of nothing
-                        if (is_number) x = c.b.reshape(x, {1});
-                        int64_t axis = c.b.normal_axis(c.integer("dimension"), c.b.rank(x));
-                        Dim size = c.dim("size"), step = c.dim("step");
-                        if (is_number) return {c.b.slice(x, 0, 0, size)};
-                        return {c.b.create("unfold", {x}, {{"axis", axis}, {"size", size}, {"step", step}})};
-                      })
-      .spelled_cpp("unfold")
+  for (const char* name : {"unfold", "unfold_copy"})
+    def.from_aten_call(fmt::format("aten.{}.default", name), [](AtenCall& c) -> Values {
+      ValueId x = c.tensor("self");
+      bool is_number = c.b.rank(x) == 0;  // which has one window, of itself or of nothing
+      if (is_number) x = c.b.reshape(x, {1});
+      int64_t axis = c.b.normal_axis(c.integer("dimension"), c.b.rank(x));
+      Dim size = c.dim("size"), step = c.dim("step");
+      if (is_number) return {c.b.slice(x, 0, 0, size)};
+      return {c.b.create("unfold", {x}, {{"axis", axis}, {"size", size}, {"step", step}})};
+    });
+  return def.spelled_cpp("unfold")
+      .sample("torch.unfold_copy(t(2, 9), 1, 4, 2)")
       .sample("t(7).unfold(0, 3, 2)")
       .sample("t(2, 9, 3).unfold(1, 4, 1)")
       .sample("t(2, 9).unfold(-1, 9, 1)")

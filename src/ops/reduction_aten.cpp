@@ -77,6 +77,19 @@ OpDef sum() {
     Ints axes = reduced_axes(c, c.b.rank(x));
     return {c.b.sum(x, axes, keeps_axes(c))};
   });
+  // Divided by how many numbers there are; by none of them, that is NaN.
+  def.from_aten_call("aten.nanmean.default", [](AtenCall& c) -> Values {
+    Builder& b = c.b;
+    const ValueId x = c.tensor("self");
+    c.expects(is_inexact(b.dtype(x)), "a floating or complex tensor");
+    const DType dtype = sum_dtype(c, x);
+    const Ints axes = reduced_axes(c, b.rank(x));
+    const bool keep = keeps_axes(c);
+    const ValueId missing = b.unary("isnan", x);
+    const ValueId total = b.sum(b.cast(b.select(missing, b.full(0.0, b.dtype(x)), x), dtype), axes, keep);
+    const ValueId count = b.sum(b.cast(b.logical_not(missing), DType::i64), axes, keep);
+    return {b.div(total, b.cast(count, dtype))};
+  });
   return def.sample("t(2, 3).sum()")
       .sample("t(2, 3, 4).sum((0, -1))")
       .sample("t(2, 3, 4).sum(1, keepdim=True)")
@@ -90,7 +103,10 @@ OpDef sum() {
       .sample("t().sum(0)")
       .sample("torch.count_nonzero(i(3, 4), dim=1)")
       .sample("torch.trace(t(3, 4))")
-      .sample("torch.nansum(torch.tensor([1.0, float('nan')]))");
+      .sample("torch.nansum(torch.tensor([1.0, float('nan')]))")
+      .sample("torch.nanmean(torch.where(m(4, 5), t(4, 5), float('nan')), 1, keepdim=True)")
+      .sample("torch.nanmean(torch.full_like(t(2, 3), float('nan')))")
+      .sample("torch.nanmean(t(2, 3), (0, 1), dtype=torch.float64)");
 }
 
 OpDef prod() {

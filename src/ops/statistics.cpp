@@ -6,6 +6,7 @@
 
 #include "ops/aten_call.h"
 #include "ops/constraints.h"
+#include "ops/functional_helpers.h"
 #include "ops/reduction_helpers.h"
 
 namespace pycandle {
@@ -247,6 +248,61 @@ OpDef diff() {
       .sample("torch.diff(t(2), n=4)");
 }
 
+// ---- areas under the line through points
+
+// The distances between neighbours among the points of an axis of y.
+ValueId distances(AtenCall& c, ValueId y, int64_t axis) {
+  Builder& b = c.b;
+  ValueId x = c.tensor("x");
+  if (b.rank(x) == 1) {
+    c.expects(equal(b.shape(x)[0], b.shape(y)[at(axis)]) != Tri::no, "as many points as values");
+    x = along_axis(b, x, axis, b.rank(y));
+  }
+  while (b.rank(x) < b.rank(y)) x = b.unsqueeze(x, 0);
+  const Dim size = b.shape(x)[at(axis)];
+  return arithmetic(b, "sub", b.slice(x, axis, 1, size), b.slice(x, axis, 0, size - 1));
+}
+
+// In the order of torch's products and sums.
+OpDef trapezoids() {
+  OpDef def = mapping("reduce_sum");
+  const auto at_points = [](AtenCall& c) -> Values {
+    Builder& b = c.b;
+    const bool running = c.overload() == "aten.cumulative_trapezoid.x" || c.overload() == "aten.cumulative_trapezoid.dx";
+    const ValueId y = c.tensor("y");
+    const int64_t axis = b.normal_axis(c.integer("dim"), b.rank(y));
+    const Dim size = b.shape(y)[at(axis)];
+    const bool evenly = !c.has_argument("x");
+    const double step = evenly ? as_double(c.scalar("dx")) : 1;
+    const auto summed = [&](ValueId v) {
+      if (!is_inexact(b.dtype(v))) v = b.cast(v, DType::i64);
+      return running ? b.create("cumsum", {v}, {{"axis", axis}}) : b.sum(v, {axis}, false);
+    };
+    if (size == Dim(0) && !running) {
+      if (!evenly) c.discard("x", "there are no values");
+      return {b.full(int64_t{0}, b.dtype(y), without_axes(b.shape(y), {axis}))};
+    }
+    if (evenly && !running) {
+      const ValueId ends = arithmetic(b, "add", b.select_index(y, axis, 0), b.select_index(y, axis, size - 1));
+      const ValueId inner = arithmetic(b, "sub", summed(y), arithmetic(b, "mul", ends, Scalar{0.5}));
+      return {arithmetic(b, "mul", inner, Scalar{step})};
+    }
+    const ValueId pairs = arithmetic(b, "add", b.slice(y, axis, 0, size - 1), b.slice(y, axis, 1, size));
+    if (evenly) return {summed(arithmetic(b, "mul", pairs, Scalar{step / 2}))};
+    return {arithmetic(b, "div", summed(arithmetic(b, "mul", pairs, distances(c, y, axis))), Scalar{2.0})};
+  };
+  for (const char* name : {"trapezoid", "trapz", "cumulative_trapezoid"})
+    for (const char* overload : {"x", "dx"}) def.from_aten_call(fmt::format("aten.{}.{}", name, overload), at_points);
+  return def.sample("torch.trapezoid(t(3, 5))")
+      .sample("torch.trapezoid(t(3, 5), dx=0.3, dim=0)")
+      .sample("torch.trapezoid(t(3, 5), t(5))")
+      .sample("torch.trapezoid(i(3, 5), i(3, 5), dim=0)")
+      .sample("torch.trapz(t(3, 5), t(3), dim=0)")
+      .sample("torch.trapz(t(0, 3), dx=2, dim=0)")
+      .sample("torch.cumulative_trapezoid(t(3, 5), t(3, 5))")
+      .sample("torch.cumulative_trapezoid(i(5), dx=2)");
+}
+
 // ---- bins
 
 // How many boundaries lie before each value: one comparison with every boundary, counted.
@@ -347,7 +403,7 @@ OpDef histc() {
 }  // namespace
 
 std::vector<OpDef> statistics_ops() {
-  return {var(), std_deviation(), vector_norm(), logsumexp(), diff(), searchsorted(), histc()};
+  return {var(), std_deviation(), vector_norm(), logsumexp(), diff(), trapezoids(), searchsorted(), histc()};
 }
 
 }  // namespace pycandle

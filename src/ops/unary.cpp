@@ -188,6 +188,44 @@ OpDef infinity_tests() {
       .sample("torch.isfinite(i(3))");
 }
 
+// |a - b| <= atol + |rtol b|, or equal; integers and bools are compared as f32.
+OpDef closeness() {
+  return mapping("eq")
+      .from_aten_call("aten.isclose.default",
+                      [](AtenCall& c) -> Values {
+                        Builder& b = c.b;
+                        const ValueId left = c.tensor("self"), right = c.tensor("other");
+                        const double relative = c.number("rtol"), absolute = c.number("atol");
+                        const bool equal_nan = c.boolean("equal_nan");
+                        c.expects(b.dtype(left) == b.dtype(right), "tensors of one dtype");
+                        c.expects(relative >= 0 && absolute >= 0, "tolerances of at least 0");
+                        Values v = promote_and_broadcast(b, {left, right});
+                        ValueId close = b.compare("eq", v[0], v[1]);
+                        if (equal_nan && is_inexact(b.dtype(left)))
+                          close = b.logical_or(close, b.logical_and(b.unary("isnan", v[0]), b.unary("isnan", v[1])));
+                        if (relative == 0 && absolute == 0) return {close};
+                        for (ValueId& x : v) x = b.cast(x, float_result(b.dtype(x)));
+                        const ValueId gap = b.abs(b.sub(v[0], v[1]));
+                        const ValueId scaled = arithmetic(b, "mul", v[1], Scalar{relative});
+                        const ValueId allowed = arithmetic(b, "add", b.abs(scaled), Scalar{absolute});
+                        const ValueId near = b.logical_and(b.compare("lt", gap, kInfinity), b.compare("le", gap, allowed));
+                        return {b.logical_or(close, near)};
+                      })
+      .from_aten_call("aten.isreal.default",
+                      [](AtenCall& c) -> Values {
+                        const ValueId x = c.tensor("self");
+                        if (!is_complex(c.b.dtype(x))) return {c.b.full(Scalar{true}, DType::boolean, c.b.shape(x))};
+                        return {c.b.compare("eq", c.b.unary("imag", x), 0.0)};
+                      })
+      .sample("torch.isclose(t(3, 4), t(4), rtol=0.5, atol=0.1)")
+      .sample("torch.isclose(i(3, 4), i(3, 4))")
+      .sample(
+          "torch.isclose(torch.tensor([float('inf'), float('nan'), 1.0]), torch.tensor([float('inf'), float('nan'), 1.1]), "
+          "equal_nan=True)")
+      .sample("torch.isreal(t(3, dtype=torch.complex64))")
+      .sample("torch.isreal(t(3))");
+}
+
 // ---- complex numbers
 
 OpDef real_parts() {
@@ -389,7 +427,7 @@ std::vector<OpDef> unary_ops() {
   std::vector<OpDef> ops;
   for (const Spelling& row : kFloating) ops.push_back(floating(row));
   for (const Spelling& row : kKeeping) ops.push_back(keeping(row));
-  for (OpDef (*op)() : {rounding, squares, frac, positive, tests, infinity_tests, real_parts, imaginary, conjugate,
+  for (OpDef (*op)() : {rounding, squares, frac, positive, tests, infinity_tests, closeness, real_parts, imaginary, conjugate,
                         complex_numbers, nan_to_num, logarithmic, hypotenuse, signs, heaviside, sinc})
     ops.push_back(op());
   return ops;

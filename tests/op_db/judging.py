@@ -2,7 +2,7 @@
 
 dtype and shape     equal
 integers, bools     equal; positions that ties leave open (sort without stable=True, topk, kthvalue, median, mode) must name equal elements, each once
-NaN, infinities     at the same places, but where torch has one and its exact result is a number of the dtype, either will do
+NaN, infinities     at the same places, but where torch has one and its exact result is a number, either will do
 floats              |ours - exact| <= 4 floor + 8 u |exact|, for each element by itself
 transforms, factors 8 u (the size of the whole) more: they round relative to that
 
@@ -149,9 +149,7 @@ class Judge:
         if torch.equal(expected, ours):
             return None
         exact = self._exact_result(index, expected)
-        expected = torch.where(
-            _kernel_fails(expected, exact) & ours.isfinite(), exact.to(expected.dtype), expected
-        )
+        expected = torch.where(_kernel_fails(expected, exact, ours), exact.to(expected.dtype), expected)
         problem = position_problem(expected, ours)
         if problem:
             return problem
@@ -244,9 +242,10 @@ def _distance(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a - b).abs().double().nan_to_num(0, 0, 0)
 
 
-def _kernel_fails(expected: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """Where torch gives NaN or infinity for what is a number: something on the way overflowed."""
-    return ~expected.isfinite() & exact.to(expected.dtype).isfinite()
+def _kernel_fails(expected: torch.Tensor, exact: torch.Tensor, ours: torch.Tensor) -> torch.Tensor:
+    """Where torch, unlike us, gives NaN or infinity for a number, or NaN for one that is too large: something on the way overflowed."""
+    number = ~expected.isfinite() & exact.to(expected.dtype).isfinite() & ours.isfinite()
+    return number | (expected.isnan() & exact.isfinite() & ~ours.isnan())
 
 
 def _moved(tensor: torch.Tensor, unit: float, generator: torch.Generator) -> torch.Tensor:

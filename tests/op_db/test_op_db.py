@@ -240,6 +240,19 @@ def test_double_precision_is_judged_by_single_precision_nearby() -> None:
     assert judge.problems([expected[0].roll(1)], False)
 
 
+def test_what_overflowed_on_the_way_may_be_right_here_but_not_otherwise() -> None:
+    x = torch.tensor([[9.0, 8.0], [7.0, 9.0]]).half()
+    infinity, nan = float("inf"), float("nan")
+    broken = lambda x: torch.full_like(x, nan) if x.dtype == torch.half else x.exp() ** 2  # noqa: E731
+    right = (x.double().exp() ** 2).half()
+    assert right.isinf().all()
+    assert not judged(broken, [x], right)
+    assert not judged(broken, [x], torch.full_like(x, nan))
+    assert judged(broken, [x], -right)
+    assert judged(broken, [x], torch.zeros_like(x))
+    assert judged(torch.exp, [x * infinity], torch.full_like(x, nan))
+
+
 def test_a_window_of_one_point_is_compared_by_value() -> None:
     call = Call.of(torch.signal.windows.hann, (1,), {})
     assert not trace(lambda *given: call.tensors_on(given), call.tensors).has_free_values
