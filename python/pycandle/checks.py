@@ -172,6 +172,20 @@ def refuse_memory_views(program: Program) -> None:
                 )
 
 
+def refuse_hidden_updates(program: Program) -> None:
+    """instance_norm moves running statistics in place and its schema does not say so: an exported program loses that."""
+    for node in program.graph.nodes:
+        if node.op != "call_function" or node.target is not torch.ops.aten.instance_norm.default:
+            continue
+        _, _, _, mean, var, by_input, *_ = node.args
+        if by_input and not (mean is None and var is None):
+            raise RecordingError(
+                "instance_norm moves running statistics, and an exported program does not show it",
+                place_of_text(node.meta.get("stack_trace")),
+                "pass use_input_stats=False, or no running statistics",
+            )
+
+
 def random_notes(program: Program) -> list[str]:
     notes = []
     for node in program.graph.nodes:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections import OrderedDict
 
 import torch
 import torch._dynamo
 
 from .inputs import Inputs, flatten_outputs
 
-_CONTAINERS = (list, dict, set)
+_CONTAINERS = (list, dict, set, OrderedDict)
 
 
 @contextlib.contextmanager
@@ -79,8 +80,14 @@ class Eager:
 
     def restore_attributes(self) -> None:
         for module, before in self._attributes:
+            now = dict(module.__dict__)
             module.__dict__.clear()
             module.__dict__.update(_shallow(before))
+            for name, value in now.items():  # hooks: their handles know the dict itself
+                if type(value) is OrderedDict and type(before.get(name)) is OrderedDict:
+                    value.clear()
+                    value.update(before[name])
+                    module.__dict__[name] = value
 
 
 class _Missing:
@@ -99,6 +106,6 @@ def _same(before: object, after: object) -> bool:
         return False
     if type(after) in (list, set):
         return len(before) == len(after) and all(a is b for a, b in zip(before, after, strict=True))
-    if type(after) is dict:
+    if type(after) in (dict, OrderedDict):
         return before.keys() == after.keys() and all(before[k] is after[k] for k in after)
     return isinstance(after, (int, float, str, bool, tuple)) and before == after

@@ -1,6 +1,7 @@
 """Result types that torch's fake tensors get wrong: an exported program would carry them on.
 
-Places and counts of `unique` are int64 whatever the tensor; `bincount` with weights is float64, or float32 for those.
+Places and counts of `unique` are int64 whatever the tensor; `bincount` is int64, with weights float64 or float32 for those;
+`multilabel_margin_loss` of one row and without reduction is a number.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ def _bincount(original):
     def run(fake_mode, func, x, weights=None, minlength=0):
         counts = original(fake_mode, func, x, weights, minlength)
         if weights is None:
-            return counts
-        dtype = torch.float32 if weights.dtype == torch.float32 else torch.float64
-        return counts.new_empty(counts.shape, dtype=dtype)
+            dtype = torch.int64
+        else:
+            dtype = torch.float32 if weights.dtype == torch.float32 else torch.float64
+        return counts if counts.dtype == dtype else counts.new_empty(counts.shape, dtype=dtype)
 
     return run
 
@@ -38,3 +40,12 @@ for _op in (aten._unique2.default, aten.unique_dim.default, aten.unique_consecut
         _known[_op] = _with_int64_places(_known[_op])
 if aten.bincount.default in _known:
     _known[aten.bincount.default] = _bincount(_known[aten.bincount.default])
+
+
+def _multilabel_margin_loss(fake_mode, func, x, target, reduction):
+    with fake_mode:
+        rows = x.shape[:-1] if reduction == 0 else ()
+        return x.new_empty(rows), x.new_empty(target.shape)
+
+
+_known[aten.multilabel_margin_loss_forward.default] = _multilabel_margin_loss

@@ -10,6 +10,7 @@ import sympy
 import torch
 from torch.fx import Node
 
+from .data_numbers import DataNumbers
 from .dims import DimNames, InexpressibleDim, symbol_of
 from .errors import RecordingError
 from .inputs import DTYPE_NAMES
@@ -64,10 +65,13 @@ class GraphWriter:
     def define(self, node: Node, index: int = 0, value: int | None = None) -> int:
         """A new value id for a result of a node, or one more node for an id that exists (tied tensors)."""
         if value is None:
-            value = self._count
-            self._count += 1
+            value = self.new_value()
         self.values[(node, index)] = value
         return value
+
+    def new_value(self) -> int:
+        self._count += 1
+        return self._count - 1
 
     def value_of(self, node: Node | None) -> int | None:
         return None if node is None else self.values.get(producer(node))
@@ -89,8 +93,11 @@ class GraphWriter:
     # -- nodes --
 
     def write_nodes(self) -> list[dict]:
-        nodes = []
+        nodes: list[dict] = []
+        numbers = DataNumbers(self, nodes)
         for node in self.program.graph.nodes:
+            if numbers.write(node):
+                continue
             written = self._write_node(node)
             if written is not None:
                 nodes.append(written)
@@ -194,9 +201,9 @@ class GraphWriter:
         if node.op == "get_attr":
             return {"graph": self._write_subgraph(node)}
         value = node.meta.get("val")
-        if is_size(node):
+        if is_size(node) and (node, 0) not in self.values:
             return self.encode(value, place)
-        source = producer(node)
+        source = (node, 0) if is_size(node) else producer(node)
         if source in self.values:
             return {"v": self.values[source]}
         count = len(flat_results(source[0]))

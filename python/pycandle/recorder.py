@@ -18,6 +18,7 @@ from .checks import (
     check_repeatable,
     random_notes,
     refuse_active_dropout,
+    refuse_hidden_updates,
     refuse_memory_views,
     refuse_randomness_in_training,
     refuse_train_mode,
@@ -166,6 +167,7 @@ class GoldenRecorder:
         output_names = names_of_outputs(chosen.program.out_spec)
         refuse_active_dropout(chosen.program)
         refuse_memory_views(chosen.program)
+        refuse_hidden_updates(chosen.program)
         refuse_randomness_in_training(model, chosen.program)
         if meta:
             notes += recompute_buffers(model, chosen.program)

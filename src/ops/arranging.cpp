@@ -201,6 +201,23 @@ OpDef strided() {
       .sample("t(6).as_strided((2, 0), (1, 1))");
 }
 
+// What fits into the new shape; more than there is would be whatever the memory held.
+OpDef resizes() {
+  return mapping("reshape")
+      .from_aten_call("aten.resize_as.default",
+                      [](AtenCall& c) -> Values {
+                        if (c.has_argument("memory_format")) c.discard("memory_format", "no effect on values");
+                        Builder& b = c.b;
+                        const ValueId x = c.tensor("self");
+                        const Shape shape = b.shape(c.tensor("the_template"));
+                        const Dim have = product(b.shape(x)), want = product(shape);
+                        if (!may_be_at_most(want, have)) c.unsupported("a template with more elements");
+                        return {b.reshape(b.slice(b.reshape(x, {have}), 0, 0, want), shape)};
+                      })
+      .sample("torch.ops.aten.resize_as(t(3, 4), t(2, 5))")
+      .sample("torch.ops.aten.resize_as(t(), t())");
+}
+
 OpDef strided_parts() {
   return mapping("scatter_nd")
       .from_aten_call("aten.as_strided_scatter.default",
@@ -260,7 +277,7 @@ OpDef bitcast() {
 }  // namespace
 
 std::vector<OpDef> arranging_ops() {
-  return {stacks(), least_axes(), turns(), grids(), sums_to_size(), parts(), strided(), strided_parts(), bitcast()};
+  return {stacks(), least_axes(), turns(), grids(), sums_to_size(), parts(), strided(), resizes(), strided_parts(), bitcast()};
 }
 
 }  // namespace pycandle

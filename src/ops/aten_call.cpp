@@ -114,6 +114,16 @@ bool AtenCall::is_none(std::string_view name) {
   return none;
 }
 
+bool AtenCall::has_tensor(std::string_view name) const {
+  const auto is_tensor = [](const Argument& a) { return std::holds_alternative<Argument::Tensor>(a.value); };
+  for (const auto& [argument_name, argument] : args_) {
+    if (argument_name != name) continue;
+    const auto* list = std::get_if<Argument::List>(&argument.value);
+    return is_tensor(argument) || (list && std::any_of(list->begin(), list->end(), is_tensor));
+  }
+  return false;
+}
+
 ValueId AtenCall::tensor(std::string_view name) {
   auto value = maybe_tensor(name);
   if (!value) wrong_kind(name, "a tensor");

@@ -50,6 +50,7 @@ class AtenCall {
   bool is_none(std::string_view name);                             // a null argument counts as read
   ValueId tensor(std::string_view name);
   std::optional<ValueId> maybe_tensor(std::string_view name);
+  bool has_tensor(std::string_view name) const;  // is it one, or a list with one: the schema's number may be data
   Values tensors(std::string_view name);                           // a list; None entries are kNoValue
   Values given_tensors(std::string_view name);                     // a list of at least one, none of them None
   Operand operand(std::string_view name);                          // a tensor, number or dim

@@ -109,6 +109,17 @@ ValueId attention_value(Builder& b, const Call& c, Scaling scaling) {
   return b.narrowed(matmul_value(b, weights, v), dtype);
 }
 
+// In training some of the weights are dropped. The weights themselves are what attention makes of the unit matrix.
+template <class Attention>
+ValueId with_dropout(Builder& b, const Attention& attention, ValueId query, ValueId value, double p, bool grouped) {
+  const Shape shape = b.shape(value);
+  const Dim keys = shape[shape.size() - 2];
+  const ValueId row = b.unsqueeze(b.iota(keys), 1), unit = b.cast(b.compare("eq", row, b.iota(keys)), b.dtype(value));
+  ValueId weights = attention(b.broadcast_to(unit, joined(batch_of(shape), {keys, keys})));
+  weights = p == 1 ? b.mul(weights, 0.0) : dropped(b, weights, kept_at_random(b, b.shape(weights), p), p);
+  return matmul_value(b, weights, grouped ? repeat_heads(b, value, b.shape(query)[b.shape(query).size() - 3]) : value);
+}
+
 OpDef scaled_dot_product_attention() {
   return functional("scaled_dot_product_attention")
       .doc(
@@ -179,15 +190,20 @@ OpDef scaled_dot_product_attention() {
       .recognised_at({"matmul", "dot_general"}, propose_attention)
       .from_aten_call("aten.scaled_dot_product_attention.default",
                       [](AtenCall& a) {
-                        if (a.number("dropout_p") != 0)
-                          a.unsupported("dropout_p other than 0 (call model.eval() before recording)");
                         const auto scale = a.maybe_number("scale");
-                        return a.b.create_all("scaled_dot_product_attention",
-                                              {a.tensor("query"), a.tensor("key"), a.tensor("value"),
-                                               a.maybe_tensor("attn_mask").value_or(kNoValue), kNoValue, kNoValue, kNoValue},
-                                              {{"is_causal", a.boolean("is_causal")},
-                                               {"scale", scale ? Attribute(*scale) : Attribute()},
-                                               {"enable_gqa", a.boolean("enable_gqa")}});
+                        const double p = a.number("dropout_p");
+                        const ValueId query = a.tensor("query"), key = a.tensor("key"), value = a.tensor("value");
+                        const ValueId mask = a.maybe_tensor("attn_mask").value_or(kNoValue);
+                        const bool grouped = a.boolean("enable_gqa");
+                        const Attributes attributes{{"is_causal", a.boolean("is_causal")},
+                                                    {"scale", scale ? Attribute(*scale) : Attribute()},
+                                                    {"enable_gqa", grouped}};
+                        const auto attention = [&](ValueId v) {
+                          return a.b.create("scaled_dot_product_attention", {query, key, v, mask, kNoValue, kNoValue, kNoValue},
+                                            attributes);
+                        };
+                        a.expects(p >= 0 && p <= 1, "a dropout_p from 0 to 1");
+                        return Values{p == 0 ? attention(value) : with_dropout(a.b, attention, query, value, p, grouped)};
                       })
       .sample("F.scaled_dot_product_attention(t(2, 3, 4, 8), t(2, 3, 5, 8), t(2, 3, 5, 6))")
       .sample("F.scaled_dot_product_attention(t(2, 3, 4, 8), t(2, 3, 5, 8), t(2, 3, 5, 8), is_causal=True)")
@@ -199,6 +215,7 @@ OpDef scaled_dot_product_attention() {
       .sample("F.scaled_dot_product_attention(t(2, 6, 4, 8), t(2, 2, 5, 8), t(2, 3, 5, 8), enable_gqa=True)")
       .sample("F.scaled_dot_product_attention(t(6, 4, 8), t(2, 5, 8), t(2, 5, 8), is_causal=True, enable_gqa=True)")
       .sample("F.scaled_dot_product_attention(t(4, 8), t(5, 8), t(5, 8))")
+      .sample("F.scaled_dot_product_attention(t(2, 4, 8), t(2, 5, 8), t(2, 5, 6), dropout_p=1.0)")
       .sample("F.scaled_dot_product_attention(t(2, 4, 8), t(5, 8), t(1, 5, 6))")
       .sample("F.scaled_dot_product_attention(t(2, 3, 4, 8), t(2, 3, 0, 8), t(2, 3, 0, 8))")
       .spelled_cpp("scaled_dot_product_attention");

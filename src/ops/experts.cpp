@@ -1,36 +1,29 @@
 // Mixture-of-experts dispatch: rows sorted by expert, and a matrix for each expert.
+#include "ops/blocked_product.h"
 #include "ops/functional_helpers.h"
 
 namespace pycandle {
 namespace {
 
-// One expert after another: a region sees only its inputs, so x rides along as a carry.
-ValueId grouped(Builder& b, ValueId x, ValueId weight, ValueId ends) {
-  const Dim experts = b.shape(weight)[0];
-  const Type result{b.dtype(x), {b.shape(x)[0], b.shape(weight)[2]}};
-  const Dim one_less = experts - 1;
-  const ValueId first = b.full(int64_t{0}, b.dtype(ends), {1});
-  const ValueId starts = b.concat({first, b.slice(ends, 0, 0, one_less)}, 0);
-
-  Graph body;
-  Builder inner = b.region(body);
-  const ValueId y = body.add_input(result), rows = body.add_input(b.type(x));
-  const ValueId matrix = body.add_input({b.dtype(weight), {b.shape(weight)[1], b.shape(weight)[2]}});
-  const ValueId start = body.add_input({b.dtype(ends), {}}), end = body.add_input({b.dtype(ends), {}});
-  const ValueId row = inner.iota(b.shape(x)[0], b.dtype(ends));
-  const ValueId mine = inner.logical_and(inner.compare("ge", row, start), inner.compare("lt", row, end));
-  const ValueId product = inner.dot_general(rows, matrix, {}, {}, {1}, {0});
-  body.outputs = {inner.select(inner.unsqueeze(mine, 1), product, y), rows};
-
-  std::vector<Graph> regions;
-  regions.push_back(std::move(body));
-  const ValueId nothing = b.full(0.0, result.dtype, result.shape);
-  return b.create_all("scan", {nothing, x, weight, starts, ends}, {{"carries", int64_t{2}}, {"length", experts}},
-                      std::move(regions))[0];
+// Rows [first, first + count) of x times the matrix of a group.
+template <class T>
+void multiply_group(const Array& x, const Array& weight, int64_t group, int64_t first, int64_t count, Array& out) {
+  const int64_t depth = x.shape()[1], columns = weight.shape()[2];
+  blocked_product<T>(
+      {1, count, columns, depth},
+      [&](int64_t, int64_t m, int64_t rows, int64_t k, int64_t layers, T* to) {
+        for (int64_t i = 0; i < rows; ++i) load_chunk(x, (first + m + i) * depth + k, layers, to + i * layers);
+      },
+      [&](int64_t, int64_t k, int64_t layers, int64_t n, int64_t width, T* to) {
+        for (int64_t i = 0; i < layers; ++i) load_chunk(weight, (group * depth + k + i) * columns + n, width, to + i * width);
+      },
+      [&](int64_t, int64_t m, int64_t n, int64_t width, const T* row) {
+        store_chunk(out, (first + m) * columns + n, width, row);
+      });
 }
 
 OpDef grouped_matmul() {
-  return functional("grouped_matmul")
+  return primitive("grouped_matmul")
       .doc(
           "rows of x times the matrix of their group: group e is the rows from ends[e - 1] to ends[e]; rows after the last are 0")
       .operands("x", "weight", "ends")
@@ -42,7 +35,26 @@ OpDef grouped_matmul() {
       .constraint("grouped_matmul_c2", "x and weight have one dtype, and ends are i64 or i32",
                   [](const Call& c) { return c.type("x").dtype == c.type("weight").dtype && is_index(c.type("ends").dtype); })
       .infer([](const Call& c) { return Type{c.type("x").dtype, {c.shape("x")[0], c.shape("weight")[2]}}; })
-      .decompose([](Builder& b, const Call& c) { return grouped(b, c.value("x"), c.value("weight"), c.value("ends")); })
+      .rounds(Rounding::linear)
+      .evaluator([](const Evaluation& ev) {
+        const Array &x = ev.array("x"), &weight = ev.array("weight");
+        const std::vector<int64_t> ends = load_int(ev.array("ends"));
+        const int64_t rows = x.shape()[0], groups = weight.shape()[0];
+        if (x.shape()[1] != weight.shape()[1] || static_cast<int64_t>(ends.size()) != groups)
+          throw Error(ErrorCode::bad_input, "x, weight and ends do not fit together")
+              .op("grouped_matmul")
+              .expected("x [rows, in], weight [groups, in, out], ends [groups]")
+              .found(to_string(x.shape()) + ", " + to_string(weight.shape()) + ", " + to_string(ev.array("ends").shape()));
+        Array out(ev.out_dtype(), {rows, weight.shape()[2]});
+        in_domain(x.dtype(), [&](auto zero) {
+          for (int64_t e = 0, start = 0; e < groups; ++e) {
+            const int64_t end = std::min(ends[static_cast<size_t>(e)], rows);
+            if (end > start) multiply_group<decltype(zero)>(x, weight, e, start, end - start, out);
+            start = std::max<int64_t>(end, 0);
+          }
+        });
+        return out;
+      })
       .from_aten("transformers.grouped_mm_fallback.default(x, weight, ends)")
       .from_aten_call("aten._grouped_mm.default",
                       [](AtenCall& c) {

@@ -215,33 +215,52 @@ OpDef linspace() {
       .sample("torch.linspace(0, 1, 0) + t(0)");
 }
 
-// The same between numbers that are data.
-OpDef linspace_of_tensors() {
+// The same between numbers that are data, in f64 or c128; from the nearer end, so that both are exact.
+ValueId spaced(Builder& b, ValueId start, ValueId end, Dim steps) {
+  const DType wide = b.dtype(start);
+  if (steps == Dim(1) || steps == Dim(0)) return b.broadcast_to(start, {steps});
+  const ValueId count = b.iota(steps, DType::f64), intervals = b.dim_value(steps - 1, DType::f64);
+  const ValueId width = b.div(b.sub(end, start), b.cast(intervals, wide));
+  const ValueId from_start = b.add(b.mul(b.cast(count, wide), width), start);
+  const ValueId from_end = b.sub(end, b.mul(b.cast(b.sub(intervals, count), wide), width));
+  const ValueId first_half = b.compare("lt", count, b.dim_value(floordiv(steps, 2), DType::f64));
+  return b.select(first_half, from_start, from_end);
+}
+
+// start and end as the result's dtype has them, wide: torch takes the numbers so before it divides.
+Values ends_of(AtenCall& c, DType dtype) {
+  Values ends;
+  for (const char* name : {"start", "end"}) {
+    const ValueId number = materialise(c.b, c.operand(name), is_complex(dtype) ? DType::c128 : DType::f64);
+    c.expects(c.b.rank(number) == 0, "to go from a number to a number");
+    ends.push_back(is_integral(dtype) ? c.b.unary("trunc", number) : number);
+  }
+  return ends;
+}
+
+OpDef spaces_of_tensors() {
   OpDef def = mapping("iota");
   for (const char* overload : {"Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"})
     def.from_aten_call(fmt::format("aten.linspace.{}", overload), [](AtenCall& c) -> Values {
       c.discard_placement();
-      Builder& b = c.b;
-      const Operand first = c.operand("start"), last = c.operand("end");
-      const bool complex_numbers = is_complex(result_type(b, {first, last}));
-      if (complex_numbers) c.unsupported("complex numbers");
-      ValueId start = materialise(b, first, DType::f64), end = materialise(b, last, DType::f64);
-      const Dim steps = c.dim("steps");
-      if (b.rank(start) != 0 || b.rank(end) != 0)
-        throw Error(ErrorCode::bad_input, "linspace goes from a number to a number").expected("tensors of rank 0");
       const DType dtype = dtype_or(c, DType::f32);
-      if (is_integral(dtype)) start = b.unary("trunc", start), end = b.unary("trunc", end);  // before they are divided
-      if (steps == Dim(1) || steps == Dim(0)) return {b.cast(b.broadcast_to(start, {steps}), dtype)};
-      const ValueId count = b.iota(steps, DType::f64), intervals = b.dim_value(steps - 1, DType::f64);
-      const ValueId width = b.div(b.sub(end, start), intervals);
-      const ValueId from_start = b.add(b.mul(count, width), start), from_end = b.sub(end, b.mul(b.sub(intervals, count), width));
-      const ValueId first_half = b.compare("lt", count, b.dim_value(floordiv(steps, 2), DType::f64));
-      return {b.cast(b.select(first_half, from_start, from_end), dtype)};
+      const Values ends = ends_of(c, dtype);
+      return {c.b.cast(spaced(c.b, ends[0], ends[1], c.dim("steps")), dtype)};
+    });
+  for (const char* overload : {"default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"})
+    def.from_aten_call(fmt::format("aten.logspace.{}", overload), [](AtenCall& c) -> Values {
+      c.discard_placement();
+      const DType dtype = dtype_or(c, DType::f32);
+      const Values ends = ends_of(c, dtype);
+      const ValueId exponents = spaced(c.b, ends[0], ends[1], c.dim("steps"));
+      return {c.b.cast(c.b.pow(c.b.full(c.number("base"), c.b.dtype(exponents)), exponents), dtype)};
     });
   return def.sample("torch.linspace(t(), t(), 5)")
       .sample("torch.linspace(t(), 2.0, 4)")
       .sample("torch.linspace(0, t(), 1)")
-      .sample("torch.linspace(t() * 9, 30, 8, dtype=torch.int64)");
+      .sample("torch.linspace(t() * 9, 30, 8, dtype=torch.int64)")
+      .sample("torch.logspace(-1, 2, 5, base=2.0) + t(5)")
+      .sample("torch.logspace(t(), 1.5, 4, dtype=torch.float64)");
 }
 
 OpDef eye() {
@@ -296,6 +315,6 @@ OpDef triangle_indices() {
 
 }  // namespace
 
-std::vector<OpDef> factory_ops() { return {constants(), arange(), linspace(), linspace_of_tensors(), eye(), triangle_indices()}; }
+std::vector<OpDef> factory_ops() { return {constants(), arange(), linspace(), spaces_of_tensors(), eye(), triangle_indices()}; }
 
 }  // namespace pycandle

@@ -711,6 +711,11 @@ inline ValueId dynamic_update(Builder& builder, ValueId x, ValueId update, const
   return builder.create("dynamic_update", detail::joined({x, update}, starts), {});
 }
 
+// x[start : stop] on an axis, with Python's rules for negative numbers and for ends outside of it (strict: there are none); the size of the result binds the symbol `count`
+inline ValueId slice_between(Builder& builder, ValueId x, ValueId start, ValueId stop, int64_t axis, Dim count, bool strict) {
+  return builder.create("slice_between", {x, start, stop}, {{"axis", detail::attribute_of(axis)}, {"count", detail::attribute_of(count)}, {"strict", detail::attribute_of(strict)}});
+}
+
 // x, not below min and not above max (max wins when they cross); NaN stays NaN
 inline ValueId clamp(Builder& builder, ValueId x, std::optional<Scalar> min, std::optional<Scalar> max) {
   return builder.create("clamp", {x}, {{"min", detail::attribute_of(min)}, {"max", detail::attribute_of(max)}});

@@ -64,6 +64,9 @@ inline DType wide_of(DType d) { return d == DType::f16 || d == DType::bf16 ? DTy
 inline ValueId sigmoid_value(Builder& b, ValueId x) { return b.div(1.0, b.add(b.exp(b.neg(x)), 1.0)); }
 // torch.matmul in terms of dot_general, for operands of one dtype.
 ValueId matmul_value(Builder&, ValueId left, ValueId right);
+// Dropout in training: which elements stay with probability 1 - p, and x with the others 0 and those scaled up.
+ValueId kept_at_random(Builder&, const Shape&, double p);
+ValueId dropped(Builder&, ValueId x, ValueId kept, double p);
 // softmax over an axis, for operands already wide; `safe`: a row of nothing but -inf gives zeros, not NaN.
 ValueId softmax_value(Builder&, ValueId x, int64_t axis, bool safe = false);
 

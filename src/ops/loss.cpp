@@ -9,21 +9,24 @@ namespace {
 
 using Error2 = std::function<ValueId(Builder&, const Call&, ValueId x, ValueId target)>;
 
-// A loss of two tensors of one type, element by element.
-OpDef elementwise_loss(const std::string& name, const char* text, Error2 error) {
+// A loss of two tensors of one type, element by element; of complex ones it is real.
+OpDef elementwise_loss(const std::string& name, const char* text, Error2 error, unsigned kinds = floats) {
   return functional(name)
       .doc(text)
       .operands("x", "target")
       .attributes(attr<std::string>("reduction", std::string("mean")))
-      .constraint(name + "_c1", "x and target have one floating type",
-                  [](const Call& c) {
-                    return is_floating(c.type("x").dtype) && c.type("x").dtype == c.type("target").dtype &&
+      .constraint(name + "_c1", "x and target have one type, " + text_of_kinds(kinds),
+                  [kinds](const Call& c) {
+                    return is_one_of(c.type("x").dtype, kinds) && c.type("x").dtype == c.type("target").dtype &&
                            c.agree(c.shape("x"), c.shape("target"));
                   })
       .constraint(name + "_c2", "reduction is none, mean or sum", knows_reduction)
-      .infer([](const Call& c) { return Type{c.type("x").dtype, c.string("reduction") == "none" ? c.shape("x") : Shape{}}; })
+      .infer([](const Call& c) {
+        return Type{real_of(c.type("x").dtype), c.string("reduction") == "none" ? c.shape("x") : Shape{}};
+      })
       .decompose([error = std::move(error)](Builder& b, const Call& c) {
-        return b.narrowed(reduced(b, c, error(b, c, b.widened(c.value("x")), b.widened(c.value("target")))), c.type("x").dtype);
+        const ValueId errors = error(b, c, b.widened(c.value("x")), b.widened(c.value("target")));
+        return b.narrowed(reduced(b, c, errors), real_of(c.type("x").dtype));
       })
       .spelled_cpp(name);
 }
@@ -63,8 +66,10 @@ std::vector<OpDef> elementwise_losses() {
           .from_aten_call("aten.mse_loss.default", build("mse_loss"))
           .sample("F.mse_loss(t(3, 4), t(3, 4))")
           .sample("F.mse_loss(t(3, 4), t(3, 4), reduction='none')"),
-      elementwise_loss("l1_loss", "|x - target|", [](Builder& b, const Call&, ValueId x, ValueId y) { return distance(b, x, y); })
+      elementwise_loss(
+          "l1_loss", "|x - target|", [](Builder& b, const Call&, ValueId x, ValueId y) { return distance(b, x, y); }, inexact)
           .from_aten_call("aten.l1_loss.default", build("l1_loss"))
+          .sample("F.l1_loss(t(3, 4, dtype=torch.complex64), t(3, 4, dtype=torch.complex64))")
           .sample("F.l1_loss(t(3, 4), t(3, 4), reduction='sum')"),
       elementwise_loss(
           "smooth_l1_loss", "quadratic below beta, linear above",
@@ -83,9 +88,15 @@ std::vector<OpDef> elementwise_losses() {
           .from_aten_call("aten.huber_loss.default", build("huber_loss", {"delta"}))
           .sample("F.huber_loss(t(3, 4), t(3, 4), reduction='none', delta=0.7)"),
       elementwise_loss("soft_margin_loss", "log(1 + exp(-target * x))",
-                       [](Builder& b, const Call&, ValueId x, ValueId y) { return b.unary("log1p", b.exp(b.neg(b.mul(x, y)))); })
+                       [](Builder& b, const Call& c, ValueId x, ValueId y) {
+                         // torch rounds after each step: in f16 the exponential is infinite from 11.1 on.
+                         const DType dtype = c.type("x").dtype;
+                         const auto rounded = [&](ValueId v) { return b.cast(b.narrowed(v, dtype), b.dtype(x)); };
+                         return rounded(b.unary("log1p", rounded(b.exp(rounded(b.neg(b.mul(x, y)))))));
+                       })
           .from_aten_call("aten.soft_margin_loss.default", build("soft_margin_loss"))
-          .sample("F.soft_margin_loss(t(3, 4), t(3, 4).sign())"),
+          .sample("F.soft_margin_loss(t(3, 4), t(3, 4).sign())")
+          .sample("F.soft_margin_loss(20 * t(3, 4, dtype=torch.float16), t(3, 4, dtype=torch.float16).sign(), reduction='none')"),
       elementwise_loss("hinge_embedding_loss", "x where target is 1, max(0, margin - x) where it is -1",
                        [](Builder& b, const Call& c, ValueId x, ValueId y) {
                          const ValueId zero = b.full(0.0, b.dtype(x));

@@ -17,11 +17,12 @@ inline Attribute reduction_of(AtenCall& a) {
 
 inline Ints every_axis(Builder& b, ValueId x) { return axes_between(0, b.rank(x)); }
 
-inline ValueId reduced(Builder& b, const Call& c, ValueId errors) {
-  if (c.string("reduction") == "mean") return b.mean(errors, every_axis(b, errors), false);
-  if (c.string("reduction") == "sum") return b.sum(errors, every_axis(b, errors), false);
+inline ValueId reduced(Builder& b, ValueId errors, std::string_view reduction) {
+  if (reduction == "mean") return b.mean(errors, every_axis(b, errors), false);
+  if (reduction == "sum") return b.sum(errors, every_axis(b, errors), false);
   return errors;
 }
+inline ValueId reduced(Builder& b, const Call& c, ValueId errors) { return reduced(b, errors, c.string("reduction")); }
 
 inline bool knows_reduction(const Call& c) {
   return std::any_of(std::begin(kReductions), std::end(kReductions),

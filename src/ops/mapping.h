@@ -19,5 +19,9 @@ struct SliceBounds {
   int64_t step;
 };
 SliceBounds slice_bounds(AtenCall&, Dim size);
+// The slice of aten.slice.Tensor when an end of it is a tensor.
+ValueId slice_of_data(AtenCall&, ValueId x, int64_t axis);
+// Parts one after another, with tensors among their sizes.
+Values split_by_data(AtenCall&, ValueId x, int64_t axis, std::string_view sizes);
 
 }  // namespace pycandle

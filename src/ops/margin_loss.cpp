@@ -43,13 +43,33 @@ OpDef margin_ranking() {
       })
       .from_aten_call("aten.margin_ranking_loss.default",
                       [](AtenCall& a) {
-                        const Values v = as_floats(a, {a.operand("input1"), a.operand("input2"), a.operand("target")});
-                        return a.b.create_all("margin_ranking_loss", v,
-                                              {{"reduction", reduction_of(a)}, {"margin", a.number("margin")}});
+                        Builder& b = a.b;
+                        const std::vector<Operand> operands{a.operand("input1"), a.operand("input2"), a.operand("target")};
+                        Values v = as_floats(a, operands);
+                        if (is_integral(result_type(b, operands))) {  // torch multiplies them as they are, and they may wrap
+                          const Values n = promote_and_broadcast(b, operands);
+                          const ValueId gap = b.mul(b.neg(n[2]), b.sub(n[0], n[1]));
+                          v = {b.neg(b.cast(gap, b.dtype(v[0]))), b.like(v[0], 0.0), b.like(v[0], 1.0)};
+                        }
+                        return b.create_all("margin_ranking_loss", v,
+                                            {{"reduction", reduction_of(a)}, {"margin", a.number("margin")}});
                       })
       .sample("F.margin_ranking_loss(t(5), t(5), t(5).sign(), 0.3)")
       .sample("F.margin_ranking_loss(i(5), i(5), i(5), 0.3)")
+      .sample("F.margin_ranking_loss(i(5).to(torch.uint8), i(5).to(torch.uint8), i(5).to(torch.uint8), 0.3)")
       .sample("F.margin_ranking_loss(t(5, 3), t(1, 3), t(5, 1).sign(), reduction='none')");
+}
+
+// From x1 · x2, x1 · x1 and x2 · x2.
+ValueId cosine_loss(Builder& b, ValueId product, ValueId square1, ValueId square2, ValueId target, double margin) {
+  constexpr double kEpsilon = 1e-12;
+  const ValueId size = b.sqrt(b.mul(b.add(square1, kEpsilon), b.add(square2, kEpsilon)));
+  const ValueId cosine = b.div(product, size), zero = b.full(0.0, b.dtype(product));
+  // -1 as the target's dtype has it: a u8 of 255 is one.
+  const auto is = [&](int64_t n) { return b.compare("eq", target, b.cast(b.full(n, DType::i64), b.dtype(target))); };
+  const ValueId near = b.select(is(1), b.sub(1.0, cosine), zero);
+  const ValueId far = b.select(is(-1), b.maximum(b.sub(cosine, margin), 0.0), zero);
+  return b.add(near, far);
 }
 
 OpDef cosine_embedding() {
@@ -64,28 +84,54 @@ OpDef cosine_embedding() {
       .infer(
           [](const Call& c) { return Type{c.type("x1").dtype, c.string("reduction") == "none" ? c.shape("target") : Shape{}}; })
       .decompose([](Builder& b, const Call& c) {
-        constexpr double kEpsilon = 1e-12;
         const ValueId x1 = b.widened(c.value("x1")), x2 = b.widened(c.value("x2"));
         const auto dot = [&](ValueId p, ValueId q) { return b.sum(b.mul(p, q), {-1}, false); };
-        const ValueId size = b.sqrt(b.mul(b.add(dot(x1, x1), kEpsilon), b.add(dot(x2, x2), kEpsilon)));
-        const ValueId cosine = b.div(dot(x1, x2), size), zero = b.full(0.0, b.dtype(x1));
-        const ValueId target = b.cast(c.value("target"), b.dtype(x1));
-        const ValueId near = b.select(b.compare("eq", target, 1.0), b.sub(1.0, cosine), zero);
-        const ValueId far = b.select(b.compare("eq", target, -1.0), b.maximum(b.sub(cosine, c.number("margin")), 0.0), zero);
-        return b.narrowed(reduced(b, c, b.add(near, far)), c.type("x1").dtype);
+        const ValueId loss = cosine_loss(b, dot(x1, x2), dot(x1, x1), dot(x2, x2), c.value("target"), c.number("margin"));
+        return b.narrowed(reduced(b, c, loss), c.type("x1").dtype);
       })
       .from_aten_call("aten.cosine_embedding_loss.default",
                       [](AtenCall& a) {
-                        Values v = as_floats(a, {a.operand("input1"), a.operand("input2")});
-                        v.push_back(a.tensor("target"));
-                        return a.b.create_all("cosine_embedding_loss", v,
-                                              {{"reduction", reduction_of(a)}, {"margin", a.number("margin")}});
+                        Builder& b = a.b;
+                        const std::vector<Operand> operands{a.operand("input1"), a.operand("input2")};
+                        const ValueId target = a.tensor("target");
+                        const Attribute reduction = reduction_of(a);
+                        const double margin = a.number("margin");
+                        Values v = as_floats(a, operands);
+                        v.push_back(target);
+                        const DType dtype = result_type(b, operands);
+                        if (is_inexact(dtype))
+                          return b.create_all("cosine_embedding_loss", v, {{"reduction", reduction}, {"margin", margin}});
+                        // torch multiplies integers as they are, and they may wrap.
+                        a.expects(b.rank(v[0]) == b.rank(target) + 1 && b.rank(target) <= 1,
+                                  "vectors, or matrices of them, and a target for each");
+                        const Values n = promote_and_broadcast(b, operands, dtype == DType::boolean ? DType::u8 : dtype);
+                        const auto dot = [&](ValueId p, ValueId q) {
+                          return b.cast(b.sum(b.cast(b.mul(p, q), DType::i64), {-1}, false), b.dtype(v[0]));
+                        };
+                        const ValueId wrapped = cosine_loss(b, dot(n[0], n[1]), dot(n[0], n[0]), dot(n[1], n[1]), target, margin);
+                        return Values{reduced(b, wrapped, std::get<std::string>(reduction))};
                       })
       .sample("F.cosine_embedding_loss(t(5, 3), t(5, 3), t(5).sign(), 0.2)")
       .sample("F.cosine_embedding_loss(t(3), t(3), torch.tensor(-1.0), reduction='none')")
       .sample("F.cosine_embedding_loss(i(5, 3), i(5, 3), torch.tensor([1, -1, 1, 0, -1]), 0.2)")
+      .sample("F.cosine_embedding_loss(m(5, 3), m(5, 3), torch.tensor([1, -1, 1, 0, -1]), 0.2)")
       .sample("F.cosine_embedding_loss(t(5, 3), t(5, 3), torch.tensor([1, -1, 1, 0, -1]), reduction='sum')");
 }
+
+struct Triplet {
+  double margin, p, eps;
+  bool swap;
+  // From the differences of anchor and positive, anchor and negative, positive and negative.
+  ValueId loss(Builder& b, ValueId to_positive, ValueId to_negative, ValueId between) const {
+    const auto length = [&](ValueId gap) {
+      return b.create("vector_norm", {b.add(gap, eps)}, {{"axes", Ints{b.rank(gap) - 1}}, {"order", p}});
+    };
+    const ValueId near = length(to_positive);
+    ValueId far = length(to_negative);
+    if (swap) far = b.minimum(far, length(between));
+    return shortfall(b, b.sub(far, near), margin);
+  }
+};
 
 OpDef triplet_margin() {
   return margin_loss("triplet_margin_loss", "max(0, margin + |anchor - positive| - |anchor - negative|), distances of order p")
@@ -103,24 +149,26 @@ OpDef triplet_margin() {
       .decompose([](Builder& b, const Call& c) {
         const ValueId anchor = b.widened(c.value("anchor")), positive = b.widened(c.value("positive")),
                       negative = b.widened(c.value("negative"));
-        const auto distance = [&](ValueId p, ValueId q) {
-          const ValueId gap = b.add(b.sub(p, q), c.number("eps"));
-          return b.create("vector_norm", {gap}, {{"axes", Ints{b.rank(gap) - 1}}, {"order", c.number("p")}});
-        };
-        const ValueId near = distance(anchor, positive);
-        ValueId far = distance(anchor, negative);
-        if (c.boolean("swap")) far = b.minimum(far, distance(positive, negative));
-        return b.narrowed(reduced(b, c, shortfall(b, b.sub(far, near), c.number("margin"))), real_of(c.type("anchor").dtype));
+        const Triplet t{c.number("margin"), c.number("p"), c.number("eps"), c.boolean("swap")};
+        const ValueId loss = t.loss(b, b.sub(anchor, positive), b.sub(anchor, negative), b.sub(positive, negative));
+        return b.narrowed(reduced(b, c, loss), real_of(c.type("anchor").dtype));
       })
       .from_aten_call("aten.triplet_margin_loss.default",
                       [](AtenCall& a) {
-                        const Values v = as_floats(a, {a.operand("anchor"), a.operand("positive"), a.operand("negative")});
-                        return a.b.create_all("triplet_margin_loss", v,
-                                              {{"reduction", reduction_of(a)},
-                                               {"margin", a.number("margin")},
-                                               {"p", a.number("p")},
-                                               {"eps", a.number("eps")},
-                                               {"swap", a.boolean("swap")}});
+                        Builder& b = a.b;
+                        const std::vector<Operand> operands{a.operand("anchor"), a.operand("positive"), a.operand("negative")};
+                        const Triplet t{a.number("margin"), a.number("p"), a.number("eps"), a.boolean("swap")};
+                        const Attribute reduction = reduction_of(a);
+                        const Values v = as_floats(a, operands);
+                        if (is_integral(result_type(b, operands)) && b.rank(v[0]) >= 1) {
+                          // torch subtracts integers as they are, and they may wrap.
+                          const Values n = promote_and_broadcast(b, operands);
+                          const auto gap = [&](size_t i, size_t k) { return b.cast(b.sub(n[i], n[k]), b.dtype(v[0])); };
+                          return Values{reduced(b, t.loss(b, gap(0, 1), gap(0, 2), gap(1, 2)), std::get<std::string>(reduction))};
+                        }
+                        return b.create_all(
+                            "triplet_margin_loss", v,
+                            {{"reduction", reduction}, {"margin", t.margin}, {"p", t.p}, {"eps", t.eps}, {"swap", t.swap}});
                       })
       .sample("F.triplet_margin_loss(t(5, 3), t(5, 3), t(5, 3))")
       .sample("F.triplet_margin_loss(t(5, 3), t(5, 3), t(5, 3), margin=0.5, p=3.0, swap=True, reduction='none')")

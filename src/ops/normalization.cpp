@@ -437,12 +437,18 @@ OpDef batch_norm_training() {
                       })
       .from_aten_call("aten._native_batch_norm_legit_functional.default",
                       [](AtenCall& a) {
-                        if (!a.boolean("training")) a.unsupported("training=False");
                         const auto or_none = [&](const char* name) { return a.maybe_tensor(name).value_or(kNoValue); };
-                        Values results = a.b.create_all("batch_norm_training",
-                                                        {a.tensor("input"), or_none("weight"), or_none("bias"),
-                                                         a.tensor("running_mean"), a.tensor("running_var")},
-                                                        {{"momentum", a.number("momentum")}, {"eps", a.number("eps")}});
+                        const ValueId x = a.tensor("input"), weight = or_none("weight"), bias = or_none("bias");
+                        const ValueId mean = a.tensor("running_mean"), var = a.tensor("running_var");
+                        const double momentum = a.number("momentum"), eps = a.number("eps");
+                        if (!a.boolean("training")) {  // the saved statistics are empty then, and the running ones stay
+                          const ValueId y = a.b.create("batch_norm", {x, mean, var, weight, bias}, {{"eps", eps}});
+                          const auto empty = [&](size_t i) { return a.b.full(0.0, a.result(i).dtype, {Dim(0)}); };
+                          return Values{y, empty(1), empty(2), a.b.cast(mean, a.result(3).dtype),
+                                        a.b.cast(var, a.result(4).dtype)};
+                        }
+                        Values results = a.b.create_all("batch_norm_training", {x, weight, bias, mean, var},
+                                                        {{"momentum", momentum}, {"eps", eps}});
                         for (size_t i = 0; i < results.size(); ++i)
                           results[i] = a.b.cast(results[i], a.result(i).dtype);  // f16 statistics come out as f32
                         return results;
@@ -482,7 +488,8 @@ OpDef instance_norm() {
                         const ValueId mean = or_none("running_mean"), var = or_none("running_var");
                         const Attributes eps{{"eps", a.number("eps")}};
                         if (a.boolean("use_input_stats")) {
-                          // Running statistics are moved in place, which is no result; nothing here depends on them.
+                          // torch moves running statistics in place, which is no result, so the recorder refuses it; nothing
+                          // here depends on them.
                           return a.b.create_all("instance_norm", {x, weight, bias}, eps);
                         }
                         return a.b.create_all("batch_norm", {x, mean, var, weight, bias}, eps);

@@ -67,6 +67,8 @@ OpDef multinomial() {
                     return may_be_at_most(1, c.dim("count")) &&
                            (c.boolean("replacement") || may_be_at_most(c.dim("count"), c.shape("weights").back()));
                   })
+      .constraint("multinomial_c3", "there are at most 2^24 classes",
+                  [](const Call& c) { return may_be_at_most(c.shape("weights").back(), int64_t{1} << 24); })
       .infer([](const Call& c) {
         Type y{DType::i64, c.shape("weights")};
         y.shape.back() = c.dim("count");

@@ -383,6 +383,7 @@ OpDef slice() {
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
+      if (c.has_tensor("start") || c.has_tensor("end")) return {slice_of_data(c, x, axis)};
       SliceBounds bounds = slice_bounds(c, c.b.shape(x)[at(axis)]);
       // Where algebra cannot tell, the recorded length is the simpler name of the same number.
       if (bounds.step == 1 && c.result().shape.size() > at(axis)) {
@@ -469,7 +470,9 @@ OpDef slices() {
     def.from_aten_call(overload, [](AtenCall& c) {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      Dims sizes = c.dims(c.has_argument("split_size") ? "split_size" : "split_sizes");
+      const char* name = c.has_argument("split_size") ? "split_size" : "split_sizes";
+      if (c.has_tensor(name)) return split_by_data(c, x, axis, name);
+      Dims sizes = c.dims(name);
       Dim total = 0;
       for (Dim size : sizes) total = total + size;
       if (!c.b.check(total, c.b.shape(x)[at(axis)], "the sizes of a split and the split axis"))

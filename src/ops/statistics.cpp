@@ -345,16 +345,23 @@ OpDef searchsorted() {
     });
   for (const char* overload : {"Tensor", "Scalar"})
     def.from_aten_call(fmt::format("aten.searchsorted.{}", overload), [result](AtenCall& c) {
-      if (c.maybe_tensor("sorter")) c.unsupported("a sorter");
+      ValueId boundaries = c.tensor("sorted_sequence");
+      if (auto sorter = c.maybe_tensor("sorter")) {  // the order in which they are sorted
+        c.expects(c.b.dtype(*sorter) == DType::i64 && c.b.shape(*sorter) == c.b.shape(boundaries),
+                  "a sorter of int64 with the shape of sorted_sequence");
+        boundaries = c.b.create("gather", {boundaries, *sorter}, {{"axis", c.b.rank(boundaries) - 1}});
+      }
       std::optional<std::string> side = c.maybe_string("side");
       bool right = c.boolean("right") || (side && *side == "right");
-      Values v = promote(c.b, {c.tensor("sorted_sequence"), c.operand("self")});
+      Values v = promote(c.b, {boundaries, c.operand("self")});
       return result(c, c.b.create("searchsorted", v, {{"right", right}}));
     });
   return def.sample("torch.bucketize(t(3, 4), torch.tensor([-1.0, 0.0, 1.0]))")
       .sample("torch.bucketize(i(9), torch.tensor([0, 2, 4]), right=True, out_int32=True)")
       .sample("torch.searchsorted(torch.tensor([[0.0, 1.0], [-1.0, 0.5]]), t(2, 3))")
-      .sample("torch.searchsorted(torch.tensor([0.0, 1.0]), t(2, 3), side='right')");
+      .sample("torch.searchsorted(torch.tensor([0.0, 1.0]), t(2, 3), side='right')")
+      .sample("torch.searchsorted(torch.tensor([1.0, -0.5, 0.5]), t(2, 3), sorter=torch.tensor([1, 2, 0]))")
+      .sample("torch.searchsorted(torch.tensor([[1, 0], [3, 5]]), i(2, 3), right=True, sorter=torch.tensor([[1, 0], [0, 1]]))");
 }
 
 OpDef histc() {

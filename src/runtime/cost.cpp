@@ -26,6 +26,7 @@ double primitive_flops(const Graph& graph, const Node& node, const OpTable& tabl
       depth *= static_cast<double>(call.shape("left")[static_cast<size_t>(axis)].evaluate(sizes));
     return 2 * results * depth;
   }
+  if (node.op->name == "grouped_matmul") return 2 * results * static_cast<double>(call.shape("x")[1].evaluate(sizes));
   if (node.op->name == "convolution") {
     const Type& weight = call.type("weight");
     return 2 * results * elements(weight, sizes) / static_cast<double>(weight.shape[0].evaluate(sizes));

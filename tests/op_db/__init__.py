@@ -5,6 +5,7 @@
     samples    entries, dtypes and calls
     tracing    a call → the recorded form → a manifest, in memory
     judging    our values beside torch's
+    randomness what holds of random values
     errors     calls that torch refuses
     modules    torch's modules
     running    one entry → what came of it

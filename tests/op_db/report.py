@@ -55,7 +55,7 @@ def printed(outcomes: list[Outcome], listing: bool) -> str:
     if types_only:
         lines.append(f"only dtype and shape compared (random or uninitialised): {', '.join(types_only)}")
     for entry, why in sorted(untraceable(outcomes).items()):
-        lines.append(f"torch cannot trace {entry}: {why}")
+        lines.append(f"torch.export refuses {entry}: {why}")
     lines += [
         f"{entry} needs {dtypes}, which PTIR has not" for entry, dtypes in sorted(outside(outcomes).items())
     ]
@@ -117,7 +117,13 @@ def markdown(outcomes: list[Outcome], limit: int | None, seconds: float) -> str:
     types_only = sorted({o.entry for o in counting(outcomes) if o.types_only})
     lines += ["", "## Random or uninitialised", "", "Only dtype and shape are compared:", ""]
     lines += [", ".join(types_only) + "." if types_only else "none."]
-    lines += ["", "## torch cannot trace", ""]
+    lines += [
+        "",
+        "## torch.export refuses",
+        "",
+        "Listed and not counted; the other samples of these entries are.",
+        "",
+    ]
     lines += [f"- {entry}: {why}" for entry, why in sorted(untraceable(outcomes).items())]
     lines += ["", "## Dtypes that PTIR has not", ""]
     lines += [f"- {entry}: {dtypes}" for entry, dtypes in sorted(outside(outcomes).items())]

@@ -113,6 +113,8 @@ def run_call(call: Call, outcome: Outcome) -> None:
     judge = judge_of(call, traced, expected)
     types_only = traced.has_free_values and not is_determined(judge, traced)
     problems = judge.problems(ours, types_only)
+    if not problems and types_only and (problem := traced.random_problem(ours)):
+        problems.append(problem)
     if problems:
         outcome.fail(call, "; ".join(problems), overloads)
     else:

@@ -21,6 +21,7 @@ from .errors import run_error, run_errors
 from .factors import view_of
 from .judging import Judge, OpenPositions, Precision, size_of
 from .modules import modules, run_module
+from .randomness import random_problem
 from .running import Outcome, quiet_torch, run_call, run_values
 from .samples import Call, dtypes_of, entries
 from .tracing import as_recorded, trace
@@ -302,3 +303,38 @@ def test_an_accepted_error_fails(monkeypatch) -> None:
     monkeypatch.setattr(errors._core, "load_call", lambda text: None)
     run_error(call, RuntimeError, outcome)
     assert (outcome.calls, outcome.passed) == (2, 1)
+
+
+def test_random_results_that_cannot_be_are_noticed() -> None:
+    x = torch.tensor([1.0, -2.0, 3.0])
+    dropout = {"input": x, "p": 0.5, "train": True}
+    assert not random_problem("native_dropout", dropout, [torch.tensor([2.0, 0.0, 6.0])])
+    assert random_problem("native_dropout", dropout, [torch.tensor([1.0, 0.0, 6.0])])
+    assert random_problem(
+        "native_dropout", dropout, [torch.tensor([2.0, 0.0, 6.0]), torch.tensor([True, True, True])]
+    )
+    assert random_problem("native_dropout", {**dropout, "p": 1.0}, [torch.tensor([2.0, 0.0, 6.0])])
+    rrelu = {"self": x, "lower": 0.1, "upper": 0.5}
+    assert not random_problem("rrelu", rrelu, [torch.tensor([1.0, -0.5, 3.0])])
+    assert random_problem("rrelu", rrelu, [torch.tensor([1.0, -1.5, 3.0])])
+    assert random_problem("bernoulli", {}, [torch.tensor([0.0, 0.5])])
+    assert random_problem("randint", {"high": 3}, [torch.tensor([0, 3])])
+    weights = {"self": torch.tensor([1.0, 0.0, 1.0]), "replacement": False}
+    assert not random_problem("multinomial", weights, [torch.tensor([2, 0])])
+    assert random_problem("multinomial", weights, [torch.tensor([2, 2])])
+    assert random_problem("multinomial", weights, [torch.tensor([1, 0])])
+
+
+def test_what_only_the_recorder_can_trace_is_run_and_what_it_refuses_is_listed(monkeypatch) -> None:
+    from . import tracing
+
+    def cannot(*_):
+        raise RuntimeError
+
+    outcome = Outcome("values", "none")
+    call = Call.of(torch.cos, (torch.rand(3),), {})
+    monkeypatch.setattr(tracing, "_traced", cannot)
+    run_call(call, outcome)
+    assert (outcome.calls, outcome.passed, outcome.untraceable) == (1, 1, [])
+    run_call(Call.of(torch.equal, (torch.rand(3), torch.rand(3)), {}), outcome)
+    assert outcome.calls == 1 and "aten.equal" in outcome.untraceable[0]

@@ -2,12 +2,13 @@
 
 `torch.export` and `run_decompositions({})` take a tenth of a second each time; nearly all of it is setting up what a
 trace needs. Here that is set up once (`as_recorded`), and a trace takes some milliseconds. A test shows that both come to
-the same graph.
+the same graph. What cannot be traced so is exported as the recorder does it, and only what fails there too is untraceable.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import warnings
 from collections.abc import Callable
@@ -24,12 +25,15 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from pycandle import _core
 from pycandle.dims import DimNames
+from pycandle.exporting import export_model
 from pycandle.graph_writer import GraphWriter, Sources, op_name
+from pycandle.inputs import gather_inputs
 from pycandle.manifest import MANIFEST_VERSION
-from pycandle.program import Program, clean_graph, is_size, producer
+from pycandle.program import Program, build_program, clean_graph, is_size, producer
 from pycandle.rnn_ops import recurrent_layers_stay_whole
 
 from .judging import OpenPositions
+from .randomness import random_problem
 
 _aten = torch.ops.aten
 # What they hold is whatever the memory held.
@@ -58,7 +62,7 @@ _OPEN_POSITIONS = {
 
 
 class Untraceable(Exception):
-    """torch itself cannot trace the call."""
+    """torch.export itself refuses the call."""
 
 
 @contextlib.contextmanager
@@ -103,6 +107,20 @@ class Traced:
             _OPEN_POSITIONS[op_name(nodes[0].target)], sources[given["self"]], given.get("dim", -1)
         )
 
+    def random_problem(self, results: list[torch.Tensor]) -> str | None:
+        """What is wrong with random results, when the program is one operator of which something is known."""
+        nodes = [n for n in self.graph.graph.nodes if n.op == "call_function" and producer(n)[0] is n]
+        if len(nodes) != 1 or not isinstance(nodes[0].target, torch._ops.OpOverload):
+            return None
+        schema = nodes[0].target._schema
+        given = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
+        given |= dict(zip((a.name for a in schema.arguments), nodes[0].args, strict=False)) | nodes[0].kwargs
+        sources = dict(self.inputs)
+        given = {name: sources.get(v, v) if isinstance(v, torch.fx.Node) else v for name, v in given.items()}
+        if any(isinstance(v, torch.fx.Node) for v in given.values()):
+            return None
+        return random_problem(schema.name.split("::")[1], given, results)
+
     @property
     def has_free_values(self) -> bool:
         """Whether results are random or uninitialised: only their types can be compared."""
@@ -136,15 +154,43 @@ def _is_random(node: torch.fx.Node) -> bool:
 
 def trace(function: Callable, tensors: list[torch.Tensor]) -> Traced:
     """`function` takes the tensors and returns a list of tensors."""
+    try:
+        return _traced(function, tensors)
+    except Exception:
+        return _exported(function, tensors)
+
+
+class _Call(torch.nn.Module):
+    def __init__(self, function: Callable):
+        super().__init__()
+        self.function = function
+
+    def forward(self, tensors):
+        return self.function(*tensors)
+
+
+def _exported(function: Callable, tensors: list[torch.Tensor]) -> Traced:
+    """The recorder's own way."""
+    model = _Call(function)
+    inputs = gather_inputs(inspect.signature(model.forward), (list(tensors),), {})
+    try:
+        program = build_program(export_model(model, inputs, [], {}), {})
+    except Exception as error:
+        # RecordingError: an explanation, and what torch said
+        raise Untraceable(str(error.__cause__ or error).strip().splitlines()[0]) from error
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # places in this file say nothing
+    given = [(node, t) for node, t in zip(program.user_inputs, tensors, strict=True) if node is not None]
+    given += [(node, parameter.tensor) for parameter in program.parameters for node in parameter.nodes]
+    return Traced(program.module, given, program.outputs)
+
+
+def _traced(function: Callable, tensors: list[torch.Tensor]) -> Traced:
     mode = FakeTensorMode(shape_env=ShapeEnv(), export=True)
     functional = dispatch_functionalize(function, FunctionalTensorMode(pre_dispatch=False, export=True))
-    try:
-        fakes = [mode.from_tensor(t, static_shapes=True) for t in tensors]
-        with mode, _ignore_backend_decomps(), _compiling_state_context(), enable_python_dispatcher():
-            traced = make_fx(functional, decomposition_table={}, _disable_torch_fn_metadata_mode=True)(*fakes)
-    except Exception as error:
-        first = next(iter(str(error).splitlines()), "")
-        raise Untraceable(f"{type(error).__name__}: {first}") from error
+    fakes = [mode.from_tensor(t, static_shapes=True) for t in tensors]
+    with mode, _ignore_backend_decomps(), _compiling_state_context(), enable_python_dispatcher():
+        traced = make_fx(functional, decomposition_table={}, _disable_torch_fn_metadata_mode=True)(*fakes)
     graph = traced.graph
     clean_graph(graph)
     for node in graph.nodes:

@@ -8,7 +8,7 @@ import torchaudio.functional as AF
 import torchvision
 import transformers.integrations.moe  # noqa: F401  (registers torch.ops.transformers)
 
-from pycandle import GoldenRecorder
+from pycandle import Error, GoldenRecorder, load_model
 from pycandle.errors import RecordingError
 
 
@@ -114,3 +114,36 @@ def test_sizes_that_the_data_decides_are_found_when_the_program_runs(tmp_path, p
         dynamic=False,
     )
     pycandle("verify", tmp_path)
+
+
+class CutByData(torch.nn.Module):
+    """Numbers read out of tensors as ends of slices and sizes of parts."""
+
+    def forward(self, x, places, sizes):
+        first, middle, last = x.tensor_split(places)
+        parts = x.split(sizes.tolist())
+        return first * 2, middle - 1, last, *(part + 1 for part in parts)
+
+
+def test_tensors_are_cut_where_the_data_says(tmp_path, pycandle) -> None:
+    x, places = torch.randn(7, 3), torch.tensor([2, -2])
+    recorded(CutByData(), x, places, torch.tensor([1, 0, 6]), folder=tmp_path, dynamic=False)
+    assert "slice_between(" in ops_of(pycandle, tmp_path)
+    pycandle("verify", tmp_path)
+    for places, sizes in ((torch.tensor([0, 9]), [3, 3, 1]), (torch.tensor([5, 3]), [0, 0, 7])):
+        ours = load_model(tmp_path).forward(x=x, places=places, sizes=torch.tensor(sizes))
+        theirs = CutByData()(x, places, torch.tensor(sizes))
+        assert all(torch.equal(a, b) for a, b in zip(ours.values(), theirs, strict=True))
+    for sizes in ([1, 1, 1], [3, 3, 3]):
+        with pytest.raises(Error, match=r"split|part"):
+            load_model(tmp_path).forward(x=x, places=places, sizes=torch.tensor(sizes))
+
+
+class ScaledByData(torch.nn.Module):
+    def forward(self, x, n):
+        return x * n.item()
+
+
+def test_a_number_from_data_that_is_no_end_of_a_slice_is_refused(tmp_path) -> None:
+    with pytest.raises(RecordingError, match="a number is read out of a tensor"):
+        recorded(ScaledByData(), torch.randn(3), torch.tensor(2), folder=tmp_path, dynamic=False)

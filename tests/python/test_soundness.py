@@ -96,6 +96,46 @@ def test_python_that_looks_at_values_is_refused(recorder, model):
     assert error.hint
 
 
+class MovesStatistics(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("var", torch.ones(3))
+
+    def forward(self, x):
+        return F.instance_norm(x, self.mean, self.var, use_input_stats=True)  # HERE
+
+
+def test_running_statistics_that_instance_norm_moves_are_refused(recorder):
+    assert "running statistics" in str(refuse(recorder, MovesStatistics().eval(), torch.randn(2, 3, 5)))
+
+
+class HooksItselfOnce(nn.Module):
+    """Collects what its layers give with hooks that the first call installs, as transformers does."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+
+    def forward(self, x):
+        if not getattr(self, "hooked", False):
+            for layer in self.layers:
+                layer.register_forward_hook(lambda _module, _args, output: self.collected.append(output))
+            self.hooked = True
+        self.collected = []
+        for layer in self.layers:
+            x = layer(x)
+        collected, self.collected = self.collected, []
+        return tuple(collected)
+
+
+def test_hooks_that_the_first_call_installs_are_there_once(recorder):
+    model = HooksItselfOnce().eval()
+    recorder.record(model, torch.randn(2, 4))
+    assert len(recorder.manifest["outputs"]) == 2
+    assert len(model(torch.randn(2, 4))) == 2
+
+
 # ---- refused: something else than the inputs decides ----------------------------------------------------------
 
 
