@@ -21,6 +21,7 @@ struct RunRequest {
       on_tap;  // called once per tap of Program::taps that is not inside another, when its value exists
   uint64_t seed = 0;  // of random ops
   Bindings symbols;  // sizes that the inputs do not bind by themselves: a slice of a program
+  Bindings* found = nullptr;  // where to write all sizes, also those that the data decided
 };
 
 class Executable {

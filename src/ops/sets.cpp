@@ -267,6 +267,27 @@ OpDef places() {
   return def;
 }
 
+// Every choice of r elements: the places of a grid with r axes where the numbers of the axes rise.
+OpDef combinations() {
+  return mapping("nonzero").from_aten_call("aten.combinations.default", [](AtenCall& c) -> Values {
+    Builder& b = c.b;
+    const ValueId x = c.tensor("self");
+    const int64_t r = c.integer("r");
+    const char* rises = c.boolean("with_replacement") ? "le" : "lt";
+    c.expects(b.rank(x) == 1 && r >= 0, "a vector and r that is not negative");
+    if (r == 0) return {b.full(int64_t{0}, b.dtype(x), {0})};
+    const Dim n = b.shape(x)[0];
+    const Shape grid(at(r), n);
+    ValueId chosen = b.full(true, DType::boolean, grid);
+    for (int64_t k = 0; k + 1 < r; ++k) {
+      const ValueId here = b.broadcast(b.iota(n), grid, {k}), next = b.broadcast(b.iota(n), grid, {k + 1});
+      chosen = b.logical_and(chosen, b.compare(rises, here, next));
+    }
+    const ValueId places = b.create("nonzero", {chosen}, {{"count", c.result().shape.at(0)}});
+    return {b.create("take", {x, places}, {{"axis", int64_t{0}}})};
+  });
+}
+
 // The first `size` of them, and fill_value where there are fewer: the n-th place that holds is written into row n.
 OpDef static_places() {
   return mapping("scatter_nd")
@@ -298,7 +319,7 @@ OpDef static_places() {
 }  // namespace
 
 std::vector<OpDef> set_ops() {
-  return {unique(), unique_spellings(), bincount(), repeat_indices(), is_in(), places(), static_places()};
+  return {unique(), unique_spellings(), bincount(), repeat_indices(), is_in(), places(), combinations(), static_places()};
 }
 
 }  // namespace pycandle

@@ -66,7 +66,8 @@ class Verification {
         backend_(backend),
         parameters_(std::move(parameters)),
         goldens_(goldens),
-        slicer_(p, known_values()) {}
+        slicer_(p, known_values()),
+        sizes_(all_sizes()) {}
 
   // Without a verdict when the value cannot be judged; `why` says the reason.
   std::optional<LayerResult> judge(ValueId v, std::string& why) {
@@ -101,6 +102,21 @@ class Verification {
     return known;
   }
 
+  // Sizes that the data decides and no golden shows are those that the program finds from the golden inputs.
+  Bindings all_sizes() const {
+    Bindings sizes = goldens_.sizes();
+    const bool is_complete = std::all_of(p_.symbols.begin(), p_.symbols.end(),
+                                         [&](const Symbol& s) { return sizes.count(s.name) != 0; });
+    if (is_complete) return sizes;
+    Bindings found;
+    RunRequest request;
+    request.inputs = goldens_.inputs();
+    request.found = &found;
+    run_reference_modes(decompose_to_primitives(p_, table_), *parameters_, {{Kind::rounded, 0}}, request);
+    sizes.merge(found);
+    return sizes;
+  }
+
   Array known(ValueId v) const {
     if (goldens_.has(v)) return goldens_.get(v);
     const auto state = std::find_if(p_.states.begin(), p_.states.end(), [&](const State& s) { return s.value == v; });
@@ -110,7 +126,7 @@ class Verification {
 
   void collect(const Slice& slice, Evidence& evidence, LayerResult& result) const {
     RunRequest request;
-    request.symbols = goldens_.sizes();
+    request.symbols = sizes_;
     for (ValueId v : slice.inputs) request.inputs.push_back(known(v));
     evidence.ours = backend_.compile(slice.program, table_, parameters_)->run(request).at(0);
     result.metrics = compare(evidence.ours, evidence.golden);
@@ -173,6 +189,7 @@ class Verification {
   std::shared_ptr<const ParameterSource> parameters_;
   const Goldens& goldens_;
   Slicer slicer_;
+  const Bindings sizes_;
 };
 
 // "transformer.h.3.mlp@0/output" → "transformer.h.3.mlp@0"; the root is "". An argument of a module was computed outside

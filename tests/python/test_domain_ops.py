@@ -147,3 +147,21 @@ class ScaledByData(torch.nn.Module):
 def test_a_number_from_data_that_is_no_end_of_a_slice_is_refused(tmp_path) -> None:
     with pytest.raises(RecordingError, match="a number is read out of a tensor"):
         recorded(ScaledByData(), torch.randn(3), torch.tensor(2), folder=tmp_path, dynamic=False)
+
+
+class PutTogether(torch.nn.Module):
+    """Rows that go through a matrix each by groups whose sizes are data, with no module call that shows the groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = torch.nn.Parameter(torch.randn(3, 4, 4))
+        self.last = torch.nn.Linear(4, 2)
+
+    def forward(self, x, sizes):
+        parts = x.split(sizes.tolist())
+        return self.last(torch.cat([part @ w for part, w in zip(parts, self.weights, strict=True)]))
+
+
+def test_sizes_that_no_golden_shows_are_found_by_a_run(tmp_path, pycandle) -> None:
+    recorded(PutTogether(), torch.randn(7, 4), torch.tensor([1, 2, 4]), folder=tmp_path, dynamic=False)
+    pycandle("verify", tmp_path)

@@ -121,6 +121,7 @@ void Walker::run() {
       }
     }
   }
+  if (request_.found) *request_.found = bindings_;
 }
 
 Array Walker::value(size_t lane, ValueId v) {
