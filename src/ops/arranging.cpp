@@ -121,11 +121,12 @@ OpDef sums_to_size() {
                           if (size[i] == Dim(1) && b.shape(x)[extra + i] != Dim(1))
                             axes.push_back(static_cast<int64_t>(extra + i));
                         const bool integer = !is_inexact(b.dtype(x));
-                        if (!axes.empty() && integer) x = b.cast(x, DType::i64);
+                        if ((!axes.empty() || size.empty()) && integer) x = b.cast(x, DType::i64);
                         return {b.reshape(b.sum(x, axes), size)};
                       })
       .sample("t(2, 3, 4).sum_to_size(3, 1)")
-      .sample("t(2, 3).sum_to_size(2, 3)");
+      .sample("t(2, 3).sum_to_size(2, 3)")
+      .sample("i(dtype=torch.int32).sum_to_size(())");
 }
 
 // ---- parts put back

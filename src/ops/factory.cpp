@@ -151,12 +151,13 @@ OpDef arange() {
     double from = as_double(std::get<Scalar>(start)), to = as_double(std::get<Scalar>(end)),
            width = as_double(std::get<Scalar>(step));
     // An integer dtype cuts the fractions of start and step; i64 counts with what is left, the others count before.
+    const bool leads = to == from || (to > from) == (width > 0);
     double length = std::ceil((to - from) / width);
     if (integral) {
       from = std::trunc(from), width = std::trunc(width);
       if (dtype == DType::i64) length = std::ceil((std::trunc(to) - from) / width);
     }
-    c.expects(width != 0 && (to == from || (to > from) == (width > 0)), "a step that leads from start to end");
+    c.expects(width != 0 && leads, "a step that leads from start to end");
     if (!(length >= 0 && length < 0x1p48)) c.unsupported(fmt::format("the range {} to {} by {}", from, to, width));
     ValueId count = c.b.mul(c.b.iota(static_cast<int64_t>(length), DType::f64), width);
     return {c.b.cast(c.b.add(count, from), dtype)};
@@ -176,6 +177,7 @@ OpDef arange() {
       .sample("torch.arange(-0.9, 2.1, 2.0, dtype=torch.int64) + i(1)")
       .sample("torch.arange(-0.9, 2.1, 2.0, dtype=torch.int32) + i(2)")
       .sample("torch.arange(0) + i(0)")
+      .sample("torch.arange(1.1, 1.1, -1.0, dtype=torch.int64) + i(0)")
       .sample("torch.arange(3, dtype=torch.bfloat16) + t(3)");
 }
 

@@ -452,6 +452,15 @@ OpDef triangles() {
 
 OpDef triangular_systems() {
   OpDef def = mapping("solve_triangular");
+  def.from_aten_call("aten.triangular_solve.default", [](AtenCall& c) -> Values {
+    Builder& b = c.b;
+    const ValueId a = c.tensor("A");
+    const bool upper = c.boolean("upper"), transpose = c.boolean("transpose"), unit = c.boolean("unitriangular");
+    auto [matrix, side] = with_common_batch(b, a, c.tensor("self"));
+    if (transpose) matrix = transposed_matrix(b, matrix);
+    const ValueId y = b.create("solve_triangular", {matrix, side}, {{"upper", upper != transpose}, {"unit", unit}});
+    return {y, transpose ? transposed_matrix(b, matrix) : matrix};
+  });
   def.from_aten_call("aten.linalg_solve_triangular.default", [](AtenCall& c) -> Values {
     Builder& b = c.b;
     const bool upper = c.boolean("upper"), left = c.boolean("left"), unit = c.boolean("unitriangular");
@@ -497,11 +506,11 @@ ValueId permutation_matrix(Builder& b, ValueId order, DType dtype) {
 
 OpDef lu_factors() {
   OpDef def = mapping("lu");
-  for (const char* name : {"linalg_lu_factor", "linalg_lu_factor_ex"})
+  for (const char* name : {"linalg_lu_factor", "linalg_lu_factor_ex", "_lu_with_info"})
     def.from_aten_call(fmt::format("aten.{}.default", name), [](AtenCall& c) -> Values {
       const bool pivot = c.boolean("pivot");
       if (c.has_argument("check_errors")) c.discard("check_errors", "a singular matrix has factors too");
-      const Values lu = c.b.create_all("lu", {c.tensor("A")}, {{"pivot", pivot}});
+      const Values lu = c.b.create_all("lu", {matrix_argument(c)}, {{"pivot", pivot}});
       Values results{lu[0], lu[1]};
       if (c.result_count() > 2) results.push_back(info_of(c.b, lu[0]));
       return results;
@@ -520,6 +529,7 @@ OpDef lu_factors() {
     return {permutation_matrix(b, lu[2], b.dtype(a)), b.add(below, ones), upper};
   });
   return def.sample("torch.linalg.lu_factor(t(2, 4, 3, dtype=torch.float64))")
+      .sample("torch.lu(t(3, 3, dtype=torch.float64), get_infos=True)")
       .sample("torch.linalg.lu(t(3, 4, dtype=torch.float64))");
 }
 

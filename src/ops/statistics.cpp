@@ -228,7 +228,7 @@ OpDef diff() {
                         if (auto before = c.maybe_tensor("prepend")) parts.push_back(*before);
                         parts.push_back(x);
                         if (auto after = c.maybe_tensor("append")) parts.push_back(*after);
-                        if (parts.size() > 1) {
+                        if (parts.size() > 1 && n > 0) {
                           parts = promote(c.b, std::vector<Operand>(parts.begin(), parts.end()));
                           for (ValueId& part : parts) {  // a 0-d end is one slice of that number
                             if (c.b.rank(part) != 0) continue;
@@ -245,6 +245,7 @@ OpDef diff() {
       .sample("torch.diff(t(3, 5), n=2, dim=0)")
       .sample("torch.diff(i(5), prepend=torch.tensor([0]), append=torch.tensor([9]))")
       .sample("torch.diff(m(5))")
+      .sample("torch.diff(t(5), n=0, prepend=t(2))")
       .sample("torch.diff(t(2), n=4)");
 }
 
