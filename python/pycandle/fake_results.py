@@ -1,6 +1,6 @@
 """Result types that torch's fake tensors get wrong: an exported program would carry them on.
 
-Places and counts of `unique` are int64 whatever the tensor; `bincount` is int64, with weights float64 or float32 for those;
+Places and counts of `unique` are int64 whatever the tensor, and its axis may count from the end; `bincount` is int64, with weights float64 or float32 for those;
 `multilabel_margin_loss` of one row and without reduction is a number.
 """
 
@@ -14,8 +14,12 @@ _known = fake_impls.op_implementations_dict
 
 
 def _with_int64_places(original):
-    def run(*args, **kwargs):
-        values, *others = original(*args, **kwargs)
+    def run(fake_mode, func, x, *args, **kwargs):
+        names = [argument.name for argument in func._schema.arguments][1:]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        if given.get("dim") is not None and given["dim"] < 0:
+            given["dim"] += max(x.dim(), 1)
+        values, *others = original(fake_mode, func, x, **given)
         return values, *(
             t if t.dtype == torch.int64 else t.new_empty(t.shape, dtype=torch.int64) for t in others
         )

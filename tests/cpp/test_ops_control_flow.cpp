@@ -194,5 +194,19 @@ TEST(Dynamic, SlicesAndUpdatesAtIndicesThatAreData) {
   EXPECT_NE(error.find("a block of 2 at 2 leaves axis 0 of size 3"), std::string::npos) << error;
 }
 
+TEST(Dynamic, SlicesBetweenNumbersThatAreDataAsPythonDoes) {
+  const Array x = f32({2, 4}, {0, 1, 2, 3, 4, 5, 6, 7});
+  const auto between = [&](int64_t start, int64_t stop, int64_t count, bool strict) {
+    return run("slice_between", {x, i64({}, {start}), i64({}, {stop})},
+               {{"axis", int64_t{1}}, {"count", Dim(count)}, {"strict", strict}});
+  };
+  expect_values(between(1, 3, 2, true), {1, 2, 5, 6});
+  expect_values(between(-3, -1, 2, false), {1, 2, 5, 6});
+  expect_values(between(2, 99, 2, false), {2, 3, 6, 7});
+  expect_values(between(3, 1, 0, false), {});
+  EXPECT_NE(error_of([&] { between(2, 5, 2, true); }).find("a part leaves the axis"), std::string::npos);
+  EXPECT_NE(error_of([&] { between(1, 3, 3, false); }).find("another size than was recorded"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace pycandle

@@ -97,6 +97,9 @@ def run_call(call: Call, outcome: Outcome) -> None:
     except Untraceable as error:
         outcome.untraceable.append(str(error))
         return
+    if len(traced.outputs) != len(expected):  # the recorder compares with the model, and refuses
+        outcome.untraceable.append(f"its program has {len(traced.outputs)} results, and torch {len(expected)}")
+        return
     overloads = traced.overloads
     outcome.touches |= any(overload in mapped() for overload in overloads)
     lacking = [overload for overload in overloads if overload not in mapped()]
