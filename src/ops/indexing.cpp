@@ -261,6 +261,9 @@ OpDef gather() {
                           return {b.create("gather", {x, b.reshape(index, {product(b.shape(index))})}, {{"axis", int64_t{0}}})};
                         }
                         int64_t axis = b.normal_axis(c.integer("dim"), b.rank(x));
+                        // Negative ones count from the end, as they do not without dim.
+                        const ValueId from_end = b.add(index, b.dim_value(b.shape(x)[at(axis)]));
+                        index = b.select(b.compare("lt", index, 0.0), from_end, index);
                         // All axes but one broadcast.
                         Shape a = b.shape(x), i = b.shape(index);
                         a.at(at(axis)) = i.at(at(axis)) = 1;
@@ -273,7 +276,7 @@ OpDef gather() {
       .sample("t(4, 5).gather(1, i(4, 3, low=0, high=4))")
       .sample("t(4, 5).gather(-2, i(2, 5, low=0, high=3))")
       .sample("t(4, 5).gather(0, i(0, 5, low=0, high=3))")
-      .sample("torch.take_along_dim(t(4, 5), i(4, 1, low=0, high=4), dim=1)")
+      .sample("torch.take_along_dim(t(4, 5), i(4, 1, low=-5, high=4), dim=1)")
       .sample("torch.take_along_dim(t(4, 5), i(7, low=0, high=19))");
 }
 

@@ -114,12 +114,15 @@ OpDef prod() {
   for (const char* overload : {"aten.prod.default", "aten.prod.dim_int"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
-      x = c.b.cast(x, sum_dtype(c, x));
+      const DType dtype = sum_dtype(c, x);
+      x = c.b.cast(x, dtype);
       Ints axes = reduced_axes(c, c.b.rank(x));
-      return {c.b.reduce("reduce_prod", x, axes, keeps_axes(c))};
+      if (dtype == DType::boolean) x = c.b.cast(x, DType::i64);  // of zeros and ones
+      return {c.b.cast(c.b.reduce("reduce_prod", x, axes, keeps_axes(c)), dtype)};
     });
   return def.sample("t(2, 3).prod()")
       .sample("t(2, 3).prod(1, keepdim=True)")
+      .sample("m(4, 3).prod(1, dtype=torch.bool)")
       .sample("i(4, dtype=torch.int32).prod()")
       .sample("t(0, 3).prod(0)")
       .sample("t().prod(0)");
