@@ -9,6 +9,5 @@ find_package(CLI11 REQUIRED)
 # compiles faster than header-only mode.
 add_library(pycandle_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_instantiations.cpp")
 
-find_library(PYCANDLE_XXHASH_LIBRARY NAMES libxxhash.a xxhash REQUIRED)
-add_library(pycandle_xxhash INTERFACE)
-target_link_libraries(pycandle_xxhash INTERFACE "${PYCANDLE_XXHASH_LIBRARY}")
+# Only its header: it is compiled into base/hash.cpp.
+find_path(PYCANDLE_XXHASH_INCLUDE xxhash.h REQUIRED)

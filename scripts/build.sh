@@ -21,11 +21,15 @@ generated_anew() { # <option of `pycandle ops`> <file>: whether the file changed
   echo "generated $2"
 }
 if generated_anew --header src/ops/functional.h; then cmake --build --preset release; fi
+if generated_anew --front-header include/pycandle/functional.h; then front=new; fi
+if generated_anew --front-source src/capture/functional.cpp || [ "${front:-}" ]; then cmake --build --preset release; fi
 if generated_anew --markdown docs/ops.md; then :; fi
 
 # The program is copied, not linked: it looks for Python beside itself.
 cmp -s "$build/bin/pycandle" .venv/bin/pycandle ||
   { cp "$build/bin/pycandle" .venv/bin/.pycandle.new && mv .venv/bin/.pycandle.new .venv/bin/pycandle; }
+
+mkdir -p .venv/lib/cmake && ln -sfn "$PWD/$build/lib/cmake/pycandle" .venv/lib/cmake/pycandle # pycandle --cmake-dir
 
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 version=$(.venv/bin/pycandle --version | cut -d ' ' -f 2)

@@ -85,7 +85,7 @@ class Table {
 std::string text_of(const std::vector<Term>& terms, int64_t constant) {
   std::string out;
   const auto append = [&](int64_t coefficient, const std::string& rest) {
-    const std::string magnitude = fmt::format("{}", coefficient).substr(coefficient < 0 ? 1 : 0);
+    const std::string magnitude = std::to_string(coefficient).substr(coefficient < 0 ? 1 : 0);
     out += out.empty() ? (coefficient < 0 ? "-" : "") : (coefficient < 0 ? " - " : " + ");
     if (rest.empty())
       out += magnitude;

@@ -1,6 +1,8 @@
 #include "base/hash.h"
 
 #include <fmt/format.h>
+
+#define XXH_INLINE_ALL  // so that a program that links this needs no libxxhash
 #include <xxhash.h>
 
 namespace pycandle {

@@ -26,6 +26,18 @@ int run(int argc, char** argv) {
       "Each command has its own --help with an example.\nExit status: 0 fine, 1 verdict or gap, 2 bad input or usage, 3 "
       "internal.");
   app.set_version_flag("--version", std::string("pycandle ") + PYCANDLE_VERSION);
+  app.add_flag_callback(
+      "--cmake-dir",
+      [] {
+        const auto folder = find_cmake_package();
+        if (!folder)
+          throw Error(ErrorCode::bad_input, "there is no CMake package beside this program")
+              .expected("lib/cmake/pycandle/pycandleConfig.cmake")
+              .hint("cmake --install puts it there, as the wheel does");
+        fmt::print("{}\n", *folder);
+        throw CLI::Success();
+      },
+      "print where find_package(pycandle) finds the C++ library, and exit");
   app.require_subcommand(1);
   Context context;
   add_new(app, context);

@@ -3,18 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <set>
 #include <vector>
+
+#include "ops/spelling.h"
 
 namespace pycandle::cli {
 namespace {
-
-std::string identifier(const std::string& name) {
-  static const std::set<std::string> kKeywords = {"and",      "or",       "not",   "xor",    "default", "double",
-                                                  "float",    "int",      "bool",  "switch", "union",   "operator",
-                                                  "template", "register", "while", "for",    "if"};
-  return kKeywords.count(name) != 0 ? name + "_" : name;
-}
 
 std::string cpp_type(const AttrSpec& attribute) {
   static constexpr const char* kTypes[] = {"bool",  "int64_t", "double", "Scalar",  "std::string",
@@ -27,7 +21,7 @@ std::string function(const OpDef& op) {
   std::vector<std::string> parameters = {"Builder& builder"}, operands, attributes;
   std::string variadic;
   for (const OperandSpec& operand : op.operand_specs) {
-    const std::string name = identifier(operand.name);
+    const std::string name = cpp_identifier(operand.name);
     if (operand.kind == OperandSpec::Kind::variadic) {
       parameters.push_back("const Values& " + name);
       variadic = name;
@@ -40,7 +34,7 @@ std::string function(const OpDef& op) {
     }
   }
   for (const AttrSpec& attribute : op.attr_specs) {
-    const std::string name = identifier(attribute.name);
+    const std::string name = cpp_identifier(attribute.name);
     parameters.push_back(cpp_type(attribute) + " " + name);
     attributes.push_back(fmt::format("{{\"{}\", detail::attribute_of({})}}", attribute.name, name));
   }
@@ -49,7 +43,7 @@ std::string function(const OpDef& op) {
   if (!variadic.empty()) values = fmt::format("detail::joined({}, {})", values, variadic);
   return fmt::format("{}inline {} {}({}) {{\n  return builder.{}(\"{}\", {}, {{{}}}{});\n}}\n",
                      op.summary.empty() ? "" : "// " + op.summary + "\n", op.several_results ? "Values" : "ValueId",
-                     identifier(op.name), fmt::join(parameters, ", "), op.several_results ? "create_all" : "create", op.name,
+                     cpp_identifier(op.name), fmt::join(parameters, ", "), op.several_results ? "create_all" : "create", op.name,
                      values, fmt::join(attributes, ", "), op.region_count > 0 ? ", std::move(regions)" : "");
 }
 

@@ -8,5 +8,8 @@
 namespace pycandle::cli {
 
 std::string ops_header(const OpTable&);
+// The front end: include/pycandle/functional.h and src/capture/functional.cpp.
+std::string front_header(const OpTable&);
+std::string front_source(const OpTable&);
 
 }  // namespace pycandle::cli

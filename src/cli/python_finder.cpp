@@ -69,4 +69,23 @@ std::optional<FoundPython> find_python(const std::string& from_option) {
   return std::nullopt;
 }
 
+std::optional<std::string> find_cmake_package() {
+  std::vector<fs::path> libraries;
+  std::error_code error;
+  for (const fs::path& folder : folders_beside()) {
+    const fs::path prefix = fs::weakly_canonical(folder, error).parent_path();
+    for (const char* name : {"lib", "lib64"}) libraries.push_back(prefix / name);
+    for (const fs::directory_entry& entry : fs::directory_iterator(prefix / "lib", error)) {
+      if (entry.path().filename().string().starts_with("python3"))
+        libraries.push_back(entry.path() / "site-packages/pycandle/lib");
+      if (fs::exists(entry.path() / "cmake/pycandle", error)) libraries.push_back(entry.path());  // lib/x86_64-linux-gnu
+    }
+  }
+  for (const fs::path& library : libraries) {
+    const fs::path package = library / "cmake/pycandle";
+    if (fs::exists(package / "pycandleConfig.cmake", error)) return package.string();
+  }
+  return std::nullopt;
+}
+
 }  // namespace pycandle::cli

@@ -15,5 +15,7 @@ struct FoundPython {
 // argv[0]: the program may be a link in the environment's bin folder, and that folder is the one that counts.
 void remember_invocation(const char* argv0);
 std::optional<FoundPython> find_python(const std::string& from_option = {});
+// Where find_package(pycandle) looks: beside the program, as cmake --install and the wheel put it. Nothing when it is not there.
+std::optional<std::string> find_cmake_package();
 
 }  // namespace pycandle::cli

@@ -81,8 +81,8 @@ OpDef convolution(size_t n) {
   return functional(name)
       .doc("convolution of [N, C, positions…] (or [C, positions…]) with [O, C / groups, kernel…]")
       .operands("x", "weight", optional("bias"))
-      .attributes(attr<Ints>("stride"), attr<Ints>("padding"), attr<Ints>("dilation"), attr<int64_t>("groups", int64_t{1}),
-                  attr<bool>("same", false))
+      .attributes(attr<Ints>("stride", Ints(n, 1)), attr<Ints>("padding", Ints(n, 0)), attr<Ints>("dilation", Ints(n, 1)),
+                  attr<int64_t>("groups", int64_t{1}), attr<bool>("same", false))
       .constraint(name + "_c1", "x has channels and positions, with or without a batch; weight has two axes more than positions",
                   [n](const Call& c) { return has_batch_or_none(c, n) && c.shape("weight").size() == n + 2; })
       .constraint(name + "_c2", "the channels of x are those of weight times groups",
@@ -144,8 +144,8 @@ OpDef transposed_convolution(size_t n) {
   return functional(name)
       .doc("transposed convolution of [N, C, positions…] (or [C, positions…]) with [C, O / groups, kernel…]")
       .operands("x", "weight", optional("bias"))
-      .attributes(attr<Ints>("stride"), attr<Ints>("padding"), attr<Ints>("output_padding"), attr<Ints>("dilation"),
-                  attr<int64_t>("groups", int64_t{1}))
+      .attributes(attr<Ints>("stride", Ints(n, 1)), attr<Ints>("padding", Ints(n, 0)), attr<Ints>("output_padding", Ints(n, 0)),
+                  attr<Ints>("dilation", Ints(n, 1)), attr<int64_t>("groups", int64_t{1}))
       .constraint(name + "_c1", "x has channels and positions, with or without a batch; weight has two axes more than positions",
                   [n](const Call& c) { return has_batch_or_none(c, n) && c.shape("weight").size() == n + 2; })
       .constraint(name + "_c2", "the channels of x are the first dim of weight, and groups divides them",

@@ -1,6 +1,7 @@
 // Helpers for families that map torch's spellings to ops of other families.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,6 @@ SliceBounds slice_bounds(AtenCall&, Dim size);
 ValueId slice_of_data(AtenCall&, ValueId x, int64_t axis);
 // Parts one after another, with tensors among their sizes.
 Values split_by_data(AtenCall&, ValueId x, int64_t axis, std::string_view sizes);
+SliceBounds python_slice(const Builder&, Dim size, std::optional<Dim> start, std::optional<Dim> stop, int64_t step);
 
 }  // namespace pycandle

@@ -53,7 +53,8 @@ Attributes sliding_attributes(AtenCall& a, size_t n) {
 OpDef sliding_pool(const std::string& name, size_t n) {
   return functional(name)
       .operands("x")
-      .attributes(attr<Ints>("kernel_size"), attr<Ints>("stride"), attr<Ints>("padding"), attr<bool>("ceil_mode", false))
+      .attributes(attr<Ints>("kernel_size"), attr<Ints>("stride"), attr<Ints>("padding", Ints(n, 0)),
+                  attr<bool>("ceil_mode", false))
       .constraint(name + "_c1", "x has channels and positions, with or without a batch",
                   [n](const Call& c) { return c.shape("x").size() == n + 1 || c.shape("x").size() == n + 2; })
       .constraint(name + "_c2", "kernel_size, stride and padding have one entry a position axis",
@@ -78,7 +79,7 @@ OpDef sliding_pool(const std::string& name, size_t n) {
 // What max pools have beside.
 OpDef dilated_pool(const std::string& name, size_t n) {
   return sliding_pool(name, n)
-      .attributes(attr<Ints>("dilation"))
+      .attributes(attr<Ints>("dilation", Ints(n, 1)))
       .constraint(name + "_c5", "dilation is positive, one entry a position axis",
                   [n](const Call& c) { return c.integers("dilation").size() == n && positive_and_sane(c.integers("dilation")); });
 }

@@ -346,13 +346,13 @@ OpDef broadcast() {
 // ---- parts
 
 // What a Python index means on an axis: negative ones count from the end.
-Dim from_start(AtenCall& c, Dim index, Dim size, const char* what) {
-  switch (seems_at_most(0, index, c.b)) {
+Dim from_start(const Builder& b, Dim index, Dim size, const char* what) {
+  switch (seems_at_most(0, index, b)) {
     case Tri::yes: return index;
     case Tri::no: return index + size;
     case Tri::unknown: break;
   }
-  c.unsupported(fmt::format("{} = {}, whose sign depends on the sizes", what, index.text()));
+  throw Error(ErrorCode::gap, fmt::format("{} = {}, whose sign depends on the sizes, is not supported", what, index.text()));
 }
 
 Dim within(const Builder& b, Dim value, Dim low, Dim high) {
@@ -363,16 +363,16 @@ Dim within(const Builder& b, Dim value, Dim low, Dim high) {
 
 }  // namespace
 
-// x[start : end : step] on one axis, with Python's rules for ends outside the tensor.
+SliceBounds python_slice(const Builder& b, Dim size, std::optional<Dim> start, std::optional<Dim> stop, int64_t step) {
+  if (step < 1) throw Error(ErrorCode::gap, fmt::format("a slice with step {} is not supported", step));
+  const Dim first = within(b, from_start(b, start.value_or(0), size, "start"), 0, size);
+  const bool to_the_end = !stop || *stop == Dim(std::numeric_limits<int64_t>::max());
+  return {first, to_the_end ? size : within(b, from_start(b, *stop, size, "end"), first, size), step};
+}
+
 SliceBounds slice_bounds(AtenCall& c, Dim size) {
-  Dim start = c.maybe_dim("start").value_or(0);
-  std::optional<Dim> end = c.maybe_dim("end");
-  int64_t step = c.integer("step");
-  if (step < 1) c.unsupported(fmt::format("step {}", step));
-  start = within(c.b, from_start(c, start, size, "start"), 0, size);
-  bool to_the_end = !end || *end == Dim(std::numeric_limits<int64_t>::max());
-  Dim stop = to_the_end ? size : within(c.b, from_start(c, *end, size, "end"), start, size);
-  return {start, stop, step};
+  const std::optional<Dim> start = c.maybe_dim("start"), end = c.maybe_dim("end");
+  return python_slice(c.b, size, start, end, c.integer("step"));
 }
 
 namespace {
@@ -396,13 +396,13 @@ OpDef slice() {
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      return {c.b.select_index(x, axis, from_start(c, c.dim("index"), c.b.shape(x)[at(axis)], "index"))};
+      return {c.b.select_index(x, axis, from_start(c.b, c.dim("index"), c.b.shape(x)[at(axis)], "index"))};
     });
   for (const char* overload : {"aten.narrow.default", "aten.narrow_copy.default"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      Dim start = from_start(c, c.dim("start"), c.b.shape(x)[at(axis)], "start");
+      Dim start = from_start(c.b, c.dim("start"), c.b.shape(x)[at(axis)], "start");
       return {c.b.slice(x, axis, start, start + c.dim("length"))};
     });
   return def.sample("t(5, 4)[1:3]")
@@ -524,7 +524,7 @@ OpDef slices() {
         Dims ends = c.dims("indices");
         ends.push_back(size);
         for (Dim end : ends) {
-          Dim stop = within(c.b, from_start(c, end, size, "indices"), start, size);
+          Dim stop = within(c.b, from_start(c.b, end, size, "indices"), start, size);
           sizes.push_back(stop - start);
           start = stop;
         }

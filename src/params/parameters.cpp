@@ -1,21 +1,21 @@
 #include "params/parameters.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace pycandle {
 
 std::string ParameterId::text() const { return fmt::format("{:016x}{:016x}", high, low); }
 
 ParameterId parameter_id(std::string_view canonical_name) {
-  const XXH128_hash_t hash = XXH3_128bits(canonical_name.data(), canonical_name.size());
-  return {hash.high64, hash.low64};
+  const Hash128 hash = hash128(canonical_name);
+  return {hash.high, hash.low};
 }
 
 namespace {

@@ -187,7 +187,13 @@ def test_ops_lists_the_catalogue(pycandle) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "option"), [("docs/ops.md", "--markdown"), ("src/ops/functional.h", "--header")]
+    ("file", "option"),
+    [
+        ("docs/ops.md", "--markdown"),
+        ("src/ops/functional.h", "--header"),
+        ("include/pycandle/functional.h", "--front-header"),
+        ("src/capture/functional.cpp", "--front-source"),
+    ],
 )
 def test_what_is_generated_from_the_catalogue_is_current(file: str, option: str, pycandle) -> None:
     written = (Path(__file__).parents[2] / file).read_text()

@@ -23,6 +23,7 @@ ORDER = [
     "backends/reference",
     "runtime",
     "verify",
+    "capture",
     "cli",
 ]
 SOURCE = Path(__file__).resolve().parents[2] / "src"

@@ -1,0 +1,59 @@
+# The library that other programs link: the objects of all folders in one archive and one shared object, with the public
+# headers, a CMake package and a pkg-config file. A wheel carries the same inside the Python package.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(parts pycandle_fmt)
+foreach(folder base ir ops import params passes backends ${PYCANDLE_BACKENDS} runtime verify capture)
+  pycandle_target_name(${folder} part)
+  list(APPEND parts ${part})
+endforeach()
+set(objects ${parts})
+list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+
+add_library(pycandle STATIC ${objects})
+add_library(pycandle_shared SHARED ${objects})
+set_target_properties(pycandle PROPERTIES EXPORT_NAME pycandle)
+set_target_properties(pycandle_shared PROPERTIES EXPORT_NAME shared OUTPUT_NAME pycandle)
+if(NOT SKBUILD)  # a wheel has no links: it would carry the library three times
+  set_target_properties(pycandle_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+endif()
+add_library(pycandle::pycandle ALIAS pycandle)
+add_library(pycandle::shared ALIAS pycandle_shared)
+
+if(SKBUILD)
+  set(inside pycandle)  # the Python package
+  set(lib ${inside}/lib)
+  set(headers ${inside}/include)
+else()
+  set(lib ${CMAKE_INSTALL_LIBDIR})
+  set(headers ${CMAKE_INSTALL_INCLUDEDIR})
+endif()
+set(package ${lib}/cmake/pycandle)
+foreach(library pycandle pycandle_shared)
+  set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX)
+  target_compile_features(${library} PUBLIC cxx_std_20)
+  target_include_directories(${library} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${headers}>)
+  target_link_libraries(${library} PUBLIC Threads::Threads)
+endforeach()
+
+# A build is a place to link from too: build/release/lib/cmake/pycandle.
+set(built "${PROJECT_BINARY_DIR}/lib/cmake/pycandle")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/pycandleConfig.cmake.in" "${built}/pycandleConfig.cmake"
+  INSTALL_DESTINATION ${package} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${built}/pycandleConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+file(RELATIVE_PATH prefix_from_pkgconfig "/${lib}/pkgconfig" "/${lib}/..")
+file(RELATIVE_PATH headers_from_prefix "/${lib}/.." "/${headers}")
+get_filename_component(lib_from_prefix "${lib}" NAME)
+configure_file("${PROJECT_SOURCE_DIR}/cmake/pycandle.pc.in" "${PROJECT_BINARY_DIR}/pycandle.pc" @ONLY)
+
+install(TARGETS pycandle pycandle_shared EXPORT pycandleTargets
+  ARCHIVE DESTINATION ${lib} COMPONENT library
+  LIBRARY DESTINATION ${lib} COMPONENT library NAMELINK_COMPONENT library)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pycandle" DESTINATION ${headers} COMPONENT library)
+install(EXPORT pycandleTargets NAMESPACE pycandle:: DESTINATION ${package} COMPONENT library)
+install(FILES "${built}/pycandleConfig.cmake" "${built}/pycandleConfigVersion.cmake" DESTINATION ${package}
+  COMPONENT library)
+install(FILES "${PROJECT_BINARY_DIR}/pycandle.pc" DESTINATION ${lib}/pkgconfig COMPONENT library)
+export(EXPORT pycandleTargets NAMESPACE pycandle:: FILE "${built}/pycandleTargets.cmake")

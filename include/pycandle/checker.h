@@ -1,0 +1,58 @@
+// Our values beside the ones that PyTorch gave, layer by layer.
+//
+//   Checker checker = Checker::load("gpt2", "traces");
+//   Gpt2 model(Weights::open("traces/gpt2_manifest.json"), checker);     // checks after each module call
+//   CheckResult r = checker.verify("transformer.h.0.mlp", x);            // or by hand
+//   check(checker, "transformer.h.0.mlp", x);                            // throws when it is wrong; nothing without a checker
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pycandle/tensor.h"
+
+namespace pycandle::front {
+struct CheckResult {
+  std::string layer;
+  double mse = 0, max_diff = 0, cosine = 1;
+  double error = 0;        // root mean square of the difference, relative to that of the golden values
+  double tolerance = 0;    // error may be at most this
+  bool passed = false;
+  std::string why;         // one sentence when it did not pass
+};
+
+class PYCANDLE_API Checker {
+ public:
+  Checker() = default;  // absent: checks nothing
+  static Checker load(const std::string& name, const std::string& folder);  // {name}_manifest.json and its trace file
+
+  explicit operator bool() const { return state_ != nullptr; }
+  // layer: "h.0.mlp" is the output of its first call; "h.0.mlp@1" and "h.0.mlp@0/output.1" say more.
+  bool has(std::string_view layer) const;
+  Array golden(std::string_view layer) const;
+  CheckResult verify(std::string_view layer, const Array&) const;
+  CheckResult verify(std::string_view layer, const Tensor& x) const { return verify(layer, x.array()); }
+
+  std::map<std::string, Array> inputs() const;   // that were recorded, by name
+  std::map<std::string, Array> outputs() const;
+
+  // The error that is let pass, relative to the golden values, for every dtype; by default 1e-3 in f32, 1e-2 in f16, …
+  void set_tolerance(double relative);
+  void collect(bool only = true);                // note what is wrong instead of throwing
+  std::vector<CheckResult> results() const;      // of the checks so far, in their order
+  void clear();
+
+ private:
+  friend PYCANDLE_API void check(const Checker&, std::string_view layer, const Tensor&);
+  friend struct CheckerAccess;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// What a model does after a module call. While a program is captured it is noted, and looked at in every run.
+PYCANDLE_API void check(const Checker&, std::string_view layer, const Tensor&);
+
+}  // namespace pycandle::front

@@ -1,0 +1,153 @@
+// From a model in C++ to a program that runs.
+//
+//   Compiled run = compile(model, {{"input_ids", DType::i64, {"batch", "sequence"}}});
+//   Array logits = run(ids);                          // any batch, any sequence
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "pycandle/module.h"
+#include "pycandle/tensor.h"
+
+namespace pycandle::front {
+// A dynamic size. Sizes of one name are one size.
+struct Symbol {
+  std::string name = {};
+  int64_t min = 1;
+  std::optional<int64_t> max = {};
+  std::optional<int64_t> example = {};  // what Dim::specialise() takes
+};
+
+class PYCANDLE_API SignatureDim {
+ public:
+  SignatureDim(int size) : size_(size) {}                                  // NOLINT(google-explicit-constructor)
+  SignatureDim(int64_t size) : size_(size) {}                              // NOLINT(google-explicit-constructor)
+  SignatureDim(const char* name) { symbol_.name = name; }                  // NOLINT(google-explicit-constructor)
+  SignatureDim(std::string name) { symbol_.name = std::move(name); }       // NOLINT(google-explicit-constructor)
+  SignatureDim(Symbol symbol) : symbol_(std::move(symbol)) {}              // NOLINT(google-explicit-constructor)
+  bool is_number() const { return symbol_.name.empty(); }
+  int64_t size() const { return size_; }
+  const Symbol& symbol() const { return symbol_; }  // its name may be an expression over other names: "2*batch"
+
+ private:
+  int64_t size_ = 0;
+  Symbol symbol_;
+};
+
+struct InputSpec {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<SignatureDim> shape = {};
+};
+using Signature = std::vector<InputSpec>;
+// Of a recording: names, dtypes, dynamic sizes with their ranges and examples.
+PYCANDLE_API Signature signature_of(const std::string& manifest);
+
+struct CompileOptions {
+  std::string name = "captured";       // of the program
+  std::string backend = "reference";
+  std::string dump_dir = {};           // PTIR after each pass
+};
+
+class PYCANDLE_API Compiled {
+ public:
+  using Tensors = std::map<std::string, Array>;
+  Tensors run(const Tensors& inputs) const;                          // by name: "output", "output.0", "output.logits"
+  std::vector<Array> run(const std::vector<Array>& inputs) const;    // in order
+  template <class... A>
+    requires(std::is_same_v<A, Array> && ...)
+  Array operator()(const A&... inputs) const {
+    return only(run(std::vector<Array>{inputs...}));
+  }
+
+  const Signature& signature() const;
+  std::vector<std::string> outputs() const;
+  std::string ptir() const;            // the captured program in program form, as text
+  const Program& program() const;      // the same, for the library's own tools
+  size_t captures() const;             // how often the model was captured so far
+
+ private:
+  friend struct CompiledAccess;
+  Array only(std::vector<Array>) const;
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// ---- how a model is called; nobody else needs this
+
+class PYCANDLE_API Callable {
+ public:
+  virtual ~Callable() = default;
+  // Calls the model on the inputs and names its outputs.
+  virtual std::vector<std::pair<std::string, Tensor>> call(const std::vector<Tensor>&) const = 0;
+};
+PYCANDLE_API Compiled compile_callable(std::shared_ptr<const Callable>, std::optional<Signature>, const CompileOptions&);
+[[noreturn]] PYCANDLE_API void wrong_inputs(size_t found);
+
+template <class Model> class CallableModel final : public Callable {
+ public:
+  explicit CallableModel(Model&& model) : model_(std::forward<Model>(model)) {}
+  std::vector<std::pair<std::string, Tensor>> call(const std::vector<Tensor>& inputs) const override { return with<0>(inputs); }
+
+ private:
+  using Plain = std::remove_reference_t<Model>;
+  static constexpr size_t kMost = 12;
+  template <size_t> using TensorAt = const Tensor&;
+
+  template <size_t count> std::vector<std::pair<std::string, Tensor>> with(const std::vector<Tensor>& inputs) const {
+    if constexpr (count > kMost) {
+      if constexpr (std::is_invocable_v<const Plain&, const std::vector<Tensor>&>) return named(model_(inputs));
+      wrong_inputs(inputs.size());
+    } else {
+      if (inputs.size() != count) return with<count + 1>(inputs);
+      return spread(inputs, std::make_index_sequence<count>());
+    }
+  }
+  template <size_t... i>
+  std::vector<std::pair<std::string, Tensor>> spread(const std::vector<Tensor>& inputs, std::index_sequence<i...>) const {
+    if constexpr (std::is_invocable_v<const Plain&, TensorAt<i>...>)
+      return named(model_(inputs[i]...));
+    else if constexpr (std::is_invocable_v<const Plain&, const std::vector<Tensor>&>)
+      return named(model_(inputs));
+    else
+      wrong_inputs(inputs.size());
+  }
+  template <class Result> static std::vector<std::pair<std::string, Tensor>> named(const Result& result) {
+    std::vector<std::pair<std::string, Tensor>> all;
+    each_tensor(result, "output", [&](const std::string& name, const Tensor& t) { all.emplace_back(name, t); });
+    return all;
+  }
+
+  Model model_;  // a reference when the model is somebody's
+};
+
+// A model that is given by name is referred to, and has to live as long as what compile() returns.
+template <class Model> Compiled compile(Model&& model, Signature signature, const CompileOptions& options = {}) {
+  return compile_callable(std::make_shared<CallableModel<Model>>(std::forward<Model>(model)), std::move(signature), options);
+}
+// Captured for each combination of dtypes and shapes that comes, and kept.
+template <class Model> Compiled compile(Model&& model, const CompileOptions& options = {}) {
+  return compile_callable(std::make_shared<CallableModel<Model>>(std::forward<Model>(model)), std::nullopt, options);
+}
+
+// The number of nodes that capturing the model makes, before any pass: what benchmarks/capture_cost.cpp measures.
+PYCANDLE_API size_t capture_nodes(const Callable&, const Signature&);
+template <class Model> size_t capture_only(Model&& model, const Signature& signature) {
+  return capture_nodes(CallableModel<Model>(std::forward<Model>(model)), signature);
+}
+
+// Is the captured program the recorded one? Parameters by name, dynamic sizes by their place in the inputs.
+struct RoundTrip {
+  bool equal = false;
+  std::string difference;  // where, in words
+};
+PYCANDLE_API RoundTrip round_trip(const Compiled&, const std::string& manifest);
+
+}  // namespace pycandle::front

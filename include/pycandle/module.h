@@ -1,0 +1,89 @@
+// nn::Module<Derived>: what a layer is. Its parts are members, its arithmetic is forward().
+//
+//   struct Mlp : nn::Module<Mlp> {
+//     nn::Linear up, down;
+//     explicit Mlp(const Weights& w) : Module(w), up(16, 64, w / "up"), down(64, 16, w / "down") {}
+//     Tensor forward(const Tensor& x) const { return down(functional::gelu(up(x))); }
+//   };
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "pycandle/checker.h"
+#include "pycandle/tensor.h"
+#include "pycandle/weights.h"
+
+namespace pycandle::front {
+// f(name, tensor) for every tensor of a result: a Tensor, an optional one, a tuple, pair, array or vector of results, or a
+// struct that names its fields: template <class F> void each(F&& f) const { f("logits", logits); }
+template <class T, class F> void each_tensor(const T& value, const std::string& name, F&& f) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (value.defined()) f(name, value);
+  } else if constexpr (requires {
+                         value.has_value();
+                         *value;
+                       }) {
+    if (value) each_tensor(*value, name, f);
+  } else if constexpr (requires {
+                         value.begin();
+                         value.size();
+                       }) {
+    size_t i = 0;
+    for (const auto& item : value) each_tensor(item, name + "." + std::to_string(i++), f);
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    [&]<size_t... i>(std::index_sequence<i...>) {
+      (each_tensor(std::get<i>(value), name + "." + std::to_string(i), f), ...);
+    }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    value.each([&](const char* field, const auto& item) { each_tensor(item, name + "." + field, f); });
+  }
+}
+
+// A module call while it lasts: nodes know where they come from, errors name it, checkers see its result.
+class PYCANDLE_API ModuleScope {
+ public:
+  ModuleScope(const std::string& path, const Checker& checker);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+  bool is_checked() const { return is_checked_; }
+  void see(const std::string& output, const Tensor&) const;
+
+ private:
+  bool is_checked_ = false;
+};
+
+namespace nn {
+
+template <class Derived> class Module {
+ public:
+  template <class... A>
+    requires requires(const Derived& module, A&&... a) { module.forward(std::forward<A>(a)...); }
+  auto operator()(A&&... arguments) const {
+    const ModuleScope scope(path_, checker);
+    auto result = static_cast<const Derived&>(*this).forward(std::forward<A>(arguments)...);
+    if (scope.is_checked()) each_tensor(result, "output", [&](const std::string& name, const Tensor& t) { scope.see(name, t); });
+    return result;
+  }
+  const std::string& path() const { return path_; }
+
+  Checker checker;  // of the root: sees the results of all modules inside
+
+ protected:
+  Module() = default;
+  explicit Module(const Weights& w) : path_(w.path()) {}
+  Module(const Weights& w, Checker seeing) : checker(std::move(seeing)), path_(w.path()) {}
+
+ private:
+  std::string path_;
+};
+
+}  // namespace nn
+
+}  // namespace pycandle::front

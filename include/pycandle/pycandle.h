@@ -1,0 +1,9 @@
+// All of the front end. docs/front-end.md explains it.
+#pragma once
+
+#include "pycandle/checker.h"
+#include "pycandle/functional.h"
+#include "pycandle/model.h"
+#include "pycandle/nn.h"
+#include "pycandle/tensor.h"
+#include "pycandle/weights.h"

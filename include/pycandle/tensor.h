@@ -1,0 +1,180 @@
+// A lazy tensor: a handle on a value of the program that is being captured, on a parameter, or (eagerly) on an array.
+//
+//   Tensor y = functional::softmax(x.transpose(1, 2) * 0.5, -1);
+//   y.dim(0)                                     // a Dim, symbolic when the signature says so
+//   x[{Slice(), 0, Slice(1, x.dim(2)), NewAxis}]
+#pragma once
+
+#include <array>
+#include <complex>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "pycandle/array.h"
+#include "pycandle/dim.h"
+#include "pycandle/error.h"
+
+namespace pycandle::front {
+class Tensor;
+class Operand;
+class Index;
+struct Leaf;  // a parameter or an array: src/capture/capture.h
+
+class PYCANDLE_API Tensor {
+ public:
+  Tensor() = default;              // absent, as Python's None
+  explicit Tensor(Array value);    // a constant
+
+  bool defined() const { return leaf_ != nullptr || value_ >= 0; }
+  DType dtype() const;
+  int64_t rank() const;
+  Dim dim(int64_t axis) const;     // negative axes count from the end
+  Dims shape() const;
+  std::string type_text() const;   // f32[batch, 3]
+  Array array() const;             // its values: eagerly, or of a parameter
+  // The only element of a value that is there: eagerly.
+  double item() const;
+
+  Tensor reshape(const Dims& shape) const;  // one -1 is inferred
+  Tensor view(const Dims& shape) const { return reshape(shape); }
+  Tensor flatten(int64_t start = 0, int64_t end = -1) const;
+  Tensor unflatten(int64_t axis, const Dims& sizes) const;
+  Tensor permute(const Ints& axes) const;
+  Tensor transpose(int64_t a, int64_t b) const;
+  Tensor t() const { return rank() < 2 ? *this : transpose(0, 1); }
+  Tensor unsqueeze(int64_t axis) const;
+  Tensor squeeze(int64_t axis) const;
+  Tensor expand(const Dims& shape) const;   // -1 keeps a size
+  Tensor slice(int64_t axis, Dim start, Dim stop, int64_t step = 1) const;  // as Python reads start:stop:step
+  Tensor slice_from(int64_t axis, Dim start, int64_t step = 1) const;       // start::step
+  Tensor select(int64_t axis, Dim index) const;
+  Tensor operator[](std::initializer_list<Index>) const;  // x[{0, Slice(1, 3)}]
+  Tensor to(DType) const;
+  Tensor sum(const Ints& axes, bool keepdim = false) const;
+  Tensor mean(const Ints& axes, bool keepdim = false) const;
+  Tensor amax(const Ints& axes, bool keepdim = false) const;
+  Tensor amin(const Ints& axes, bool keepdim = false) const;
+  std::vector<Tensor> split(const Dims& sizes, int64_t axis) const;
+  std::vector<Tensor> chunk(int64_t count, int64_t axis) const;  // of one size
+  template <size_t count> std::array<Tensor, count> split(const Dims& sizes, int64_t axis) const;
+  template <size_t count> std::array<Tensor, count> chunk(int64_t axis) const;
+
+  Tensor operator-() const;
+  Tensor operator~() const;
+
+#define PYCANDLE_OPERATOR(symbol)                                            \
+  friend PYCANDLE_API Tensor operator symbol(const Tensor&, const Tensor&);  \
+  friend PYCANDLE_API Tensor operator symbol(const Tensor&, const Operand&); \
+  friend PYCANDLE_API Tensor operator symbol(const Operand&, const Tensor&);
+  PYCANDLE_OPERATOR(+)
+  PYCANDLE_OPERATOR(-)
+  PYCANDLE_OPERATOR(*)
+  PYCANDLE_OPERATOR(/)
+  PYCANDLE_OPERATOR(%)  // has the sign of the divisor, as Python's
+  PYCANDLE_OPERATOR(<)
+  PYCANDLE_OPERATOR(<=)
+  PYCANDLE_OPERATOR(>)
+  PYCANDLE_OPERATOR(>=)
+  PYCANDLE_OPERATOR(&)
+  PYCANDLE_OPERATOR(|)
+  PYCANDLE_OPERATOR(^)
+#undef PYCANDLE_OPERATOR
+  // Element by element, as torch's.
+  friend PYCANDLE_API Tensor operator==(const Tensor&, const Tensor&);
+  friend PYCANDLE_API Tensor operator==(const Tensor&, const Operand&);
+  friend PYCANDLE_API Tensor operator!=(const Tensor&, const Tensor&);
+  friend PYCANDLE_API Tensor operator!=(const Tensor&, const Operand&);
+  // The values when they are there (eagerly), else the type.
+  friend PYCANDLE_API std::ostream& operator<<(std::ostream&, const Tensor&);
+
+ private:
+  friend class Capture;
+  std::shared_ptr<const Leaf> leaf_;  // null: a value of a capture
+  int32_t value_ = -1;
+  uint32_t capture_ = 0;
+};
+
+// What an elementwise function takes: a tensor, or a number that takes its dtype from the tensors.
+class PYCANDLE_API Operand {
+ public:
+  Operand(Tensor tensor) : tensor_(std::move(tensor)), kind_(Kind::tensor) {}  // NOLINT(google-explicit-constructor)
+  Operand(Dim dim) : dim_(dim), kind_(Kind::dim) {}                            // NOLINT(google-explicit-constructor)
+  Operand(Scalar number) : number_(number), kind_(Kind::number) {}             // NOLINT(google-explicit-constructor)
+  Operand(std::complex<double> number) : Operand(Scalar(number)) {}            // NOLINT(google-explicit-constructor)
+  template <class T>
+    requires std::integral<T> || std::floating_point<T>
+  Operand(T number) : kind_(Kind::number) {  // NOLINT(google-explicit-constructor)
+    if constexpr (std::same_as<T, bool>)
+      number_ = number;
+    else if constexpr (std::integral<T>)
+      number_ = static_cast<int64_t>(number);
+    else
+      number_ = static_cast<double>(number);
+  }
+
+ private:
+  friend class Capture;
+  enum class Kind : uint8_t { tensor, number, dim };
+  Tensor tensor_;
+  Scalar number_;
+  Dim dim_;
+  Kind kind_;
+};
+
+// start:stop:step; what is left out is the beginning, the end, 1.
+struct Slice {
+  std::optional<Dim> start, stop;
+  int64_t step = 1;
+  Slice() = default;
+  explicit Slice(Dim from) : start(from) {}
+  Slice(std::optional<Dim> from, std::optional<Dim> to, int64_t by = 1) : start(from), stop(to), step(by) {}
+};
+struct NewAxisTag {};
+struct EllipsisTag {};
+inline constexpr NewAxisTag NewAxis;
+inline constexpr EllipsisTag Ellipsis;
+
+class PYCANDLE_API Index {
+ public:
+  Index(Slice s) : kind(Kind::slice), slice(s) {}                              // NOLINT(google-explicit-constructor)
+  Index(Dim i) : kind(Kind::position), position(i) {}                          // NOLINT(google-explicit-constructor)
+  Index(int64_t i) : Index(Dim(i)) {}                                          // NOLINT(google-explicit-constructor)
+  Index(int i) : Index(Dim(i)) {}                                              // NOLINT(google-explicit-constructor)
+  Index(NewAxisTag) : kind(Kind::new_axis) {}                                  // NOLINT(google-explicit-constructor)
+  Index(EllipsisTag) : kind(Kind::ellipsis) {}                                 // NOLINT(google-explicit-constructor)
+
+  enum class Kind : uint8_t { slice, position, new_axis, ellipsis } kind;
+  Slice slice;
+  Dim position;
+};
+
+// The results of a functional that has several: auto [values, indices] = unpack<2>(functional::topk(x, 5, -1));
+[[noreturn]] PYCANDLE_API void wrong_count(size_t expected, size_t found);
+template <size_t count> std::array<Tensor, count> unpack(std::vector<Tensor> tensors) {
+  if (tensors.size() != count) wrong_count(count, tensors.size());
+  std::array<Tensor, count> all;
+  for (size_t i = 0; i < count; ++i) all[i] = std::move(tensors[i]);
+  return all;
+}
+template <size_t count> std::array<Tensor, count> Tensor::split(const Dims& sizes, int64_t axis) const {
+  return unpack<count>(split(sizes, axis));
+}
+template <size_t count> std::array<Tensor, count> Tensor::chunk(int64_t axis) const {
+  return unpack<count>(chunk(static_cast<int64_t>(count), axis));
+}
+
+PYCANDLE_API Tensor cat(const std::vector<Tensor>& tensors, int64_t axis = 0);    // promoted to one dtype
+PYCANDLE_API Tensor stack(const std::vector<Tensor>& tensors, int64_t axis = 0);
+PYCANDLE_API Tensor where(const Operand& condition, const Operand& yes, const Operand& no);
+PYCANDLE_API Tensor matmul(const Tensor&, const Tensor&);
+PYCANDLE_API Tensor full(const Dims& shape, const Scalar& value, DType = DType::f32);
+PYCANDLE_API Tensor arange(Dim stop);
+PYCANDLE_API Tensor arange(Dim start, Dim stop, int64_t step = 1, DType = DType::i64);
+
+}  // namespace pycandle::front

@@ -1,0 +1,47 @@
+// Parameters by path. Nothing is read until a program runs.
+//
+//   Weights w = Weights::open("gpt2_manifest.json");     // or a .safetensors file, or a folder
+//   Tensor weight = (w / "h" / 3 / "ln_1").get("weight");
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "pycandle/tensor.h"
+
+namespace pycandle::front {
+class ParameterStore;  // src/capture/store.h
+
+class PYCANDLE_API Weights {
+ public:
+  Weights() = default;  // no parameters, no path
+  // A .safetensors file, a manifest, or a folder with either (a bundle, the shards of a checkpoint).
+  static Weights open(const std::string& path);
+  static Weights from(std::map<std::string, Array> arrays);
+
+  Weights operator/(std::string_view name) const;  // "h" or "transformer.h"
+  Weights operator/(int64_t index) const;
+  Weights operator/(int index) const { return *this / int64_t{index}; }
+  Weights operator/(size_t index) const { return *this / static_cast<int64_t>(index); }
+
+  const std::string& path() const { return path_; }
+  bool has(std::string_view name) const;
+  Tensor get(std::string_view name) const;
+  Tensor get(std::string_view name, const Dims& shape) const;  // an Error names both shapes when it has another
+  // The same view, in which `name` is the parameter `canonical`: (w / "lm_head").tied("weight", "wte.weight").
+  Weights tied(std::string_view name, std::string_view canonical) const;
+
+ private:
+  std::string full(std::string_view name) const;
+  std::shared_ptr<const ParameterStore> store_;
+  std::shared_ptr<const std::map<std::string, std::string>> ties_;
+  std::string path_;
+};
+
+// Arrays by name, from and to a .safetensors file.
+PYCANDLE_API std::map<std::string, Array> load_arrays(const std::string& path);
+PYCANDLE_API void save_arrays(const std::string& path, const std::map<std::string, Array>& arrays);
+
+}  // namespace pycandle::front

@@ -1,0 +1,234 @@
+#include "capture/capture.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "ops/catalogue.h"
+#include "pycandle/module.h"
+
+namespace pycandle::front {
+namespace {
+
+thread_local Capture* current_capture = nullptr;
+thread_local std::vector<OpenModule> open_modules_of_thread;
+
+uint32_t next_capture_id() {
+  static std::atomic<uint32_t> last{0};
+  return ++last;
+}
+
+Type type_of_array(const Array& a) { return {a.dtype(), Shape(a.shape().begin(), a.shape().end())}; }
+
+[[noreturn]] void absent_tensor() {
+  throw Error(ErrorCode::bad_input, "a tensor that is absent is used").hint("Tensor() stands for Python's None");
+}
+
+// An op that is run at once: a program of its own, whose inputs are the operands.
+std::vector<Tensor> run_alone(const std::vector<const Tensor*>& operands, const Build& build) {
+  Capture alone;
+  std::vector<Array> arrays;
+  Values values;
+  for (const Tensor* t : operands) {
+    if (!t || !t->defined()) {
+      values.push_back(kNoValue);
+      continue;
+    }
+    arrays.push_back(t->array());
+    values.push_back(alone.program.graph.add_input(type_of_array(arrays.back())));
+    alone.program.inputs.push_back({fmt::format("x{}", arrays.size() - 1), values.back(), {}, true});
+  }
+  const Values results = build(alone.builder, values);
+  for (size_t i = 0; i < results.size(); ++i) alone.program.outputs.push_back({fmt::format("output.{}", i), results[i]});
+  alone.program.bind_outputs();
+  std::vector<Type> types;
+  for (ValueId v : results) types.push_back(alone.program.graph.type(v));
+  const std::vector<Array> out = run_at_once(std::move(alone.program), arrays);
+  std::vector<Tensor> tensors;
+  for (size_t i = 0; i < out.size(); ++i) {
+    for (size_t axis = 0; axis < types[i].shape.size(); ++axis) {
+      const pycandle::Dim size = types[i].shape[axis];  // a symbol here is a size that the data decided
+      if (!size.is_number()) eager_sizes()[size.text()] = out[i].shape()[axis];
+    }
+    tensors.emplace_back(out[i]);
+  }
+  return tensors;
+}
+
+}  // namespace
+
+pycandle::Dim DimAccess::base(Dim d) {
+  static_assert(sizeof(pycandle::Dim) == sizeof(const void*));
+  return std::bit_cast<pycandle::Dim>(d.node_);
+}
+
+Dim DimAccess::front(pycandle::Dim d) {
+  return Dim(Dim::Node{std::bit_cast<const void*>(d)});
+}
+
+Shape base_shape(const Dims& dims) {
+  Shape shape;
+  shape.reserve(dims.size());
+  for (Dim d : dims) shape.push_back(DimAccess::base(d));
+  return shape;
+}
+
+Dims front_dims(const Shape& shape) {
+  Dims dims;
+  dims.reserve(shape.size());
+  for (pycandle::Dim d : shape) dims.push_back(DimAccess::front(d));
+  return dims;
+}
+
+Capture::Capture() : builder(program.graph, catalogue(), &program.checks, &ranges), id_(next_capture_id()) {}
+
+Capture* Capture::current() { return current_capture; }
+
+std::vector<Tensor> Capture::apply(const char* op, const std::vector<const Tensor*>& operands, const Build& build) {
+  try {
+    Capture* capture = current();
+    if (!capture) return run_alone(operands, build);
+    Values values;
+    values.reserve(operands.size());
+    for (const Tensor* t : operands) values.push_back(t && t->defined() ? capture->value_of(*t) : kNoValue);
+    std::vector<Tensor> tensors;
+    for (ValueId v : build(capture->builder, values)) tensors.push_back(capture->tensor(v));
+    return tensors;
+  } catch (Error& error) {
+    error.op(op).module_path(current_module());
+    throw;
+  }
+}
+
+Tensor Capture::apply_one(const char* op, const std::vector<const Tensor*>& operands, const Build& build) {
+  std::vector<Tensor> results = apply(op, operands, build);
+  require(results.size() == 1, "an op has several results where one is wanted");
+  return std::move(results[0]);
+}
+
+ValueId Capture::value_of(const Tensor& t) {
+  if (!t.leaf_) {
+    if (t.value_ < 0) absent_tensor();
+    if (t.capture_ == id_) return t.value_;
+    throw Error(ErrorCode::bad_input, "a tensor of another capture is used")
+        .hint("keep parameters and arrays in a module, not what forward() computed");
+  }
+  const Leaf& leaf = *t.leaf_;
+  if (const auto known = value_of_leaf_.find(&leaf); known != value_of_leaf_.end()) return known->second;
+  const bool is_constant = leaf.name.empty();
+  const std::string name = is_constant ? fmt::format("constant.{}", program.parameters.size()) : leaf.name;
+  if (const auto same = value_of_name_.find(name); same != value_of_name_.end()) {
+    for (size_t i = 0; i < leaves.size(); ++i) {
+      if (program.parameters[i].name == name && leaves[i]->store != leaf.store)
+        throw Error(ErrorCode::bad_input, fmt::format("there are two parameters {}", name))
+            .expected(leaves[i]->store->where())
+            .found(leaf.store->where());
+    }
+    value_of_leaf_.emplace(&leaf, same->second);
+    return same->second;
+  }
+  Parameter parameter;
+  parameter.name = name;
+  parameter.kind = is_constant ? Parameter::Kind::constant : Parameter::Kind::parameter;
+  parameter.type = leaf.type;
+  parameter.value = program.graph.add_input(leaf.type);
+  value_of_leaf_.emplace(&leaf, parameter.value);
+  value_of_name_.emplace(name, parameter.value);
+  leaves.push_back(t.leaf_);
+  program.parameters.push_back(std::move(parameter));
+  return program.parameters.back().value;
+}
+
+Tensor Capture::tensor(ValueId v) const {
+  Tensor t;
+  t.value_ = v;
+  t.capture_ = id_;
+  return t;
+}
+
+const Type& Capture::type_of(const Tensor& t) const {
+  if (t.leaf_) return t.leaf_->type;
+  if (t.value_ < 0) absent_tensor();
+  if (t.capture_ != id_) throw Error(ErrorCode::bad_input, "a tensor of another capture is used");
+  return program.graph.type(t.value_);
+}
+
+Tensor Capture::of_leaf(std::shared_ptr<const Leaf> leaf) {
+  Tensor t;
+  t.leaf_ = std::move(leaf);
+  return t;
+}
+
+pycandle::Operand Capture::operand(const Operand& o, ValueId value) {
+  switch (o.kind_) {
+    case Operand::Kind::tensor: return value;
+    case Operand::Kind::number: return o.number_;
+    default: return DimAccess::base(o.dim_);
+  }
+}
+
+CaptureScope::CaptureScope(Capture* capture) : before_(current_capture), modules_before_(std::move(open_modules_of_thread)) {
+  current_capture = capture;
+  open_modules_of_thread.clear();
+}
+
+CaptureScope::~CaptureScope() {
+  current_capture = before_;
+  open_modules_of_thread = std::move(modules_before_);
+}
+
+std::string current_module() { return open_modules_of_thread.empty() ? "" : open_modules_of_thread.back().path; }
+
+Bindings& eager_sizes() {
+  thread_local Bindings sizes;
+  return sizes;
+}
+
+bool is_eager() {
+  const char* wanted = std::getenv("PYCANDLE_EAGER");
+  return wanted && *wanted && std::string_view(wanted) != "0";
+}
+
+// ---- module calls
+
+ModuleScope::ModuleScope(const std::string& path, const Checker& checker) {
+  std::vector<OpenModule>& open = open_modules_of_thread;
+  Capture* capture = current_capture;
+  const OpenModule* parent = open.empty() ? nullptr : &open.back();
+  OpenModule module;
+  module.path = path;
+  module.checker = checker ? checker : parent ? parent->checker : Checker();
+  is_checked_ = static_cast<bool>(module.checker);
+  if (capture) {
+    module.number = capture->calls_of_path[path]++;
+    ModuleCall call;
+    call.path = path;
+    call.call = module.number;
+    call.parent = parent ? parent->call : -1;
+    module.call = static_cast<int32_t>(capture->program.calls.size());
+    capture->program.calls.push_back(std::move(call));
+    capture->builder.origin.call = module.call;
+  } else if (is_checked_) {
+    thread_local std::map<std::string, int32_t> calls;  // of the run that is going on
+    if (open.empty()) calls.clear();
+    module.number = calls[path]++;
+  }
+  open.push_back(std::move(module));
+}
+
+ModuleScope::~ModuleScope() {
+  std::vector<OpenModule>& open = open_modules_of_thread;
+  open.pop_back();
+  if (current_capture) current_capture->builder.origin.call = open.empty() ? -1 : open.back().call;
+}
+
+void ModuleScope::see(const std::string& output, const Tensor& t) const {
+  const OpenModule module = open_modules_of_thread.back();
+  const std::string layer = fmt::format("{}@{}/{}", module.path, module.number, output);
+  if (module.checker.has(layer)) check(module.checker, layer, t);
+}
+
+}  // namespace pycandle::front

@@ -1,0 +1,124 @@
+// The program that is being captured, and what a Tensor is to it.
+//
+// A tensor is a value of the current capture, or a leaf: a parameter (by name, its bytes not yet read) or an array. An op on
+// tensors becomes nodes of the current capture. Where there is none, it is run at once, in a capture of its own: that is
+// the eager mode.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/store.h"
+#include "ir/builder.h"
+#include "ops/promotion.h"
+#include "pycandle/checker.h"
+#include "pycandle/tensor.h"
+
+namespace pycandle::front {
+
+// The front end's dims are the library's, with comparisons that throw instead of saying "not the same expression".
+struct DimAccess {
+  static pycandle::Dim base(Dim);
+  static Dim front(pycandle::Dim);
+};
+Shape base_shape(const Dims&);
+Dims front_dims(const Shape&);
+
+struct Leaf {
+  std::string name;                             // canonical; empty: a constant
+  Type type;
+  std::shared_ptr<const ParameterStore> store;  // null: `value` is it
+  Array value;
+  Array load() const { return store ? store->load(name) : value; }
+};
+
+// A lambda (Builder&, const Values& operands) → Values, by reference.
+class Build {
+ public:
+  template <class F>
+  Build(const F& f)  // NOLINT(google-explicit-constructor): for arguments
+      : object_(&f),
+        call_([](const void* object, Builder& b, const Values& v) -> Values { return (*static_cast<const F*>(object))(b, v); }) {}
+  Values operator()(Builder& b, const Values& v) const { return call_(object_, b, v); }
+
+ private:
+  const void* object_;
+  Values (*call_)(const void*, Builder&, const Values&);
+};
+
+class Capture {
+ public:
+  Capture();
+
+  static Capture* current();                    // null: eager
+  // Runs `build` on the operands (null or absent: kNoValue); errors say `op` and the module.
+  static std::vector<Tensor> apply(const char* op, const std::vector<const Tensor*>& operands, const Build& build);
+  static Tensor apply_one(const char* op, const std::vector<const Tensor*>& operands, const Build& build);
+
+  ValueId value_of(const Tensor&);              // a leaf becomes a parameter when it is first used
+  Tensor tensor(ValueId) const;
+  const Type& type_of(const Tensor&) const;
+
+  static Tensor of_leaf(std::shared_ptr<const Leaf>);
+  static const Leaf* leaf_of(const Tensor& t) { return t.leaf_.get(); }
+  // An elementwise operand: its tensor, or null, and what it is once that is `value`.
+  static const Tensor* tensor_of(const Operand& o) { return o.kind_ == Operand::Kind::tensor ? &o.tensor_ : nullptr; }
+  static pycandle::Operand operand(const Operand&, ValueId value);
+
+  Program program;
+  SymbolRanges ranges;
+  Builder builder;
+  std::vector<std::shared_ptr<const Leaf>> leaves;  // in the order of program.parameters
+  // Who looks at which tap, by its id.
+  struct Watch {
+    Checker checker;
+    std::string layer;
+  };
+  std::multimap<std::string, Watch> watches;
+  std::map<std::string, int32_t> calls_of_path;
+
+ private:
+  std::unordered_map<const Leaf*, ValueId> value_of_leaf_;
+  std::map<std::string, ValueId> value_of_name_;
+  uint32_t id_;
+};
+
+// The module calls that are open on this thread, outermost first.
+struct OpenModule {
+  std::string path;
+  int32_t number = 0;      // which call of that path
+  int32_t call = -1;       // index into Program::calls
+  Checker checker;         // its own, or the one of the module around it
+};
+
+// While it lives, tensors of this thread go into `capture`; null: they are run at once.
+class CaptureScope {
+ public:
+  explicit CaptureScope(Capture* capture);
+  ~CaptureScope();
+  CaptureScope(const CaptureScope&) = delete;
+  CaptureScope& operator=(const CaptureScope&) = delete;
+
+ private:
+  Capture* before_;
+  std::vector<OpenModule> modules_before_;
+};
+
+std::string current_module();  // the path of the innermost
+
+struct CheckerAccess {
+  // Verifies, and throws what is wrong unless the checker only collects.
+  static void look(const Checker&, const std::string& layer, const Array& value);
+};
+
+// Eager: sizes that data decided, by the name that data_dim() gave them.
+Bindings& eager_sizes();
+bool is_eager();           // PYCANDLE_EAGER is set
+
+// Runs a program that was made of one op on arrays.
+std::vector<Array> run_at_once(Program program, const std::vector<Array>& inputs);
+
+}  // namespace pycandle::front

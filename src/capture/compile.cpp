@@ -1,0 +1,309 @@
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "capture/capture.h"
+#include "import/manifest.h"
+#include "ir/text.h"
+#include "ops/catalogue.h"
+#include "passes/pipeline.h"
+#include "passes/structure.h"
+#include "pycandle/model.h"
+#include "runtime/model.h"
+
+namespace pycandle::front {
+namespace {
+
+// The leaves of a capture as the runtime wants them.
+class CapturedParameters final : public ParameterSource {
+ public:
+  explicit CapturedParameters(const Capture& capture) {
+    for (size_t i = 0; i < capture.leaves.size(); ++i) leaves_.emplace(capture.program.parameters[i].name, capture.leaves[i]);
+  }
+  Array get(const Parameter& p) const override { return leaves_.at(p.name)->load(); }
+  Array get_state(const State& s, const Type&) const override { internal_error("a captured program has no state " + s.name); }
+
+ private:
+  std::map<std::string, std::shared_ptr<const Leaf>> leaves_;
+};
+
+// Declares the sizes of the signature and adds the inputs.
+std::vector<Tensor> add_inputs(Capture& capture, const Signature& signature) {
+  Program& p = capture.program;
+  const auto declare = [&](const Symbol& symbol, const std::string& input, size_t axis) {
+    pycandle::Symbol declared;
+    declared.name = symbol.name;
+    declared.range = {symbol.min, symbol.max};
+    declared.example = symbol.example.value_or(0);
+    declared.input = input;
+    declared.axis = static_cast<int32_t>(axis);
+    if (capture.ranges.emplace(symbol.name, declared.range).second) p.symbols.push_back(std::move(declared));
+  };
+  for (const InputSpec& input : signature) {  // plain names first: expressions over them may come before
+    for (size_t axis = 0; axis < input.shape.size(); ++axis) {
+      const SignatureDim& dim = input.shape[axis];
+      if (dim.is_number()) continue;
+      std::vector<std::string> symbols;
+      const pycandle::Dim parsed = pycandle::Dim::parse(dim.symbol().name);
+      parsed.collect_symbols(symbols);
+      if (symbols.size() == 1 && parsed == pycandle::Dim::symbol(symbols[0])) declare(dim.symbol(), input.name, axis);
+    }
+  }
+  std::vector<Tensor> tensors;
+  for (const InputSpec& input : signature) {
+    Type type{input.dtype, {}};
+    for (const SignatureDim& dim : input.shape) {
+      type.shape.push_back(dim.is_number() ? pycandle::Dim(dim.size()) : pycandle::Dim::parse(dim.symbol().name));
+      std::vector<std::string> symbols;
+      type.shape.back().collect_symbols(symbols);
+      for (const std::string& name : symbols) {
+        if (!capture.ranges.contains(name))
+          throw Error(ErrorCode::usage, fmt::format("no input has the size {} by itself", name))
+              .expected(fmt::format("an input with a dim \"{}\"", name))
+              .found(fmt::format("{} of {}", type.shape.back().text(), input.name));
+      }
+    }
+    for (const pycandle::Input& other : p.inputs) {
+      if (other.name == input.name) throw Error(ErrorCode::usage, fmt::format("two inputs are named {}", input.name));
+    }
+    const ValueId value = p.graph.add_input(type);
+    p.inputs.push_back({input.name, value, {}, true});
+    tensors.push_back(capture.tensor(value));
+  }
+  return tensors;
+}
+
+// What there is to run for one signature.
+struct Plan {
+  Signature signature;
+  Program program;  // in program form
+  std::unique_ptr<Executable> executable;
+  std::multimap<std::string, Capture::Watch> watches;
+};
+
+void capture_call(Capture& capture, const Callable& model, const Signature& signature) {
+  const std::vector<Tensor> inputs = add_inputs(capture, signature);
+  const CaptureScope scope(&capture);
+  for (auto& [name, tensor] : model.call(inputs)) capture.program.outputs.push_back({name, capture.value_of(tensor)});
+  capture.program.bind_outputs();
+}
+
+std::shared_ptr<const Plan> captured(const Callable& model, const Signature& signature, const CompileOptions& options) {
+  Capture capture;
+  capture.program.name = options.name;
+  capture_call(capture, model, signature);
+  const auto parameters = std::make_shared<CapturedParameters>(capture);
+  PipelineOptions pipeline;
+  pipeline.dump_dir = options.dump_dir;
+  auto plan = std::make_shared<Plan>();
+  plan->signature = signature;
+  plan->program = run_program_pipeline(std::move(capture.program), catalogue(), pipeline);
+  plan->executable = find_backend(options.backend).compile(plan->program, catalogue(), parameters, pipeline);
+  plan->watches = std::move(capture.watches);
+  return plan;
+}
+
+std::vector<Array> run_plan(const Plan& plan, const std::vector<Array>& inputs) {
+  RunRequest request;
+  request.inputs = inputs;
+  if (!plan.watches.empty()) {
+    request.on_tap = [&](size_t tap, const Array& value) {
+      const auto [begin, end] = plan.watches.equal_range(plan.program.taps[tap].id);
+      for (auto watch = begin; watch != end; ++watch) CheckerAccess::look(watch->second.checker, watch->second.layer, value);
+    };
+  }
+  return plan.executable->run(request);
+}
+
+Signature signature_of_arrays(const std::vector<Array>& inputs) {
+  Signature signature;
+  for (const Array& input : inputs) {
+    signature.push_back({fmt::format("input{}", signature.size()), input.dtype(), {}});
+    for (int64_t size : input.shape()) signature.back().shape.emplace_back(size);
+  }
+  return signature;
+}
+
+std::string key_of(const Signature& signature) {
+  std::string key;
+  for (const InputSpec& input : signature) {
+    key += name_of(input.dtype);
+    for (const SignatureDim& dim : input.shape) key += fmt::format(" {}", dim.size());
+    key += ";";
+  }
+  return key;
+}
+
+}  // namespace
+
+std::vector<Array> run_at_once(Program program, const std::vector<Array>& inputs) {
+  // Sizes that data will decide have no symbol yet.
+  std::vector<std::string> symbols;
+  for (const Value& value : program.graph.values) {
+    for (pycandle::Dim d : value.type.shape) d.collect_symbols(symbols);
+  }
+  for (const std::string& name : symbols) {
+    pycandle::Symbol symbol;
+    symbol.name = name;
+    symbol.range.min = 0;
+    bool is_known = false;
+    for (const pycandle::Symbol& other : program.symbols) is_known = is_known || other.name == name;
+    if (!is_known) program.symbols.push_back(std::move(symbol));
+  }
+  RunRequest request;
+  request.inputs = inputs;
+  PipelineOptions options;
+  options.verify = false;
+  return find_backend("reference").compile(program, catalogue(), memory_parameters({}), options)->run(request);
+}
+
+struct Compiled::State {
+  std::shared_ptr<const Callable> model;
+  std::optional<Signature> signature;
+  CompileOptions options;
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const Plan>> plans;  // by dtypes and shapes; one under "" when there is a signature
+  std::shared_ptr<const Plan> last;
+  size_t captures = 0;
+
+  std::shared_ptr<const Plan> plan_for(const std::vector<Array>& inputs) {
+    const std::lock_guard lock(mutex);
+    const Signature wanted = signature ? *signature : signature_of_arrays(inputs);
+    std::shared_ptr<const Plan>& plan = plans[signature ? "" : key_of(wanted)];
+    if (!plan) {
+      plan = captured(*model, wanted, options);
+      ++captures;
+    }
+    return last = plan;
+  }
+
+  std::vector<std::pair<std::string, Tensor>> run_eagerly(const std::vector<Array>& inputs) const {
+    if (signature && signature->size() != inputs.size()) wrong_inputs(inputs.size());
+    std::vector<Tensor> tensors;
+    for (const Array& input : inputs) tensors.emplace_back(input);
+    const CaptureScope scope(nullptr);
+    eager_sizes().clear();
+    return model->call(tensors);
+  }
+
+  const Plan& plan() {
+    const std::lock_guard lock(mutex);
+    if (!last)
+      throw Error(ErrorCode::usage, "the model was not captured yet")
+          .hint("call it once, or give compile() a signature; PYCANDLE_EAGER=1 captures nothing");
+    return *last;
+  }
+};
+
+struct CompiledAccess {
+  static Compiled make(std::shared_ptr<const Callable> model, std::optional<Signature> signature, const CompileOptions& options) {
+    Compiled compiled;
+    compiled.state_ = std::make_shared<Compiled::State>();
+    compiled.state_->model = std::move(model);
+    compiled.state_->signature = std::move(signature);
+    compiled.state_->options = options;
+    if (compiled.state_->signature && !is_eager()) compiled.state_->plan_for({});
+    return compiled;
+  }
+};
+
+Compiled compile_callable(std::shared_ptr<const Callable> model, std::optional<Signature> signature,
+                          const CompileOptions& options) {
+  return CompiledAccess::make(std::move(model), std::move(signature), options);
+}
+
+size_t capture_nodes(const Callable& model, const Signature& signature) {
+  Capture capture;
+  capture_call(capture, model, signature);
+  return capture.program.graph.nodes.size();
+}
+
+void wrong_inputs(size_t found) {
+  throw Error(ErrorCode::usage, fmt::format("the model cannot be called with {} tensors", found))
+      .hint("the signature has one input for each argument of forward(), in order");
+}
+
+std::vector<Array> Compiled::run(const std::vector<Array>& inputs) const {
+  if (!is_eager()) return run_plan(*state_->plan_for(inputs), inputs);
+  std::vector<Array> results;
+  for (const auto& [name, tensor] : state_->run_eagerly(inputs)) results.push_back(tensor.array());
+  return results;
+}
+
+Compiled::Tensors Compiled::run(const Tensors& inputs) const {
+  if (!state_->signature) throw Error(ErrorCode::usage, "inputs have names only with a signature");
+  std::vector<Array> ordered;
+  for (const InputSpec& input : *state_->signature) {
+    const auto found = inputs.find(input.name);
+    if (found == inputs.end()) throw Error(ErrorCode::bad_input, fmt::format("the input {} is missing", input.name));
+    ordered.push_back(found->second);
+  }
+  for (const auto& [name, value] : inputs) {
+    bool known = false;
+    for (const InputSpec& input : *state_->signature) known = known || input.name == name;
+    if (!known) throw Error(ErrorCode::bad_input, fmt::format("there is no input {}", name));
+  }
+  Tensors results;
+  if (is_eager()) {
+    for (const auto& [name, tensor] : state_->run_eagerly(ordered)) results.emplace(name, tensor.array());
+    return results;
+  }
+  const auto plan = state_->plan_for(ordered);
+  std::vector<Array> values = run_plan(*plan, ordered);
+  for (size_t i = 0; i < values.size(); ++i) results.emplace(plan->program.outputs[i].name, std::move(values[i]));
+  return results;
+}
+
+Array Compiled::only(std::vector<Array> values) const {
+  if (values.size() == 1) return std::move(values[0]);
+  throw Error(ErrorCode::usage, fmt::format("the model has {} outputs", values.size()))
+      .hint("run({{name, array}, …}) gives all by name");
+}
+
+const Signature& Compiled::signature() const { return state_->signature ? *state_->signature : state_->plan().signature; }
+const Program& Compiled::program() const { return state_->plan().program; }
+std::string Compiled::ptir() const { return print(program(), {.origins = false}); }
+size_t Compiled::captures() const { return state_->captures; }
+
+std::vector<std::string> Compiled::outputs() const {
+  std::vector<std::string> names;
+  for (const Output& output : program().outputs) names.push_back(output.name);
+  return names;
+}
+
+Signature signature_of(const std::string& manifest) {
+  const std::filesystem::path file = find_manifest(manifest);
+  const Manifest read = read_manifest(read_text(file), "manifest " + file.filename().string());
+  const Program& p = read.recording.program;
+  Signature signature;
+  for (size_t i = 0; i < p.inputs.size(); ++i) {
+    const Type& type = read.graph.inputs[i].type;
+    InputSpec input{p.inputs[i].name, type.dtype, {}};
+    for (pycandle::Dim dim : type.shape) {
+      if (dim.is_number()) {
+        input.shape.emplace_back(dim.number());
+        continue;
+      }
+      Symbol symbol{.name = dim.text()};
+      for (const pycandle::Symbol& declared : p.symbols) {
+        if (declared.name == symbol.name) symbol = {declared.name, declared.range.min, declared.range.max, declared.example};
+      }
+      input.shape.emplace_back(std::move(symbol));
+    }
+    signature.push_back(std::move(input));
+  }
+  return signature;
+}
+
+RoundTrip round_trip(const Compiled& compiled, const std::string& manifest) {
+  const Recording recording = import_manifest(manifest, catalogue());
+  const Program recorded = run_program_pipeline(recording.program, catalogue());
+  RoundTrip result;
+  result.difference = first_difference(recorded, compiled.program());
+  result.equal = result.difference.empty();
+  return result;
+}
+
+}  // namespace pycandle::front

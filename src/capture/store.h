@@ -1,0 +1,32 @@
+// Where a front end's parameters are: types at once, bytes when asked for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/array.h"
+#include "ir/graph.h"
+
+namespace pycandle::front {
+
+class ParameterStore {
+ public:
+  struct Entry {
+    std::string canonical;  // the name under which it is captured
+    DType dtype;
+    Sizes shape;
+  };
+  virtual ~ParameterStore() = default;
+  virtual std::optional<Entry> find(const std::string& name) const = 0;
+  virtual Array load(const std::string& canonical) const = 0;
+  virtual std::vector<std::string> names() const = 0;
+  virtual std::string where() const = 0;  // for errors
+};
+
+std::shared_ptr<const ParameterStore> open_store(const std::string& path);
+std::shared_ptr<const ParameterStore> memory_store(std::map<std::string, Array>);
+
+}  // namespace pycandle::front

@@ -1,0 +1,274 @@
+// Lazy tensors: what an expression becomes, and what it says when it cannot.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "ir/graph.h"
+#include "ir/op_def.h"
+#include "pycandle/control_flow.h"
+#include "pycandle/functional.h"
+#include "pycandle/model.h"
+#include "pycandle/nn.h"
+
+namespace pycandle {
+namespace {
+
+using front::compile;
+using front::Compiled;
+using front::Ellipsis;
+using front::NewAxis;
+using front::Signature;
+using front::Slice;
+using front::Tensor;
+namespace functional = front::functional;
+namespace nn = front::nn;
+
+Array numbers(const Sizes& shape, double first = 0, double step = 1) {
+  std::vector<double> values(static_cast<size_t>(element_count(shape)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = first + step * static_cast<double>(i);
+  return store(DType::f32, shape, values);
+}
+
+Signature vectors() { return {{"x", DType::f32, {"batch", 4}}, {"y", DType::f32, {"batch", 4}}}; }
+
+// The type that f gives for x, written out.
+template <class F> std::string type_of(const F& f, Signature signature = vectors()) {
+  std::string text;
+  compile([&](const Tensor& x, const Tensor& y) { return text = f(x, y).type_text(), x; }, std::move(signature));
+  return text;
+}
+
+template <class F> Error error_of(const F& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error(ErrorCode::internal, "");
+}
+
+TEST(Tensors, PromoteAndBroadcastAsTorch) {
+  const Signature signature{{"x", DType::i64, {"batch", 4}}, {"y", DType::bf16, {4}}};
+  EXPECT_EQ(type_of([](auto x, auto y) { return x + y; }, signature), "bf16[batch, 4]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x * 2; }, signature), "i64[batch, 4]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x * 2.5; }, signature), "f32[batch, 4]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x / 2; }, signature), "f32[batch, 4]");
+  EXPECT_EQ(type_of([](auto x, auto y) { return x.unsqueeze(1) < y; }, signature), "bool[batch, 1, 4]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x + x.dim(0); }, signature), "i64[batch, 4]");
+  EXPECT_EQ(type_of([](auto x, auto y) { return front::where(x == 0, y, 1); }, signature), "bf16[batch, 4]");
+}
+
+TEST(Tensors, MoveAsTorch) {
+  EXPECT_EQ(type_of([](auto x, auto) { return x.reshape({-1, 2}); }), "f32[2*batch, 2]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x.unflatten(-1, {2, -1}).flatten(0, 1); }), "f32[2*batch, 2]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x.unsqueeze(1).expand({-1, 3, -1}); }), "f32[batch, 3, 4]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x.t(); }), "f32[4, batch]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x[{Slice(), Slice(1, 3), NewAxis}]; }), "f32[batch, 2, 1]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x[{Ellipsis, -1}]; }), "f32[batch]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x[{Slice(1)}]; }), "f32[batch - 1, 4]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x.slice(1, -3, -1); }), "f32[batch, 2]");
+  EXPECT_EQ(type_of([](auto x, auto) { return x.mean({-1}, true); }), "f32[batch, 1]");
+  EXPECT_EQ(type_of([](auto x, auto y) { return front::cat({x, y}, 0); }), "f32[2*batch, 4]");
+  EXPECT_EQ(type_of([](auto x, auto y) { return front::stack({x, y}, -1); }), "f32[batch, 4, 2]");
+  EXPECT_EQ(type_of([](auto x, auto) {
+              auto [left, right] = x.template chunk<2>(1);
+              return left + right;
+            }),
+            "f32[batch, 2]");
+  EXPECT_EQ(type_of([](auto x, auto) { return front::arange(x.dim(0) * 2); }), "i64[2*batch]");
+}
+
+TEST(Tensors, RunForEverySizeThatTheSignatureAllows) {
+  const Compiled run = compile([](const Tensor& x, const Tensor& y) { return (x + y).sum({0}); }, vectors());
+  for (int64_t batch : {1, 2, 7}) {
+    const Array sum = run(numbers({batch, 4}), numbers({batch, 4}));
+    EXPECT_EQ(sum.shape(), Sizes{4});
+    EXPECT_EQ(load_double(sum)[0], static_cast<double>(4 * batch * (batch - 1)));
+  }
+  EXPECT_EQ(run.captures(), 1U);
+}
+
+TEST(Tensors, WithoutASignatureAreCapturedOnceForEachShape) {
+  const Compiled run = compile([](const Tensor& x) { return x * 2; });
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int64_t size : {2, 3}) EXPECT_EQ(run(numbers({size})).shape(), Sizes{size});
+  }
+  EXPECT_EQ(run.captures(), 2U);
+}
+
+TEST(Dims, ThatAreSymbolicCannotBeBranchedOn) {
+  const auto branch = [](const Tensor& x, const Tensor&) { return x.dim(0) > 3 ? x : x + 1; };
+  const Error error = error_of([&] { compile(branch, vectors()); });
+  EXPECT_NE(error.text().find("batch"), std::string::npos) << error.text();
+  EXPECT_NE(error.hint().find("specialise"), std::string::npos);
+}
+
+TEST(Dims, WhoseRangeDecidesCanBeBranchedOn) {
+  const Signature signature{{"x", DType::f32, {front::Symbol{.name = "n", .min = 4}}}};
+  const Compiled run = compile([](const Tensor& x) { return x.dim(0) > 3 ? x * 2 : x; }, signature);
+  EXPECT_EQ(load_double(run(numbers({5})))[4], 8);
+  EXPECT_EQ(error_of([&] { run(numbers({3})); }).code(), ErrorCode::bad_input);
+}
+
+TEST(Dims, ThatAreSpecialisedRefuseOtherSizes) {
+  const Signature signature{{"x", DType::f32, {front::Symbol{.name = "n", .example = 3}}}};
+  const Compiled run = compile(
+      [](const Tensor& x) {
+        Tensor sum = x.select(0, 0);
+        for (int64_t i = 1; i < x.dim(0).specialise(); ++i) sum = sum + x.select(0, i);
+        return sum;
+      },
+      signature);
+  EXPECT_EQ(load_double(run(numbers({3})))[0], 3);
+  const Error error = error_of([&] { run(numbers({4})); });
+  EXPECT_NE(error.text().find("fixed to 3"), std::string::npos) << error.text();
+}
+
+struct Projection : nn::Module<Projection> {
+  explicit Projection(const front::Weights& w) : Module(w), weight(w.get("weight")) {}
+  Tensor forward(const Tensor& x) const { return front::matmul(x, weight); }
+  Tensor weight;
+};
+struct Model : nn::Module<Model> {
+  explicit Model(const front::Weights& w) : Module(w), first(w / "layers" / 0) {}
+  Tensor forward(const Tensor& x) const { return first(x); }
+  Projection first;
+};
+
+TEST(Errors, NameBothShapesTheFunctionalAndTheModule) {
+  const Model model(front::Weights::from({{"layers.0.weight", numbers({5, 2})}}));
+  const Error error = error_of([&] { compile(model, {{"x", DType::f32, {"batch", 4}}}); });
+  EXPECT_EQ(error.op(), "matmul");
+  EXPECT_EQ(error.module_path(), "layers.0");
+  EXPECT_NE(error.text().find("f32[batch, 4]"), std::string::npos) << error.text();
+  EXPECT_NE(error.text().find("f32[5, 2]"), std::string::npos) << error.text();
+}
+
+TEST(Errors, OfBroadcastingNameBothShapes) {
+  const Error error = error_of(
+      [&] { compile([](const Tensor& x, const Tensor& y) { return x + y.slice(1, 0, 3); }, vectors()); });
+  EXPECT_EQ(error.op(), "add");
+  EXPECT_NE(error.text().find("[batch, 4]"), std::string::npos) << error.text();
+  EXPECT_NE(error.text().find("[batch, 3]"), std::string::npos) << error.text();
+}
+
+TEST(Errors, SayHowManyInputsAModelTakes) {
+  const auto two = [](const Tensor& x, const Tensor& y) { return x + y; };
+  EXPECT_EQ(error_of([&] { compile(two, {{"x", DType::f32, {4}}}); }).code(), ErrorCode::usage);
+}
+
+TEST(Weights, SayWhatThereIs) {
+  const front::Weights w = front::Weights::from({{"a.weight", numbers({2})}, {"a.bias", numbers({3})}});
+  const Error missing = error_of([&] { (w / "a").get("gamma"); });
+  EXPECT_NE(missing.text().find("a.gamma"), std::string::npos);
+  EXPECT_NE(missing.found().find("a.bias, a.weight"), std::string::npos) << missing.found();
+  const Error wrong = error_of([&] { nn::Linear(4, 2, w / "a"); });
+  EXPECT_EQ(wrong.expected(), "[2, 4]");
+  EXPECT_EQ(wrong.found(), "[2]");
+  EXPECT_EQ(wrong.module_path(), "a");
+}
+
+TEST(Weights, ThatAreTiedAreOneParameter) {
+  const front::Weights w = front::Weights::from({{"embed.weight", numbers({3, 2})}});
+  const nn::Embedding embed(3, 2, w / "embed");
+  const nn::Linear head(2, 3, {.bias = false}, (w / "head").tied("weight", "embed.weight"));
+  const Compiled run = compile([&](const Tensor& ids) { return head(embed(ids)); }, {{"ids", DType::i64, {"n"}}});
+  ASSERT_EQ(run.program().parameters.size(), 1U);
+  EXPECT_EQ(run.program().parameters[0].name, "embed.weight");
+  EXPECT_EQ(run(store(DType::i64, {1}, std::vector<int64_t>{2})).shape(), (Sizes{1, 3}));
+}
+
+TEST(Eagerly, EveryOpHasAValueAtOnce) {
+  const Tensor x(numbers({2, 3}));
+  const Tensor y = functional::softmax(x * 2, -1);
+  EXPECT_NEAR(load_double(y.array())[2], 0.8668, 1e-4);
+  EXPECT_EQ(x.sum({0, 1}).item(), 15);
+  std::ostringstream text;
+  text << x[{0}];
+  EXPECT_EQ(text.str(), "f32[3] [0, 1, 2]");
+}
+
+TEST(Eagerly, AModelGivesTheSameAsCompiled) {
+  const front::Weights w = front::Weights::from({{"fc.weight", numbers({2, 4}, 0.1, 0.1)}, {"fc.bias", numbers({2})}});
+  const nn::Linear fc(4, 2, w / "fc");
+  const Compiled run = compile([&](const Tensor& x) { return functional::gelu(fc(x)); }, {{"x", DType::f32, {"batch", 4}}});
+  const Array x = numbers({3, 4}, -1, 0.2), lazily = run(x);
+  setenv("PYCANDLE_EAGER", "1", 1);
+  const Array eagerly = run(x);
+  unsetenv("PYCANDLE_EAGER");
+  EXPECT_TRUE(lazily.same_bytes(eagerly));
+}
+
+TEST(Eagerly, SizesThatDataDecidesAreNumbers) {
+  const Tensor x(store(DType::f32, {4}, std::vector<double>{0, 1, 0, 2}));
+  const front::Dim count = front::data_dim();
+  const Tensor places = functional::nonzero(x, count);
+  EXPECT_EQ(places.shape().at(0).number(), 2);
+  EXPECT_EQ(count.number(), 2);
+  EXPECT_EQ(places.reshape({count}).array().size(), 2);
+}
+
+using front::Tensors;
+
+Tensors doubled(const Tensors& v) { return {v[0] * 2}; }
+Tensors itself(const Tensors& v) { return v; }
+
+TEST(ControlFlow, IsDecidedByValuesLazilyAndEagerly) {
+  const auto model = [](const Tensor& x) {
+    const Tensor y = functional::cond(x.sum({}) > 0, {x}, doubled, itself)[0];
+    const auto is_small = [](const Tensors& v) { return Tensors{v[0].sum({}) < 100.0}; };
+    return functional::while_loop({y}, is_small, doubled)[0];
+  };
+  const Compiled run = compile(model, {{"x", DType::f32, {"n"}}});
+  for (const char* eager : {"0", "1"}) {
+    setenv("PYCANDLE_EAGER", eager, 1);
+    EXPECT_EQ(load_double(run(numbers({4})))[1], 32);
+    EXPECT_EQ(load_double(run(numbers({4}, 200)))[0], 400);
+  }
+  unsetenv("PYCANDLE_EAGER");
+}
+
+TEST(ControlFlow, ScansASequence) {
+  const auto add = [](const Tensors& v) { return Tensors{v[0] + v[1], v[0] + v[1]}; };
+  const Compiled run = compile([&](const Tensor& x) { return functional::scan({x.select(0, 0) * 0, x}, 1, x.dim(0), add)[1]; },
+                               {{"x", DType::f32, {"n"}}});
+  EXPECT_EQ(load_double(run(numbers({5})))[4], 10);
+}
+
+TEST(ControlFlow, OfABodyThatUsesOutsideTensorsSaysSo) {
+  const Tensor outside(numbers({4}));
+  const auto uses_it = [&](const Tensors& v) { return Tensors{v[0] + outside}; };
+  const Error error = error_of([&] {
+    compile([&](const Tensor& x) { return functional::cond(x.sum({}) > 0, {x}, uses_it, itself)[0]; }, {{"x", DType::f32, {4}}});
+  });
+  EXPECT_NE(error.hint().find("operand"), std::string::npos) << error.text();
+}
+
+struct Pair {
+  Tensor sum;
+  std::vector<Tensor> parts;
+  template <class F> void each(F&& f) const {
+    f("sum", sum);
+    f("parts", parts);
+  }
+};
+
+TEST(Outputs, AreNamedAsARecordingNamesThem) {
+  const Compiled run = compile([](const Tensor& x, const Tensor& y) { return Pair{x + y, {x, y * 2}}; }, vectors());
+  EXPECT_EQ(run.outputs(), (std::vector<std::string>{"output.sum", "output.parts.0", "output.parts.1"}));
+  const auto out = run.run({{"x", numbers({1, 4})}, {"y", numbers({1, 4})}});
+  EXPECT_EQ(load_double(out.at("output.parts.1"))[3], 6);
+}
+
+TEST(Modules, AreCallsOfTheProgram) {
+  const Model model(front::Weights::from({{"layers.0.weight", numbers({4, 2})}}));
+  const Compiled run = compile(model, {{"x", DType::f32, {"batch", 4}}});
+  ASSERT_EQ(run.program().calls.size(), 2U);
+  EXPECT_EQ(run.program().calls[1].path, "layers.0");
+  EXPECT_EQ(run.program().calls[1].parent, 0);
+  EXPECT_EQ(run.program().graph.nodes.front().origin.call, 1);
+}
+
+}  // namespace
+}  // namespace pycandle
