@@ -52,6 +52,9 @@ class PYCANDLE_API Checker {
   std::shared_ptr<State> state_;
 };
 
+// How far an array is from the one that is expected, judged as a checker does; `layer` stays empty.
+PYCANDLE_API CheckResult how_close(const Array& expected, const Array& found, double tolerance = 0);
+
 // What a model does after a module call. While a program is captured it is noted, and looked at in every run.
 PYCANDLE_API void check(const Checker&, std::string_view layer, const Tensor&);
 

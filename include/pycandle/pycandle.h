@@ -5,5 +5,6 @@
 #include "pycandle/functional.h"
 #include "pycandle/model.h"
 #include "pycandle/nn.h"
+#include "pycandle/recorded.h"
 #include "pycandle/tensor.h"
 #include "pycandle/weights.h"

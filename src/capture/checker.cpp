@@ -85,35 +85,39 @@ Array Checker::golden(std::string_view layer) const {
   return state_->trace->get(state_->key_of.at(tap_id(layer)));
 }
 
+CheckResult how_close(const Array& expected, const Array& found, double tolerance) {
+  CheckResult result;
+  if (found.dtype() != expected.dtype() || found.shape() != expected.shape()) {
+    result.cosine = 0;
+    result.mse = result.max_diff = result.error = std::numeric_limits<double>::infinity();
+    result.why = fmt::format("is {} where PyTorch has {}", type_text(found), type_text(expected));
+    return result;
+  }
+  const Metrics metrics = compare(found, expected);
+  const double scale = root_mean_square(as_reals(expected));
+  result.mse = metrics.mse;
+  result.max_diff = metrics.max_abs;
+  result.cosine = metrics.cosine;
+  result.error = scale > 0 ? metrics.rms / scale : metrics.rms;
+  result.tolerance = !is_inexact(found.dtype()) ? 0 : tolerance > 0 ? tolerance : default_tolerance(found.dtype());
+  result.passed = metrics.nan_mismatches == 0 && result.error <= result.tolerance;
+  if (!result.passed)
+    result.why = fmt::format("is off by {:.2g} of its size ({:.2g} at most), {:.2g} at the worst element{}", result.error,
+                             result.tolerance, result.max_diff,
+                             metrics.nan_mismatches > 0 ? ", and has NaN or infinities elsewhere" : "");
+  return result;
+}
+
 CheckResult Checker::verify(std::string_view layer, const Array& ours) const {
   Array expected = golden(layer);
-  CheckResult result;
-  result.layer = tap_id(layer);
   if (ours.dtype() == DType::c128 && expected.dtype() == DType::f64) {  // the file's format has no c128
     Sizes shape = expected.shape();
     shape.pop_back();
     expected = Array(DType::c128, shape, expected.data(), std::make_shared<Array>(expected));
   }
-  if (ours.dtype() != expected.dtype() || ours.shape() != expected.shape()) {
-    result.cosine = 0;
-    result.mse = result.max_diff = result.error = std::numeric_limits<double>::infinity();
-    result.why = fmt::format("{} is {} where PyTorch has {}", result.layer, type_text(ours), type_text(expected));
-  } else {
-    const Metrics metrics = compare(ours, expected);
-    const double scale = root_mean_square(as_reals(expected));
-    result.mse = metrics.mse;
-    result.max_diff = metrics.max_abs;
-    result.cosine = metrics.cosine;
-    result.error = scale > 0 ? metrics.rms / scale : metrics.rms;
-    result.tolerance = !is_inexact(ours.dtype()) ? 0
-                       : state_->tolerance > 0   ? state_->tolerance
-                                                 : default_tolerance(ours.dtype());
-    result.passed = metrics.nan_mismatches == 0 && result.error <= result.tolerance;
-    if (!result.passed)
-      result.why = fmt::format("{} is off by {:.2g} of its size ({:.2g} at most), {:.2g} at the worst element{}", result.layer,
-                               result.error, result.tolerance, result.max_diff,
-                               metrics.nan_mismatches > 0 ? ", and has NaN or infinities elsewhere" : "");
-  }
+  CheckResult result = how_close(expected, ours, state_->tolerance);
+  result.layer = tap_id(layer);
+  if (!result.passed) result.why = result.layer + " " + result.why;
   const std::lock_guard lock(state_->mutex);
   state_->results.push_back(result);
   return result;
