@@ -31,6 +31,7 @@ class Importer {
 
   Program& program() { return manifest_.recording.program; }
   Recording finish();
+  Recording finish_with_gaps();
   Analysis analyse();
 
  private:
@@ -47,6 +48,8 @@ class Importer {
   Gaps gaps_;
   int nodes_ = 0;
   std::vector<int> nodes_of_call_, gaps_of_call_;
+  std::vector<std::pair<ValueId, std::string>> open_;  // results of gaps, and what is missing
+  bool leaves_open_ = false;
   bool tolerant_ = false;  // analysis: a node that cannot be imported is counted, not thrown
 };
 
@@ -181,7 +184,12 @@ class GraphImporter : public SubgraphImporter {
     owner_.gaps_.add(node.op, reason, place_text(owner_.program(), node.origin), known);
     if (node.origin.call >= 0) ++owner_.gaps_of_call_[static_cast<size_t>(node.origin.call)];
     for (auto& result : node.results)
-      if (result && values_[index(result->id)] < 0) values_[index(result->id)] = builder_.graph().add_input(result->type);
+      if (result && values_[index(result->id)] < 0) {
+        values_[index(result->id)] = builder_.graph().add_input(result->type);
+        if (depth_ == 0)
+          owner_.open_.emplace_back(values_[index(result->id)],
+                                    fmt::format("{}, {}", reason, owner_.program().file_line(node.origin)));
+      }
   }
 
   void fail(const RecordedNode& node, Error& error) {
@@ -217,7 +225,7 @@ void Importer::build() {
   RecordedGraph recorded = std::move(manifest_.graph);
   GraphImporter importer(*this, recorded, program().graph, 0);
   importer.run();
-  if (gaps_.empty()) rename_values(importer.values(), importer.absent());
+  if (gaps_.empty() || leaves_open_) rename_values(importer.values(), importer.absent());
 }
 
 ValueId Importer::renamed(ValueId recorded, const std::vector<ValueId>& values, const std::vector<Absent>& absent,
@@ -284,6 +292,27 @@ Recording Importer::finish() {
   return std::move(manifest_.recording);
 }
 
+Recording Importer::finish_with_gaps() {
+  leaves_open_ = true;
+  build();
+  Program& p = program();
+  // Inputs stand before parameters and states.
+  Values inputs;
+  for (const Input& input : p.inputs) inputs.push_back(input.value);
+  for (const auto& [value, what] : open_) {
+    inputs.push_back(value);
+    p.inputs.push_back({fmt::format("{}{} ({})", kGap, what, p.inputs.size()), value, {}, true});
+  }
+  for (const Parameter& q : p.parameters) {
+    if (q.value != kNoValue) inputs.push_back(q.value);
+  }
+  for (const State& state : p.states) inputs.push_back(state.value);
+  for (size_t i = 0; i < inputs.size(); ++i) p.graph.values[static_cast<size_t>(inputs[i])].index = static_cast<int32_t>(i);
+  p.graph.inputs = std::move(inputs);
+  verify(p, "import");
+  return std::move(manifest_.recording);
+}
+
 Analysis Importer::analyse() {
   tolerant_ = true;
   build();
@@ -310,6 +339,14 @@ Recording import_manifest_text(std::string_view json, const OpTable& table, std:
 Recording import_manifest(const std::filesystem::path& path, const OpTable& table) {
   std::filesystem::path file = find_manifest(path);
   Recording recording = import_manifest_text(read_text(file), table, document_name(file));
+  recording.folder = file.parent_path();
+  if (recording.folder.empty()) recording.folder = ".";
+  return recording;
+}
+
+Recording import_with_gaps(const std::filesystem::path& path, const OpTable& table) {
+  std::filesystem::path file = find_manifest(path);
+  Recording recording = Importer(read_manifest(read_text(file), document_name(file)), table).finish_with_gaps();
   recording.folder = file.parent_path();
   if (recording.folder.empty()) recording.folder = ".";
   return recording;

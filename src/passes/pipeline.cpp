@@ -30,6 +30,8 @@ std::vector<Pass> program_passes() {
       {"recognise-heads", recognise_heads},
       {"recognise-linear", recognise_linear},  // again: moving heads leaves transposes around it
       {"recognise-split", recognise_split},
+      {"recognise-heads", recognise_heads},    // once more, so that a program in this form stays as it is
+      {"recognise-linear", recognise_linear},
       {"remove-unused", remove_unused},
   };
 }

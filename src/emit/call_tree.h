@@ -1,0 +1,67 @@
+// The module calls of a program as functions: what each takes in, what it gives back, and the steps in between.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "emit/implicit.h"
+
+namespace pycandle::emit {
+
+// A step of a call: a node of its own, or the call of another module.
+struct Unit {
+  int32_t node = -1, call = -1;
+  friend bool operator==(const Unit&, const Unit&) = default;
+};
+
+struct CallBody {
+  bool written = false;          // it has nodes, and stands on its own
+  std::vector<Unit> units;       // in an order in which every value is defined before its use
+  Values inputs;                 // Python's arguments first, then what the call takes from around it
+  std::vector<std::string> input_names;   // Python's names; empty when it had none
+  Values outputs;                // in the order of Python's result, then the rest
+  std::vector<std::string> output_names;  // their paths in it: "", "0", "logits"; "inner.…" when they are not in it
+};
+
+class CallTree {
+ public:
+  CallTree(const Program&, const Implicit&);
+
+  const CallBody& body(int32_t call) const { return bodies_[static_cast<size_t>(call)]; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  // Writes the call's steps into the one that calls it, and says why.
+  void inline_call(int32_t call, const std::string& why);
+  int32_t parent(int32_t call) const;   // the nearest call that is written; -1 for the root
+  std::vector<int32_t> depth_first() const;  // written calls, those inside before those around
+  // A parameter by the name that it has below the call's module: "c_attn.weight"; empty when it is not below it.
+  std::string local_parameter(int32_t call, ValueId) const;
+  const std::string* gap(ValueId) const;       // what is missing, when nothing can give the value
+  const Parameter* parameter(ValueId) const;   // nullptr when the value is none
+  const Program& program() const { return *p_; }
+  const Implicit& implicit() const { return *implicit_; }
+  // Does a node of the call itself give this size, which only the data decides?
+  bool binds(int32_t call, const std::string& symbol) const;
+  int32_t call_of(size_t node) const;   // the written call that the node stands in
+  bool contains(int32_t call, int32_t inner) const;
+
+ private:
+  void find_binders();
+  void build();
+  bool order_units(int32_t call);
+  void find_boundary(int32_t call);
+  template <class Visit> void visit_nodes(int32_t call, const Visit& visit) const;
+
+  const Program* p_;
+  const Implicit* implicit_;
+  std::vector<CallBody> bodies_;
+  std::vector<bool> inlined_;
+  std::vector<std::vector<size_t>> own_nodes_;
+  std::vector<std::vector<int32_t>> children_;
+  std::vector<const Parameter*> parameter_of_;
+  std::map<ValueId, std::string> gaps_;
+  std::map<std::string, size_t> binders_;  // of sizes that the data decides: the node
+  std::vector<std::string> notes_;
+};
+
+}  // namespace pycandle::emit

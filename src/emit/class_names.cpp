@@ -1,0 +1,98 @@
+#include "emit/class_names.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "emit/names.h"
+
+namespace pycandle::emit {
+namespace {
+
+// What the front end calls its own things.
+constexpr std::array kTaken{"Tensor",    "Dim",         "Dims",      "Weights",   "Checker", "Array",    "Error",
+                            "DType",     "Scalar",      "Slice",     "Ints",      "Numbers", "Spread",   "Operand",
+                            "Signature", "Symbol",      "Compiled",  "Module",    "NewAxis", "Ellipsis", "Output",
+                            "ErrorCode", "CheckResult", "RoundTrip", "Structure", "Program"};
+
+bool is_plain_sequential(const ModuleClass& c) { return c.python_class == "torch.nn.modules.container.Sequential"; }
+
+std::string base_name(const Program& p, const ModuleClass& c) {
+  const std::string& path = p.calls[static_cast<size_t>(c.call)].path;
+  std::string name;
+  if (is_plain_sequential(c) && !path.empty()) {
+    const std::string last = last_part(path);
+    const bool is_number = !last.empty() && last.find_first_not_of("0123456789") == std::string::npos;
+    name = camel_case(is_number ? last_part(all_but_last(path)) : last);
+  } else {
+    name = identifier(last_part(c.python_class));
+  }
+  if (name.empty() || name == "value") name = "Model";
+  if (std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end()) name += "Module";
+  return name;
+}
+
+void used_classes(const Use& use, std::vector<int32_t>& found) {
+  if (use.module_class >= 0) found.push_back(use.module_class);
+  for (const Use& part : use.sequence) used_classes(part, found);
+}
+
+// What a variant has that the usual class has not: a child, an argument, or a child that is a variant itself.
+std::vector<std::string> differences(const ModuleClass& usual, const ModuleClass& variant,
+                                     const std::map<int32_t, std::string>& suffix_of) {
+  std::vector<std::string> found;
+  std::set<std::string> known;
+  for (const Child& child : usual.children) known.insert(child.name);
+  for (const Child& child : variant.children) {
+    if (known.count(child.name) == 0) found.push_back("With" + camel_case(child.name));
+  }
+  std::vector<int32_t> parts;
+  for (const Child& child : variant.children) used_classes(child.use, parts);
+  for (const int32_t part : parts) {
+    const auto suffix = suffix_of.find(part);
+    if (suffix != suffix_of.end() && !suffix->second.empty()) found.push_back(suffix->second);
+  }
+  const std::set<std::string> arguments(usual.input_names.begin(), usual.input_names.end());
+  for (const std::string& name : variant.input_names) {
+    if (!name.empty() && arguments.count(name) == 0) found.push_back("With" + camel_case(name));
+  }
+  std::set<std::string> missing;
+  for (const Child& child : variant.children) known.erase(child.name);
+  for (const std::string& name : known) missing.insert("Without" + camel_case(name));
+  found.insert(found.end(), missing.begin(), missing.end());
+  return found;
+}
+
+}  // namespace
+
+void name_classes(const Program& p, std::vector<ModuleClass>& classes) {
+  std::map<std::string, std::vector<int32_t>> by_name;
+  for (size_t c = 0; c < classes.size(); ++c) by_name[base_name(p, classes[c])].push_back(static_cast<int32_t>(c));
+  Scope scope;
+  std::map<int32_t, std::string> suffix_of;
+  // In the order of the classes: those inside have their suffix before those around them ask.
+  std::map<std::string, int32_t> usual;
+  for (const auto& [name, variants] : by_name) {
+    const auto rank = [&](int32_t c) {
+      const ModuleClass& m = classes[static_cast<size_t>(c)];
+      return std::pair(-m.instances, m.children.size());
+    };
+    usual[name] = *std::min_element(variants.begin(), variants.end(), [&](int32_t a, int32_t b) { return rank(a) < rank(b); });
+    classes[static_cast<size_t>(usual[name])].name = scope.take(name);
+  }
+  for (size_t c = 0; c < classes.size(); ++c) {
+    ModuleClass& variant = classes[c];
+    const std::string name = base_name(p, variant);
+    const int32_t plain = usual[name];
+    if (plain == static_cast<int32_t>(c)) continue;
+    std::vector<std::string> candidates;
+    const std::vector<std::string> suffixes = differences(classes[static_cast<size_t>(plain)], variant, suffix_of);
+    for (const std::string& suffix : suffixes) candidates.push_back(name + suffix);
+    candidates.push_back(name + "Variant");
+    variant.name = scope.take(candidates);
+    suffix_of[static_cast<int32_t>(c)] = variant.name.substr(name.size());
+  }
+}
+
+}  // namespace pycandle::emit

@@ -1,0 +1,12 @@
+// Names of classes: Python's, and for structural variants of one Python class what sets each apart.
+#pragma once
+
+#include <vector>
+
+#include "emit/tree.h"
+
+namespace pycandle::emit {
+
+void name_classes(const Program&, std::vector<ModuleClass>&);
+
+}  // namespace pycandle::emit

@@ -1,0 +1,13 @@
+// Writes the draft of one call (draft.h): its steps with loops folded, the modules it has, its text and its numbers.
+#pragma once
+
+#include "emit/draft.h"
+
+namespace pycandle::emit {
+
+// The drafts of all calls inside it are ready.
+void write_draft(const CallTree&, int32_t call, std::vector<Draft>& drafts, const std::vector<ModuleClass>& classes);
+// Can every size in the call's own nodes be said in terms of tensors that it sees?
+bool sizes_can_be_said(const CallTree&, int32_t call);
+
+}  // namespace pycandle::emit

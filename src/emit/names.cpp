@@ -1,0 +1,144 @@
+#include "emit/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace pycandle::emit {
+namespace {
+
+constexpr std::array kKeywords{
+    "alignas",     "alignof",   "and",        "and_eq",    "asm",      "auto",         "bitand",
+    "bitor",       "bool",      "break",      "case",      "catch",    "char",         "char8_t",
+    "char16_t",    "char32_t",  "class",      "compl",     "concept",  "const",        "consteval",
+    "constexpr",   "constinit", "const_cast", "continue",  "co_await", "co_return",    "co_yield",
+    "decltype",    "default",   "delete",     "do",        "double",   "dynamic_cast", "else",
+    "enum",        "explicit",  "export",     "extern",    "false",    "float",        "for",
+    "friend",      "goto",      "if",         "inline",    "int",      "long",         "mutable",
+    "namespace",   "new",       "noexcept",   "not",       "not_eq",   "nullptr",      "operator",
+    "or",          "or_eq",     "private",    "protected", "public",   "register",     "reinterpret_cast",
+    "requires",    "return",    "short",      "signed",    "sizeof",   "static",       "static_assert",
+    "static_cast", "struct",    "switch",     "template",  "this",     "thread_local", "throw",
+    "true",        "try",       "typedef",    "typeid",    "typename", "union",        "unsigned",
+    "using",       "virtual",   "void",       "volatile",  "wchar_t",  "while",        "xor",
+    "xor_eq",      "std",       "main",       "assert",    "errno",    "NULL",         "EOF",
+    "INFINITY",    "NAN",       "signbit",    "isnan",     "isinf",    "M_PI",         "linux",
+    "unix",        "stdin",     "stdout",     "stderr"};
+
+bool is_keyword(std::string_view name) { return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end(); }
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+char lower(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
+char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+
+// The letters that people use in formulas and in some languages; any other is its code.
+std::string latin(uint32_t letter) {
+  static const std::map<uint32_t, const char*> known{
+      {0xe4, "ae"},     {0xf6, "oe"},     {0xfc, "ue"},      {0xc4, "Ae"},     {0xd6, "Oe"},   {0xdc, "Ue"},    {0xdf, "ss"},
+      {0xe9, "e"},      {0xe8, "e"},      {0xea, "e"},       {0xe0, "a"},      {0xe1, "a"},    {0xe7, "c"},     {0xf1, "n"},
+      {0x3b1, "alpha"}, {0x3b2, "beta"},  {0x3b3, "gamma"},  {0x3b4, "delta"}, {0x3b5, "eps"}, {0x3b6, "zeta"}, {0x3b7, "eta"},
+      {0x3b8, "theta"}, {0x3ba, "kappa"}, {0x3bb, "lambda"}, {0x3bc, "mu"},    {0x3bd, "nu"},  {0x3be, "xi"},   {0x3c0, "pi"},
+      {0x3c1, "rho"},   {0x3c3, "sigma"}, {0x3c4, "tau"},    {0x3c6, "phi"},   {0x3c7, "chi"}, {0x3c8, "psi"},  {0x3c9, "omega"},
+      {0x394, "Delta"}, {0x3a3, "Sigma"}, {0x3a9, "Omega"}};
+  const auto found = known.find(letter);
+  return found != known.end() ? found->second : fmt::format("u{:x}", letter);
+}
+
+// One letter of UTF-8 text, which the manifest's reader has checked; moves `at` behind it.
+uint32_t decode(std::string_view text, size_t& at) {
+  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0}; };
+  const uint8_t first = byte(at);
+  const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : 0;
+  uint32_t letter = more == 3 ? first & 0x07 : more == 2 ? first & 0x0f : more == 1 ? first & 0x1f : first;
+  for (int i = 1; i <= more; ++i) letter = (letter << 6) | (byte(at + static_cast<size_t>(i)) & 0x3f);
+  at += static_cast<size_t>(more) + 1;
+  return letter;
+}
+
+}  // namespace
+
+std::string identifier(std::string_view python) {
+  std::string name;
+  for (size_t at = 0; at < python.size();) {
+    const char c = python[at];
+    if (static_cast<uint8_t>(c) >= 0x80) {
+      name += latin(decode(python, at));
+      continue;
+    }
+    ++at;
+    const char next = is_letter(c) || is_digit(c) ? c : '_';
+    if (next == '_' && !name.empty() && name.back() == '_') continue;  // two together are the compiler's
+    name += next;
+  }
+  while (name.size() > 1 && name.back() == '_') name.pop_back();
+  if (name.size() > 1 && name[0] == '_' && is_upper(name[1])) name.erase(0, 1);
+  if (name.empty() || name == "_") return "value";
+  if (is_digit(name[0])) name.insert(0, 1, '_');
+  if (is_keyword(name)) name += '_';
+  return name;
+}
+
+std::string camel_case(std::string_view name) {
+  std::string out;
+  bool starts = true;
+  for (const char c : identifier(name)) {
+    if (c == '_') {
+      starts = true;
+      continue;
+    }
+    out += starts ? upper(c) : c;
+    starts = false;
+  }
+  return out.empty() || is_digit(out[0]) ? "Layer" + out : out;
+}
+
+std::string snake_case(std::string_view name) {
+  std::string out;
+  const std::string from = identifier(name);
+  for (size_t i = 0; i < from.size(); ++i) {
+    const bool word_starts = is_upper(from[i]) && i > 0 && from[i - 1] != '_' &&
+                             (!is_upper(from[i - 1]) ||
+                              (i + 1 < from.size() && !is_upper(from[i + 1]) && is_letter(from[i + 1])));
+    if (word_starts) out += '_';
+    out += lower(from[i]);
+  }
+  return identifier(out);
+}
+
+std::string last_part(std::string_view dotted) {
+  const size_t dot = dotted.rfind('.');
+  return std::string(dot == std::string_view::npos ? dotted : dotted.substr(dot + 1));
+}
+
+std::string_view all_but_last(std::string_view dotted) {
+  const size_t dot = dotted.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : dotted.substr(0, dot);
+}
+
+std::vector<std::string> parts(std::string_view text, char separator) {
+  std::vector<std::string> found;
+  while (!text.empty()) {
+    const size_t end = text.find(separator);
+    found.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+  return found;
+}
+
+std::string Scope::take(const std::vector<std::string>& candidates) {
+  for (const std::string& name : candidates) {
+    if (!name.empty() && used_.insert(name).second) return name;
+  }
+  const std::string& first = candidates.at(0);
+  for (int number = 2;; ++number) {
+    std::string name = fmt::format("{}_{}", first, number);
+    if (used_.insert(name).second) return name;
+  }
+}
+
+}  // namespace pycandle::emit

@@ -1,0 +1,36 @@
+// Python's names as names of the emitted language: valid, different from each other, and as close to Python as can be.
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pycandle::emit {
+
+// "class" → class_, "0" → _0, "größe" → groesse, "a.b" → a_b
+std::string identifier(std::string_view python);
+// "layer_norm" → LayerNorm, "conv2d_3x3" → Conv2d3x3
+std::string camel_case(std::string_view name);
+// "GPT2Block" → gpt2_block
+std::string snake_case(std::string_view name);
+// What stands after the last dot: "transformers.models.gpt2.GPT2Block" → GPT2Block.
+std::string last_part(std::string_view dotted);
+std::string_view all_but_last(std::string_view dotted);
+std::vector<std::string> parts(std::string_view text, char separator);
+
+// The names in use in one scope.
+class Scope {
+ public:
+  void reserve(std::string_view name) { used_.insert(std::string(name)); }
+  void release(const std::string& name) { used_.erase(name); }
+  bool has(const std::string& name) const { return used_.count(name) != 0; }
+  // The first of the candidates that is free, else the first with a number after it; taken from here on.
+  std::string take(const std::vector<std::string>& candidates);
+  std::string take(const std::string& name) { return take(std::vector<std::string>{name}); }
+
+ private:
+  std::set<std::string> used_;
+};
+
+}  // namespace pycandle::emit

@@ -1,0 +1,108 @@
+// A model as the source code that a person would have written, before any language: classes with their parts and steps.
+// recover() makes it of a program in program form; cpp/ prints it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "emit/call_tree.h"
+#include "emit/nn_table.h"
+
+namespace pycandle::emit {
+
+// A number that a class is built with: a constructor argument of its own, or the same in all instances.
+struct Argument {
+  int32_t field = -1;      // of the class around it; -1: the value
+  Attribute value;
+  int32_t column = -1;     // while the tree is built
+};
+
+// A module that a class has: of the front end's nn, of a class of this model, or a sequence of such.
+struct Use {
+  std::string path;        // below the class: "attn.c_attn"
+  int32_t call = -1;       // an example of its calls
+  std::optional<NnModule> nn;
+  int32_t module_class = -1;
+  std::vector<Use> sequence;
+  std::vector<Argument> arguments;                            // of nn, or of the class's numbers
+  std::vector<std::pair<std::string, std::string>> tied;      // a parameter's name below the path → its canonical name
+};
+
+struct Child {
+  std::string name;
+  Use use;                 // of the first, when it is a list
+  bool is_list = false;
+  std::string list_path;   // "h", below the class; its elements are path.first, path.(first + step), …
+  int64_t first = 0, step = 1;
+  Argument count;
+  // Per argument of `use`: does it hold one value for each element?
+  std::vector<bool> varies;
+};
+
+// A variable of a loop: it starts as `initial`, and every iteration gives its next value.
+struct Carried {
+  ValueId initial, next, final;
+};
+
+struct Step {
+  enum class Kind { node, call, loop } kind = Kind::node;
+  int32_t node = -1;
+  int32_t child = -1;                // call: the module
+  int32_t call = -1;                 // call: of Program::calls, for its place
+  Values arguments, results;         // call
+  std::vector<Step> body;            // loop: the calls of its first iteration; carried arguments are named by `next`
+  std::vector<Carried> carried;
+  Argument count;                    // loop over one shared module; lists know their length
+};
+
+struct TensorField {
+  std::string name, path;            // "out_proj_weight", "out_proj.weight"
+  ValueId value;
+};
+
+struct NumberField {
+  std::string name;
+  Attribute example;
+};
+
+// (node, attribute, element): an attribute of a node, or one entry of its dims; "operand 1" is a number written there.
+using Place = std::tuple<int32_t, std::string, int32_t>;
+
+struct ModuleClass {
+  std::string name;                  // Python's, made different from the others
+  std::string python_class, file_line;
+  int32_t call = -1;                 // the instance that the steps were read from
+  int64_t instances = 0;
+  std::vector<TensorField> tensors;  // parameters that it reads itself
+  std::vector<Child> children;
+  std::vector<NumberField> numbers;  // what differs between instances
+  std::map<Place, int32_t> places;   // where they stand in the steps
+  std::vector<Step> steps;
+  Values inputs, outputs;
+  std::vector<std::string> input_names, output_names;
+};
+
+struct ModelTree {
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<const Implicit> implicit;
+  std::shared_ptr<const CallTree> calls;
+  std::vector<ModuleClass> classes;  // in the order of their use: the last is the model
+  std::vector<std::string> notes;    // what could not be written as Python has it, and why
+  const ModuleClass& model() const { return classes.back(); }
+};
+
+// Never fails for the shape of a model: what does not fit is written out where it is called.
+ModelTree recover(Program, const OpTable&);
+
+// A size in terms of sizes of tensors: spell(value, axis) of the first value in scope that has it. Empty when it cannot be said.
+using SpellDim = std::function<std::string(ValueId, size_t axis)>;
+// `data`: a size that only the data decides may be said by its own name there.
+std::optional<std::string> write_dim(Dim, const Graph&, const Values& scope, const SpellDim&,
+                                     const std::function<bool(const std::string&)>& data = {});
+
+}  // namespace pycandle::emit
