@@ -94,5 +94,6 @@ endmacro()
 
 function(pycandle_target_name folder result)
   string(REGEX REPLACE "^backends/" "backend_" name "${folder}")
+  string(REPLACE "/" "_" name "${name}")
   set(${result} "pycandle_${name}" PARENT_SCOPE)
 endfunction()

@@ -1,11 +1,17 @@
-// pycandle codegen --analyze-only: how much of a recording the catalogue supports, before anything is built.
+// pycandle codegen: a recorded model as source code; --analyze-only: how much of it the catalogue supports.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/scaffold.h"
 #include "cli/terminal.h"
+#include "emit/cpp/project.h"
+#include "emit/files.h"
 #include "import/importer.h"
 #include "ops/catalogue.h"
+#include "passes/pipeline.h"
 
 namespace pycandle::cli {
 namespace {
@@ -52,26 +58,120 @@ void print_text(const Analysis& a) {
   fmt::print("\nlayers with gaps\n{}", table.text());
 }
 
+struct Options {
+  std::string manifest, out, model, target = "cpp";
+  bool analyze_only = false, allow_gaps = false, diff = false, check = false, merge = false;
+};
+
+void analyze(const Options& options, Context& context) {
+  const Analysis analysis = analyze_manifest(find_manifest(options.manifest), catalogue());
+  if (context.json) {
+    fmt::print("{}\n", to_json(analysis).dump(2));
+  } else {
+    print_text(analysis);
+  }
+  context.status = analysis.gaps.empty() ? 0 : 1;
+}
+
+Recording imported(const Options& options) {
+  Recording recording = options.allow_gaps ? import_with_gaps(options.manifest, catalogue())
+                                           : import_manifest(options.manifest, catalogue());
+  recording.program = run_program_pipeline(std::move(recording.program), catalogue());
+  return recording;
+}
+
+emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel& printed, const std::string& recording) {
+  const std::filesystem::path out(options.out);
+  const std::string ending = out.extension().string();
+  if (ending == ".hpp" || ending == ".h") {
+    return {out.parent_path(), {{out.filename(), printed.header}}};
+  }
+  std::error_code failure;
+  if (std::filesystem::exists(out, failure) && !std::filesystem::is_directory(out, failure)) {
+    throw Error(ErrorCode::usage, "the output is there and is no folder")
+        .expected("a folder, or a file that ends in .hpp")
+        .found(options.out);
+  }
+  const std::filesystem::path manifest = std::filesystem::absolute(find_manifest(options.manifest));
+  const std::string from_project =
+      manifest.lexically_relative(std::filesystem::absolute(out).lexically_normal()).generic_string();
+  return {out, emit::cpp::project_sources(printed, recording, from_project)};
+}
+
+// CMake and the like of a project; what is there already stays.
+void write_around(const Options& options, const emit::cpp::PrintedModel& printed) {
+  const std::filesystem::path out = std::filesystem::absolute(options.out).lexically_normal();
+  const std::string name = (out.has_filename() ? out : out.parent_path()).filename().string();
+  write_absent(options.out, project_files(name, printed.name));
+}
+
+Json to_json(const emit::EmittedFiles& files, const emit::cpp::PrintedModel& printed) {
+  Json list = Json::array();
+  for (const emit::EmittedFile& f : files.files()) {
+    list.push_back({{"path", files.target(f).string()},
+                    {"state", to_string(files.state(f))},
+                    {"lines", std::count(f.text.begin(), f.text.end(), '\n')}});
+  }
+  return {{"model", printed.name}, {"namespace", printed.name_space}, {"files", list}, {"notes", printed.notes}};
+}
+
+void print_files(const emit::EmittedFiles& files) {
+  for (const emit::EmittedFile& f : files.files()) {
+    fmt::print("{}  {} lines, {}\n", files.target(f).string(), std::count(f.text.begin(), f.text.end(), '\n'),
+               to_string(files.state(f)));
+  }
+}
+
+void generate(const Options& options, Context& context) {
+  Recording recording = imported(options);
+  const std::string name = recording.program.name;
+  const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
+  const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
+  emit::EmittedFiles files = emitted(options, printed, name);
+  const std::string difference = options.diff || options.check ? files.diff() : std::string();
+  if (options.diff || options.check) {
+    context.status = options.check && !difference.empty() ? 1 : 0;
+    if (context.json) {
+      Json facts = to_json(files, printed);
+      facts["differs"] = !difference.empty();
+      fmt::print("{}\n", facts.dump(2));
+    } else if (options.diff) {
+      fmt::print("{}", difference);
+    } else {
+      print_files(files);
+    }
+    return;
+  }
+  if (options.merge) files.merge();
+  const Json facts = to_json(files, printed);
+  if (!context.json) print_files(files);
+  files.write();
+  if (files.files().size() > 1) write_around(options, printed);
+  if (context.json) fmt::print("{}\n", facts.dump(2));
+}
+
 }  // namespace
 
 void add_codegen(CLI::App& app, Context& context) {
-  struct Options {
-    std::string manifest;
-    bool analyze_only = false;
-  };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "codegen", "say how much of a recording is supported (--analyze-only)",
-                                  "pycandle codegen --analyze-only --manifest pycandle_trace/gpt2_manifest.json");
+  CLI::App* command = add_command(app, context, "codegen", "write a recorded model as C++ source",
+                                  "pycandle codegen --manifest pycandle_trace/gpt2_manifest.json --out src/model.hpp");
   command->add_option("--manifest", options->manifest, "a manifest, or the folder of one")->required();
-  command->add_flag("--analyze-only", options->analyze_only, "report coverage and gaps; exit 1 when there are gaps")->required();
+  command->add_option("--out", options->out, "a header (model.hpp), or a folder, which becomes a project");
+  command->add_option("--model", options->model, "the name of the model's class; Python's by default");
+  command->add_option("--target", options->target, "the language")->check(CLI::IsMember({"cpp"}))->capture_default_str();
+  command->add_flag("--analyze-only", options->analyze_only, "report coverage and gaps; exit 1 when there are gaps");
+  command->add_flag("--allow-gaps", options->allow_gaps,
+                    "write what is not supported as a call that throws, marked for pycandle todos");
+  command->add_flag("--diff", options->diff, "write nothing: show what would change");
+  command->add_flag("--check", options->check, "write nothing: exit 1 when the output is not what would be written");
+  command->add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");
   command->callback([options, &context] {
-    const Analysis analysis = analyze_manifest(find_manifest(options->manifest), catalogue());
-    if (context.json) {
-      fmt::print("{}\n", to_json(analysis).dump(2));
-    } else {
-      print_text(analysis);
+    if (options->analyze_only) return analyze(*options, context);
+    if (options->out.empty()) {
+      throw Error(ErrorCode::usage, "codegen needs a place to write to").expected("--out src/model.hpp, or --analyze-only");
     }
-    context.status = analysis.gaps.empty() ? 0 : 1;
+    generate(*options, context);
   });
 }
 

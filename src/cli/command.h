@@ -22,6 +22,7 @@ void add_forward(CLI::App&, Context&);
 void add_trace(CLI::App&, Context&);
 void add_verify(CLI::App&, Context&);
 void add_codegen(CLI::App&, Context&);
+void add_todos(CLI::App&, Context&);
 void add_ops(CLI::App&, Context&);
 void add_doctor(CLI::App&, Context&);
 // Recording runs in Python and takes its arguments as they are; this entry shows it in --help.

@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
   add_trace(app, context);
   add_verify(app, context);
   add_codegen(app, context);
+  add_todos(app, context);
   add_ops(app, context);
   add_doctor(app, context);
   try {

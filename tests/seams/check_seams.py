@@ -24,6 +24,8 @@ ORDER = [
     "runtime",
     "verify",
     "capture",
+    "emit",
+    "emit/cpp",
     "cli",
 ]
 SOURCE = Path(__file__).resolve().parents[2] / "src"

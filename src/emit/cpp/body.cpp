@@ -1,0 +1,524 @@
+#include "emit/cpp/body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "emit/cpp/expression.h"
+#include "emit/cpp/value_names.h"
+#include "emit/names.h"
+
+namespace pycandle::emit::cpp {
+namespace {
+
+constexpr size_t kLongNested = 96;  // an expression that is longer gets a name when there is one
+
+class Body {
+ public:
+  Body(const ModelTree& tree, const ModuleClass& made)
+      : tree_(&tree),
+        class_(&made),
+        names_(tree, made),
+        around_{[this](ValueId v) { return value(v); }, [this](Dim d) { return dim(d); },
+                [this](ValueId v) { return uses_[v] == 1; }},
+        printer_(tree, made, around_) {}
+
+  Forward write() {
+    reserve_names();
+    count_uses();
+    name_inputs();
+    for (step_ = 0; step_ < class_->steps.size(); ++step_) write_step(class_->steps[step_]);
+    write_return();
+    Forward made;
+    std::vector<std::string> parameters;
+    for (const ValueId v : class_->inputs) parameters.push_back(parameter(v));
+    made.parameters = joined(parameters);
+    for (const Statement& s : statements_) made.statements.push_back(text_of(s));
+    return made;
+  }
+
+ private:
+  struct Statement {
+    std::string declares;  // a tensor that is declared here; const unless it is assigned to again
+    std::string text;
+  };
+
+  const Graph& graph() const { return tree_->program->graph; }
+
+  std::string text_of(const Statement& s) const {
+    if (s.declares.empty()) return s.text;
+    return fmt::format("{}Tensor {} = {};", assigned_again_.count(s.declares) != 0 ? "" : "const ", s.declares, s.text);
+  }
+
+  std::string parameter(ValueId v) const {
+    const std::string& name = parameter_names_.at(v);
+    if (uses_.count(v) == 0) return fmt::format("const Tensor& /*{}*/", name);
+    return (assigned_again_.count(name) != 0 ? "Tensor " : "const Tensor& ") + name;
+  }
+
+  // ---- before anything is written
+
+  void reserve_names() {
+    for (const char* name :
+         {"arange", "cat",      "full", "matmul",  "stack",   "unpack", "where", "functional", "nn",      "std",  "min",
+          "max",    "floordiv", "mod",  "forward", "checker", "Tensor", "Dim",   "pycandle",   "Weights", "todo", "i"}) {
+      scope_.reserve(name);
+    }
+    for (const TensorField& t : class_->tensors) scope_.reserve(t.name);
+    for (const Child& child : class_->children) scope_.reserve(child.name);
+    for (const NumberField& number : class_->numbers) scope_.reserve(number.name);
+    for (const ModuleClass& other : tree_->classes) scope_.reserve(other.name);
+  }
+
+  void use(ValueId v, size_t step) {
+    if (v == kNoValue) return;
+    ++uses_[v];
+    last_use_[v] = std::max(last_use_[v], step);
+    user_[v] = step;
+  }
+
+  void use_dim(Dim d, const Values& visible, size_t step) {
+    if (d.is_number()) return;
+    write_dim(
+        d, graph(), visible,
+        [&](ValueId v, size_t) {
+          use(v, step);
+          must_have_name_.insert(v);
+          return std::string();
+        },
+        [&](const std::string& symbol) { return tree_->calls->binds(class_->call, symbol); });
+  }
+
+  void count_uses() {
+    Values visible = class_->inputs;
+    const auto define = [&](const Values& results) { visible.insert(visible.end(), results.begin(), results.end()); };
+    for (size_t s = 0; s < class_->steps.size(); ++s) {
+      const Step& step = class_->steps[s];
+      visible_at_.push_back(visible);
+      if (step.kind == Step::Kind::node) {
+        count_node(static_cast<size_t>(step.node), visible, s);
+        define(graph().nodes[static_cast<size_t>(step.node)].results);
+      } else if (step.kind == Step::Kind::call) {
+        for (const ValueId v : step.arguments) use(v, s);
+        ++calls_of_[step.child];
+        define(step.results);
+      } else {
+        count_loop(step, s);
+        for (const Carried& c : step.carried) define({c.final});
+      }
+    }
+    visible_at_.push_back(visible);
+    for (const ValueId v : class_->outputs) use(v, class_->steps.size());
+  }
+
+  void count_node(size_t n, const Values& visible, size_t s) {
+    for (size_t i = 0; i < tree_->implicit->operand_count(n); ++i) {
+      const Operand& operand = tree_->implicit->operand(n, i);
+      if (const ValueId* v = std::get_if<ValueId>(&operand)) use(*v, s);
+      if (const Dim* d = std::get_if<Dim>(&operand)) use_dim(*d, visible, s);
+    }
+    for (const auto& [name, attribute] : graph().nodes[n].attributes) {
+      if (const Dim* d = std::get_if<Dim>(&attribute)) use_dim(*d, visible, s);
+      if (const Dims* dims = std::get_if<Dims>(&attribute)) {
+        for (const Dim d : *dims) use_dim(d, visible, s);
+      }
+    }
+  }
+
+  void count_loop(const Step& step, size_t s) {
+    std::set<ValueId> inside;
+    for (const Carried& c : step.carried) {
+      use(c.initial, s);
+      inside.insert(c.next);
+    }
+    for (const Step& call : step.body) {
+      calls_of_[call.child] += 2;
+      for (const ValueId v : call.arguments) {
+        if (inside.count(v) == 0) {
+          use(v, s);
+          must_have_name_.insert(v);  // written once, used in every iteration
+        }
+      }
+      inside.insert(call.results.begin(), call.results.end());
+    }
+  }
+
+  void name_inputs() {
+    for (size_t i = 0; i < class_->inputs.size(); ++i) {
+      const ValueId v = class_->inputs[i];
+      std::vector<std::string> candidates;
+      if (!class_->input_names[i].empty()) candidates.push_back(identifier(class_->input_names[i]));
+      candidates.push_back(names_.of(v));
+      const std::string name = scope_.take(without_members(candidates));
+      parameter_names_[v] = name;
+      set_name(v, name);
+    }
+    for (const TensorField& t : class_->tensors) written_[t.value] = {t.name};
+  }
+
+  // A local that has the name of a member would hide it.
+  std::vector<std::string> without_members(std::vector<std::string> candidates) const {
+    candidates.push_back(candidates[0] + "_in");
+    return candidates;
+  }
+
+  // ---- values
+
+  void set_name(ValueId v, const std::string& name) {
+    written_[v] = {name};
+    holder_[name] = v;
+  }
+
+  Expression value(ValueId v) {
+    if (const std::string* what = tree_->calls->gap(v)) return {fmt::format("todo({})", quoted(*what))};
+    const auto found = written_.find(v);
+    if (found == written_.end()) internal_error(fmt::format("value %{} of {} is used before it is written", v, class_->name));
+    const auto nested = depends_.find(v);
+    if (nested == depends_.end()) {
+      referred_.insert(v);
+    } else {
+      referred_.insert(nested->second.begin(), nested->second.end());
+    }
+    return found->second;
+  }
+
+  Expression dim(Dim d) {
+    const auto text = write_dim(
+        d, graph(), visible_at_[step_],
+        [&](ValueId v, size_t axis) { return fmt::format("{}.dim({})", value(v).within(Binds::unary), axis); },
+        [&](const std::string& symbol) { return is_decided_here(symbol); });
+    if (!text) {
+      throw Error(ErrorCode::gap, "a size cannot be said in terms of the inputs")
+          .found(d.text())
+          .hint("record it as a fixed size");
+    }
+    const bool simple = text->find(' ') == std::string::npos;
+    return {*text, simple ? (((*text)[0] == '-') ? Binds::unary : Binds::primary) : Binds::comparison};
+  }
+
+  // A size that the data decides gets a name before the op that gives it.
+  bool is_decided_here(const std::string& symbol) {
+    if (!tree_->calls->binds(class_->call, symbol)) return false;
+    if (!decided_.insert(symbol).second) return true;
+    scope_.reserve(symbol);
+    statements_.push_back({{}, fmt::format("const Dim {} = data_dim();", symbol)});
+    return true;
+  }
+
+  bool is_dead_after(const std::string& name, size_t step) const {
+    const auto holder = holder_.find(name);
+    if (holder == holder_.end()) return false;
+    const auto last = last_use_.find(holder->second);
+    return last == last_use_.end() || last->second <= step;
+  }
+
+  // The name that the value gets as a variable: Python's, unless another value that is still needed has it.
+  std::optional<std::string> python_name(ValueId v) const {
+    const std::string name = names_.assigned(v);
+    if (name.empty()) return {};
+    if (holder_.count(name) != 0) return is_dead_after(name, step_) ? std::optional(name) : std::nullopt;
+    return scope_.has(name) ? std::nullopt : std::optional(name);
+  }
+
+  void assign(ValueId v, const std::string& text) {
+    const auto python = python_name(v);
+    if (python && holder_.count(*python) != 0) {
+      statements_.push_back({{}, fmt::format("{} = {};", *python, text)});
+      assigned_again_.insert(*python);
+      set_name(v, *python);
+      return;
+    }
+    std::vector<std::string> candidates = names_.candidates(v);
+    if (python) candidates.insert(candidates.begin(), *python);
+    const std::string name = scope_.take(candidates);
+    statements_.push_back({name, text});
+    set_name(v, name);
+    depends_.erase(v);
+  }
+
+  // Written where it is used, or a variable?
+  void define(ValueId v, Expression e, bool may_nest) {
+    const bool is_returned = user_[v] == class_->steps.size();
+    const bool once = uses_[v] == 1 && must_have_name_.count(v) == 0 && (may_nest || is_returned);
+    if (!once) {
+      if (uses_[v] > 0) assign(v, e.text);
+      return;
+    }
+    const auto name = python_name(v);
+    const bool same_statement = names_.same_statement(v, user_[v], class_->steps);
+    const bool is_long = e.text.size() > kLongNested && !is_returned;
+    const bool next_has_it = name && names_.assigned_by(user_[v], class_->steps) == *name;
+    if (!is_long && (!name || same_statement || next_has_it || is_returned)) {
+      nest(v, std::move(e));
+    } else {
+      assign(v, e.text);
+    }
+  }
+
+  // The expression stands where v is used, so the variables in it must hold their values until then.
+  void nest(ValueId v, Expression e) {
+    written_[v] = std::move(e);
+    depends_[v] = referred_;
+    for (const ValueId d : referred_) last_use_[d] = std::max(last_use_[d], user_[v]);
+  }
+
+  // ---- steps
+
+  void write_step(const Step& step) {
+    referred_.clear();
+    switch (step.kind) {
+      case Step::Kind::node: return write_node(static_cast<size_t>(step.node));
+      case Step::Kind::call: return write_call(step);
+      case Step::Kind::loop: return write_loop(step);
+    }
+  }
+
+  void write_node(size_t n) {
+    const Node& node = graph().nodes[n];
+    if (!node.regions.empty()) {
+      throw Error(ErrorCode::gap, fmt::format("{} is not written as C++ yet", node.op->name))
+          .op(node.op->name)
+          .module_path(tree_->program->module_path(node.origin))
+          .python(tree_->program->file_line(node.origin), tree_->program->source_line(node.origin));
+    }
+    if (is_part_of_select(node)) return;
+    const Expression e = printer_.node(n);
+    if (!node.op->several_results) return define(node.results[0], e, true);
+    const bool is_array = node.op->name == "split";  // the front end's split<3>() is an array already
+    const auto used = std::count_if(node.results.begin(), node.results.end(), [&](ValueId v) { return uses_[v] > 0; });
+    if (used == 1) {
+      for (size_t i = 0; i < node.results.size(); ++i) {
+        if (uses_[node.results[i]] > 0) define(node.results[i], {fmt::format("{}[{}]", e.text, i)}, true);
+      }
+      return;
+    }
+    bind(node.results, is_array ? e.text : fmt::format("unpack<{}>({})", node.results.size(), e.text));
+  }
+
+  // A slice that is written with the reshape after it.
+  bool is_part_of_select(const Node& node) {
+    if (node.op->name != "slice" || uses_[node.results[0]] != 1 || user_[node.results[0]] >= class_->steps.size()) return false;
+    const Step& user = class_->steps[user_[node.results[0]]];
+    if (user.kind != Step::Kind::node) return false;
+    const Node& reshape = graph().nodes[static_cast<size_t>(user.node)];
+    if (!ExpressionPrinter::is_select(graph(), reshape)) return false;
+    written_[node.results[0]] = {"slice"};
+    // What the slice needs is needed until the reshape.
+    const ValueId whole = node.operands[0];
+    last_use_[whole] = std::max(last_use_[whole], user_[node.results[0]]);
+    return true;
+  }
+
+  // auto [query, key, value] = …;
+  void bind(const Values& results, const std::string& text) {
+    std::vector<std::string> names;
+    for (const ValueId v : results) {
+      std::vector<std::string> candidates = names_.candidates(v);
+      if (!names_.assigned(v).empty()) candidates.insert(candidates.begin(), names_.assigned(v));
+      names.push_back(scope_.take(candidates));
+      set_name(v, names.back());
+    }
+    statements_.push_back({{}, fmt::format("auto [{}] = {};", joined(names), text)});
+  }
+
+  void write_call(const Step& step) {
+    const Child& child = class_->children[static_cast<size_t>(step.child)];
+    std::vector<std::string> arguments;
+    for (const ValueId v : step.arguments) arguments.push_back(value(v).text);
+    const std::string text = fmt::format("{}({})", child.name, joined(arguments));
+    const bool may_nest = calls_of_[step.child] == 1;  // calls of one module stay in Python's order
+    if (child.use.nn && child.use.nn->results.size() > 1) return write_parts(*child.use.nn, text);
+    if (step.results.size() == 1) return define(step.results[0], {text}, may_nest);
+    bind(step.results, text);
+  }
+
+  // nn modules that return pairs: lstm(x).first, or auto [output, state] = lstm(x).
+  void write_parts(const NnModule& nn, const std::string& text) {
+    bool only_first = true;
+    for (const auto& [v, part] : nn.results) only_first = only_first && (part == ".first" || uses_[v] == 0);
+    if (only_first) {
+      if (uses_[nn.results[0].first] > 0) define(nn.results[0].first, {text + ".first"}, true);
+      return;
+    }
+    const std::string first = scope_.take(std::vector<std::string>{names_.assigned(nn.results[0].first), "output"});
+    const std::string second = scope_.take(std::vector<std::string>{"state", "hidden"});
+    statements_.push_back({{}, fmt::format("auto [{}, {}] = {};", first, second, text)});
+    for (const auto& [v, part] : nn.results) {
+      if (part == ".first") {
+        set_name(v, first);
+      } else {
+        written_[v] = {second + part.substr(7)};
+      }
+    }
+  }
+
+  // ---- loops
+
+  void write_loop(const Step& step) {
+    for (const Carried& c : step.carried) start_variable(step, c);
+    const bool one_list = step.body.size() == 1 && class_->children[static_cast<size_t>(step.body[0].child)].is_list;
+    std::vector<std::string> lines;
+    std::string element;
+    if (one_list) element = scope_.take(element_name(class_->children[static_cast<size_t>(step.body[0].child)]));
+    for (const Step& call : step.body) {
+      const Child& child = class_->children[static_cast<size_t>(call.child)];
+      std::vector<std::string> arguments;
+      for (const ValueId v : call.arguments) arguments.push_back(value(v).text);
+      const std::string callee = !child.is_list ? child.name : one_list ? element : child.name + "[i]";
+      lines.push_back(assigned_in_loop(step, call, fmt::format("{}({})", callee, joined(arguments))));
+    }
+    std::string head;
+    if (one_list) {
+      const Child& child = class_->children[static_cast<size_t>(step.body[0].child)];
+      head = fmt::format("for (const {}& {} : {})", type_of(*tree_, child.use), element, child.name);
+      scope_.release(element);
+    } else {
+      head = fmt::format("for (int64_t i = 0; i < {}; ++i)", length(step));
+    }
+    constexpr size_t kIndent = 4;
+    if (lines.size() == 1 && kIndent + head.size() + 1 + lines[0].size() <= kColumns) {
+      statements_.push_back({{}, fmt::format("{} {}", head, lines[0])});
+    } else {
+      statements_.push_back({{}, head + " {"});
+      for (const std::string& line : lines) statements_.push_back({{}, "  " + line});
+      statements_.push_back({{}, "}"});
+    }
+    for (const Carried& c : step.carried) set_name(c.final, written_[c.next].text);
+  }
+
+  std::string length(const Step& step) const {
+    for (const Step& call : step.body) {
+      const Child& child = class_->children[static_cast<size_t>(call.child)];
+      if (child.is_list) return fmt::format("static_cast<int64_t>({}.size())", child.name);
+    }
+    if (step.count.field >= 0) return class_->numbers[static_cast<size_t>(step.count.field)].name;
+    return std::to_string(std::get<int64_t>(step.count.value));
+  }
+
+  // The variable that goes around the loop: the one that holds the first value, when that is needed no more.
+  void start_variable(const Step& step, const Carried& c) {
+    const Expression initial = value(c.initial);
+    const auto holder = holder_.find(initial.text);
+    const bool shared = std::count_if(step.carried.begin(), step.carried.end(),
+                                      [&](const Carried& other) { return other.initial == c.initial; }) > 1;
+    bool used_in_body = false;
+    for (const Step& call : step.body) {
+      used_in_body = used_in_body || std::find(call.arguments.begin(), call.arguments.end(), c.initial) != call.arguments.end();
+    }
+    if (holder != holder_.end() && is_dead_after(initial.text, step_) && !shared && !used_in_body) {
+      assigned_again_.insert(initial.text);
+      set_name(c.next, initial.text);
+      last_use_[c.next] = step_;
+      return;
+    }
+    assign(holder == holder_.end() ? c.initial : c.next, initial.text);
+    if (holder == holder_.end()) set_name(c.next, written_[c.initial].text);
+    assigned_again_.insert(written_[c.next].text);
+    last_use_[c.next] = step_;
+  }
+
+  std::string assigned_in_loop(const Step& loop, const Step& call, const std::string& text) {
+    const auto is_carried = [&](ValueId v) {
+      return std::any_of(loop.carried.begin(), loop.carried.end(), [&](const Carried& c) { return c.next == v; });
+    };
+    if (call.results.size() == 1) {
+      if (is_carried(call.results[0])) return fmt::format("{} = {};", value(call.results[0]).text, text);
+      const std::string name = scope_.take(names_.candidates(call.results[0]));
+      written_[call.results[0]] = {name};
+      return fmt::format("const Tensor {} = {};", name, text);
+    }
+    const bool all = std::all_of(call.results.begin(), call.results.end(), is_carried);
+    std::vector<std::string> names;
+    if (all) {
+      for (const ValueId v : call.results) names.push_back(value(v).text);
+      return fmt::format("std::tie({}) = {};", joined(names), text);
+    }
+    std::string after;
+    for (const ValueId v : call.results) {
+      names.push_back(scope_.take(names_.candidates(v)));
+      if (is_carried(v)) {
+        after += fmt::format(" {} = {};", value(v).text, names.back());
+      } else {
+        written_[v] = {names.back()};
+      }
+    }
+    return fmt::format("auto [{}] = {};{}", joined(names), text, after);
+  }
+
+  static std::vector<std::string> element_name(const Child& child) {
+    std::string last = child.name;
+    if (last.size() > 2 && last.back() == 's') last.pop_back();
+    return {last == child.name ? "block" : identifier(last), "block", "layer", "element"};
+  }
+
+  void write_return() {
+    step_ = class_->steps.size();
+    std::vector<std::string> results;
+    for (const ValueId v : class_->outputs) results.push_back(value(v).text);
+    if (results.size() == 1 && !returns_struct(*class_)) {
+      statements_.push_back({{}, fmt::format("return {};", results[0])});
+    } else {
+      statements_.push_back({{}, fmt::format("return {{{}}};", joined(results))});
+    }
+  }
+
+  const ModelTree* tree_;
+  const ModuleClass* class_;
+  ValueNames names_;
+  Surroundings around_;
+  ExpressionPrinter printer_;
+  Scope scope_;
+  std::map<ValueId, int> uses_;
+  std::map<ValueId, size_t> last_use_, user_;
+  std::map<int32_t, int> calls_of_;
+  std::set<ValueId> must_have_name_;
+  std::map<ValueId, std::set<ValueId>> depends_;  // of what is written where it is used: the variables in it
+  std::set<ValueId> referred_;                    // by the expressions of this step
+  std::vector<Values> visible_at_;
+  std::map<ValueId, Expression> written_;
+  std::map<std::string, ValueId> holder_;
+  std::map<ValueId, std::string> parameter_names_;
+  std::set<std::string> assigned_again_, decided_;
+  std::vector<Statement> statements_;
+  size_t step_ = 0;
+};
+
+}  // namespace
+
+Forward write_forward(const ModelTree& tree, const ModuleClass& made) { return Body(tree, made).write(); }
+
+std::string type_of(const ModelTree& tree, const Use& use) {
+  if (use.nn) return "nn::" + use.nn->name;
+  if (use.module_class >= 0) return tree.classes[static_cast<size_t>(use.module_class)].name;
+  std::vector<std::string> types;
+  for (const Use& part : use.sequence) types.push_back(type_of(tree, part));
+  return fmt::format("nn::Sequential<{}>", joined(types));
+}
+
+bool returns_struct(const ModuleClass& made) {
+  const std::vector<std::string>& names = made.output_names;
+  if (names.size() == 1 && names[0].empty()) return false;
+  if (names.size() == 1 && made.call != 0) return false;  // one of several: nothing to compare it with
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != std::to_string(i)) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> result_fields(const ModelTree& tree, const ModuleClass& made) {
+  const ValueNames names(tree, made);
+  Scope scope;
+  std::vector<std::string> fields;
+  for (size_t i = 0; i < made.outputs.size(); ++i) {
+    const std::string& path = made.output_names[i];
+    const bool is_key = !path.empty() && !path.starts_with("inner.") &&
+                        path.find_first_not_of("0123456789.") != std::string::npos;
+    fields.push_back(scope.take(is_key ? std::vector<std::string>{identifier(last_part(path)), identifier(path)}
+                                       : std::vector<std::string>{names.of(made.outputs[i])}));
+  }
+  return fields;
+}
+
+}  // namespace pycandle::emit::cpp

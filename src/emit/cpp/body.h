@@ -1,0 +1,24 @@
+// forward() of a class: statements with Python's names, values that are needed once written where they are needed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "emit/tree.h"
+
+namespace pycandle::emit::cpp {
+
+struct Forward {
+  std::string parameters;              // const Tensor& hidden_states, Tensor x
+  std::vector<std::string> statements;  // each one line, or a loop of several that are already indented
+};
+
+Forward write_forward(const ModelTree&, const ModuleClass&);
+// "Block" of nn::ModuleList<Block>, "nn::Linear", "nn::Sequential<nn::Conv2d, nn::ReLU>".
+std::string type_of(const ModelTree&, const Use&);
+// Results in another form than Python's tuple are a struct that names them.
+bool returns_struct(const ModuleClass&);
+// The names of that struct's fields.
+std::vector<std::string> result_fields(const ModelTree&, const ModuleClass&);
+
+}  // namespace pycandle::emit::cpp

@@ -1,0 +1,267 @@
+#include "emit/cpp/expression.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ops/spelling.h"
+
+namespace pycandle::emit::cpp {
+namespace {
+
+struct Infix {
+  const char* symbol;
+  Binds binds;
+};
+
+const Infix* infix_of(const std::string& op) {
+  static const std::map<std::string, Infix> table{
+      {"add", {"+", Binds::sum}},         {"sub", {"-", Binds::sum}},           {"mul", {"*", Binds::product}},
+      {"div", {"/", Binds::product}},     {"remainder", {"%", Binds::product}}, {"eq", {"==", Binds::comparison}},
+      {"ne", {"!=", Binds::comparison}},  {"lt", {"<", Binds::comparison}},     {"le", {"<=", Binds::comparison}},
+      {"gt", {">", Binds::comparison}},   {"ge", {">=", Binds::comparison}},    {"bitwise_and", {"&", Binds::bits}},
+      {"bitwise_or", {"|", Binds::bits}}, {"bitwise_xor", {"^", Binds::bits}}};
+  const auto found = table.find(op);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+const Attribute& attribute_of(const Node& node, std::string_view name) {
+  for (const auto& [key, value] : node.attributes) {
+    if (key == name) return value;
+  }
+  internal_error("an attribute is missing");
+}
+
+const Node* producer(const Graph& g, ValueId v) {
+  const int32_t n = g.values[static_cast<size_t>(v)].node;
+  return n < 0 ? nullptr : &g.nodes[static_cast<size_t>(n)];
+}
+
+// The axis by which `longer` has a 1 that `shorter` lacks; -1 when that is not the difference.
+int64_t axis_of_one(const Shape& shorter, const Shape& longer) {
+  if (longer.size() != shorter.size() + 1) return -1;
+  for (size_t axis = longer.size(); axis-- > 0;) {
+    Shape without = longer;
+    without.erase(without.begin() + static_cast<int64_t>(axis));
+    if (longer[axis] == Dim(1) && without == shorter) return static_cast<int64_t>(axis);
+  }
+  return -1;
+}
+
+// The only axis on which the slice takes less than everything; -1 when there are several.
+int64_t sliced_axis(const Graph& g, const Node& slice) {
+  const auto &starts = std::get<Dims>(attribute_of(slice, "starts")), &stops = std::get<Dims>(attribute_of(slice, "stops"));
+  const auto& steps = std::get<Ints>(attribute_of(slice, "steps"));
+  const Shape& whole = g.type(slice.operands[0]).shape;
+  int64_t found = -1;
+  for (size_t axis = 0; axis < whole.size(); ++axis) {
+    if (starts[axis] == Dim(0) && stops[axis] == whole[axis] && steps[axis] == 1) continue;
+    if (found >= 0) return -1;
+    found = static_cast<int64_t>(axis);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool ExpressionPrinter::is_select(const Graph& g, const Node& reshape) {
+  if (reshape.op->name != "reshape") return false;
+  const Node* slice = producer(g, reshape.operands[0]);
+  if (!slice || slice->op->name != "slice") return false;
+  const int64_t axis = sliced_axis(g, *slice);
+  if (axis < 0 || std::get<Ints>(attribute_of(*slice, "steps"))[static_cast<size_t>(axis)] != 1) return false;
+  Shape without = g.type(slice->results[0]).shape;
+  if (without[static_cast<size_t>(axis)] != Dim(1)) return false;
+  without.erase(without.begin() + axis);
+  return without == g.type(reshape.results[0]).shape;
+}
+
+Expression ExpressionPrinter::operand(size_t n, size_t i) const {
+  const Operand& operand = tree_->implicit->operand(n, i);
+  const std::string name = fmt::format("operand {}", i);
+  if (const ValueId* v = std::get_if<ValueId>(&operand)) return around_->value(*v);
+  if (const Dim* d = std::get_if<Dim>(&operand)) return dim_at(n, name, -1, *d);
+  const auto field = class_->places.find({static_cast<int32_t>(n), name, -1});
+  if (field != class_->places.end()) return {class_->numbers[static_cast<size_t>(field->second)].name};
+  const std::string text = cpp_literal(pycandle::attribute(std::get<Scalar>(operand)));
+  return {text, text[0] == '-' ? Binds::unary : Binds::primary};
+}
+
+Expression ExpressionPrinter::dim_at(size_t n, const std::string& name, int32_t element, Dim d) const {
+  const auto field = class_->places.find({static_cast<int32_t>(n), name, element});
+  if (field != class_->places.end()) return {class_->numbers[static_cast<size_t>(field->second)].name};
+  return around_->dim(d);
+}
+
+std::string ExpressionPrinter::dims(size_t n, const std::string& name) const {
+  std::vector<std::string> texts;
+  const Dims& all = std::get<Dims>(attribute_of(at(n), name));
+  for (size_t i = 0; i < all.size(); ++i) texts.push_back(dim_at(n, name, static_cast<int32_t>(i), all[i]).text);
+  return "{" + joined(texts) + "}";
+}
+
+std::string ExpressionPrinter::attribute(size_t n, const std::string& name) const {
+  const Attribute& value = attribute_of(at(n), name);
+  if (const Dim* d = std::get_if<Dim>(&value)) return dim_at(n, name, -1, *d).text;
+  if (std::holds_alternative<Dims>(value)) return dims(n, name);
+  const auto field = class_->places.find({static_cast<int32_t>(n), name, -1});
+  if (field != class_->places.end()) return class_->numbers[static_cast<size_t>(field->second)].name;
+  return cpp_literal(value);
+}
+
+Expression ExpressionPrinter::infix(size_t n, const char* symbol, Binds binds) const {
+  const Expression left = operand(n, 0), right = operand(n, 1);
+  // a - b - c is (a - b) - c; a number at the left is as good as anywhere
+  const bool chains = left.binds == binds && binds <= Binds::sum;
+  return {fmt::format("{} {} {}", chains ? left.text : left.within(binds), symbol, right.within(binds)), binds};
+}
+
+Expression ExpressionPrinter::reshape(size_t n) const {
+  const Node& node = at(n);
+  const Graph& g = tree_->program->graph;
+  if (is_select(g, node) && around_->is_used_once(node.operands[0])) {
+    const auto s = static_cast<size_t>(g.values[static_cast<size_t>(node.operands[0])].node);
+    const int64_t axis = sliced_axis(g, at(s));
+    const Dim start = std::get<Dims>(attribute_of(at(s), "starts"))[static_cast<size_t>(axis)];
+    return {fmt::format("{}.select({}, {})", receiver(s), axis, dim_at(s, "starts", static_cast<int32_t>(axis), start).text)};
+  }
+  const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
+  if (const int64_t axis = axis_of_one(before, after); axis >= 0) return {fmt::format("{}.unsqueeze({})", receiver(n), axis)};
+  if (const int64_t axis = axis_of_one(after, before); axis >= 0) return {fmt::format("{}.squeeze({})", receiver(n), axis)};
+  for (size_t start = 0; start + 1 < before.size(); ++start) {  // consecutive axes made one
+    for (size_t end = start + 1; end < before.size() && before.size() - (end - start) >= after.size(); ++end) {
+      Shape flat(before.begin(), before.begin() + static_cast<int64_t>(start));
+      flat.push_back(
+          product(Shape(before.begin() + static_cast<int64_t>(start), before.begin() + static_cast<int64_t>(end) + 1)));
+      flat.insert(flat.end(), before.begin() + static_cast<int64_t>(end) + 1, before.end());
+      const bool has_fields = class_->places.lower_bound({static_cast<int32_t>(n), "shape", -1}) !=
+                              class_->places.upper_bound({static_cast<int32_t>(n), "shape", 1000});
+      if (flat != after || has_fields) continue;
+      if (start == 0 && end + 1 == before.size()) return {receiver(n) + ".flatten()"};
+      if (end + 1 == before.size()) return {fmt::format("{}.flatten({})", receiver(n), start)};
+      return {fmt::format("{}.flatten({}, {})", receiver(n), start, end)};
+    }
+  }
+  return {fmt::format("{}.reshape({})", receiver(n), dims(n, "shape"))};
+}
+
+Expression ExpressionPrinter::transpose(size_t n) const {
+  const Ints& order = std::get<Ints>(attribute_of(at(n), "permutation"));
+  std::vector<size_t> moved;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (order[i] != static_cast<int64_t>(i)) moved.push_back(i);
+  }
+  if (moved.size() == 2) return {fmt::format("{}.transpose({}, {})", receiver(n), moved[0], moved[1])};
+  return {fmt::format("{}.permute({})", receiver(n), cpp_literal(order))};
+}
+
+Expression ExpressionPrinter::broadcast(size_t n) const {
+  const Node& node = at(n);
+  const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
+  const Ints& axes = std::get<Ints>(attribute_of(node, "axes"));
+  const size_t more = after.size() - before.size();
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != static_cast<int64_t>(more + i)) return functional(n);
+  }
+  std::vector<std::string> sizes;
+  for (size_t i = 0; i < after.size(); ++i) {
+    const bool keeps = i >= more && before[i - more] == after[i];
+    sizes.push_back(keeps ? "-1" : dim_at(n, "shape", static_cast<int32_t>(i), after[i]).text);
+  }
+  return {fmt::format("{}.expand({{{}}})", receiver(n), joined(sizes))};
+}
+
+Expression ExpressionPrinter::slice(size_t n) const {
+  const Node& node = at(n);
+  const int64_t axis = sliced_axis(tree_->program->graph, node);
+  if (axis < 0) return functional(n);
+  const auto i = static_cast<size_t>(axis);
+  const Dim start = std::get<Dims>(attribute_of(node, "starts"))[i], stop = std::get<Dims>(attribute_of(node, "stops"))[i];
+  const int64_t step = std::get<Ints>(attribute_of(node, "steps"))[i];
+  const std::string from = dim_at(n, "starts", static_cast<int32_t>(axis), start).text;
+  const std::string last = step == 1 ? "" : fmt::format(", {}", step);
+  if (stop == shape(node.operands[0])[i]) return {fmt::format("{}.slice_from({}, {}{})", receiver(n), axis, from, last)};
+  const std::string to = dim_at(n, "stops", static_cast<int32_t>(axis), stop).text;
+  return {fmt::format("{}.slice({}, {}, {}{})", receiver(n), axis, from, to, last)};
+}
+
+Expression ExpressionPrinter::split(size_t n) const {
+  const Node& node = at(n);
+  const Dims& sizes = std::get<Dims>(attribute_of(node, "sizes"));
+  const std::string axis = attribute(n, "axis");
+  const auto whole = shape(node.operands[0])[static_cast<size_t>(std::get<int64_t>(attribute_of(node, "axis")))];
+  const bool alike = std::all_of(sizes.begin(), sizes.end(), [&](Dim d) { return d == sizes[0]; }) && whole.is_number();
+  if (alike) return {fmt::format("{}.chunk<{}>({})", receiver(n), sizes.size(), axis)};
+  return {fmt::format("{}.split<{}>({}, {})", receiver(n), sizes.size(), dims(n, "sizes"), axis)};
+}
+
+Expression ExpressionPrinter::arange(size_t n) const {
+  const Node& node = at(n);
+  const bool from_zero = std::get<Dim>(attribute_of(node, "start")) == Dim(0);
+  const bool by_one = std::get<int64_t>(attribute_of(node, "step")) == 1;
+  const bool of_i64 = std::get<DType>(attribute_of(node, "dtype")) == DType::i64;
+  if (from_zero && by_one && of_i64) return {fmt::format("arange({})", attribute(n, "stop"))};
+  std::string more;
+  if (!by_one || !of_i64) more += ", " + attribute(n, "step");
+  if (!of_i64) more += ", " + attribute(n, "dtype");
+  return {fmt::format("arange({}, {}{})", attribute(n, "start"), attribute(n, "stop"), more)};
+}
+
+Expression ExpressionPrinter::functional(size_t n) const {
+  const Node& node = at(n);
+  const CallSpelling spelling = spelling_of(*node.op);
+  using Part = CallSpelling::Part;
+  std::vector<std::string> arguments, options;
+  for (const Part& part : spelling.positional) {
+    if (part.kind == Part::Kind::attribute) {
+      arguments.push_back(attribute(n, node.op->attr_specs[part.index].name));
+    } else if (part.kind == Part::Kind::operand) {
+      arguments.push_back(argument(n, part.index));
+    } else {
+      std::vector<std::string> list;
+      for (size_t i = part.index; i < node.operands.size(); ++i) list.push_back(argument(n, i));
+      arguments.push_back("{" + joined(list) + "}");
+    }
+  }
+  for (const Part& part : spelling.options) {
+    if (part.kind != Part::Kind::attribute) {
+      if (node.operands[part.index] != kNoValue) options.push_back(fmt::format(".{} = {}", part.name, argument(n, part.index)));
+      continue;
+    }
+    const AttrSpec& spec = node.op->attr_specs[part.index];
+    const Attribute& value = attribute_of(node, spec.name);
+    const bool is_field = class_->places.count({static_cast<int32_t>(n), spec.name, -1}) != 0;
+    if (!is_field && same(value, spec.default_value.value_or(Attribute{}))) continue;
+    options.push_back(fmt::format(".{} = {}", part.name, attribute(n, spec.name)));
+  }
+  if (!options.empty()) arguments.push_back("{" + joined(options) + "}");
+  const bool is_free = spelling.name == "where" || spelling.name == "matmul";
+  return {fmt::format("{}{}({})", is_free ? "" : "functional::", spelling.name, joined(arguments))};
+}
+
+Expression ExpressionPrinter::node(size_t n) const {
+  const Node& node = at(n);
+  const std::string& op = node.op->name;
+  if (const Infix* sign = infix_of(op)) return infix(n, sign->symbol, sign->binds);
+  if (op == "neg") return {"-" + operand(n, 0).within(Binds::unary), Binds::unary};
+  if (op == "bitwise_not") return {"~" + operand(n, 0).within(Binds::unary), Binds::unary};
+  if (op == "reshape") return reshape(n);
+  if (op == "transpose") return transpose(n);
+  if (op == "broadcast") return broadcast(n);
+  if (op == "slice") return slice(n);
+  if (op == "split") return split(n);
+  if (op == "arange") return arange(n);
+  if (op == "cast") return {fmt::format("{}.to({})", receiver(n), attribute(n, "dtype"))};
+  if (op == "constant") {
+    return {fmt::format("full({}, {}, {})", dims(n, "shape"), attribute(n, "value"), attribute(n, "dtype"))};
+  }
+  if (op == "concat") {
+    std::vector<std::string> list;
+    for (size_t i = 0; i < node.operands.size(); ++i) list.push_back(argument(n, i));
+    return {fmt::format("cat({{{}}}, {})", joined(list), attribute(n, "axis"))};
+  }
+  return functional(n);
+}
+
+}  // namespace pycandle::emit::cpp

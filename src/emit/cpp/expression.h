@@ -1,0 +1,52 @@
+// One node of a program as a C++ expression.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "emit/cpp/text.h"
+#include "emit/tree.h"
+
+namespace pycandle::emit::cpp {
+
+// What an expression needs to know of the code around it.
+struct Surroundings {
+  std::function<Expression(ValueId)> value;         // how a value is written here
+  std::function<Expression(Dim)> dim;               // how a size is written here
+  std::function<bool(ValueId)> is_used_once;
+};
+
+class ExpressionPrinter {
+ public:
+  ExpressionPrinter(const ModelTree& tree, const ModuleClass& made, const Surroundings& around)
+      : tree_(&tree), class_(&made), around_(&around) {}
+
+  Expression node(size_t n) const;
+  // reshape of a slice of one is x.select(axis, i): the slice is written with it, not on its own.
+  static bool is_select(const Graph&, const Node& reshape);
+
+ private:
+  Expression operand(size_t n, size_t i) const;
+  std::string argument(size_t n, size_t i) const { return operand(n, i).text; }
+  std::string receiver(size_t n) const { return operand(n, 0).within(Binds::unary); }
+  std::string attribute(size_t n, const std::string& name) const;
+  Expression dim_at(size_t n, const std::string& name, int32_t element, Dim d) const;
+  std::string dims(size_t n, const std::string& name) const;
+  const Node& at(size_t n) const { return tree_->program->graph.nodes[n]; }
+  const Shape& shape(ValueId v) const { return tree_->program->graph.type(v).shape; }
+
+  Expression infix(size_t n, const char* symbol, Binds binds) const;
+  Expression reshape(size_t n) const;
+  Expression transpose(size_t n) const;
+  Expression broadcast(size_t n) const;
+  Expression slice(size_t n) const;
+  Expression split(size_t n) const;
+  Expression arange(size_t n) const;
+  Expression functional(size_t n) const;
+
+  const ModelTree* tree_;
+  const ModuleClass* class_;
+  const Surroundings* around_;
+};
+
+}  // namespace pycandle::emit::cpp

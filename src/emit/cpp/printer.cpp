@@ -1,0 +1,277 @@
+#include "emit/cpp/printer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "emit/cpp/body.h"
+#include "emit/cpp/text.h"
+#include "emit/names.h"
+#include "ops/spelling.h"
+
+namespace pycandle::emit::cpp {
+namespace {
+
+std::string type_of(const Attribute& number) {
+  if (std::holds_alternative<double>(number)) return "double";
+  if (std::holds_alternative<Ints>(number)) return "Ints";
+  if (std::holds_alternative<Numbers>(number)) return "Numbers";
+  if (std::holds_alternative<std::complex<double>>(number)) return "std::complex<double>";
+  return "int64_t";
+}
+
+class ClassPrinter {
+ public:
+  ClassPrinter(const ModelTree& tree, const ModuleClass& made, bool is_model)
+      : tree_(&tree), class_(&made), is_model_(is_model), forward_(write_forward(tree, made)) {
+    find_stored_numbers();
+    order_children();
+  }
+
+  std::string text() {
+    out_ += comment();
+    out_ += fmt::format("struct {0} : nn::Module<{0}> {{\n", class_->name);
+    members();
+    constructor();
+    if (returns_struct(*class_)) output_struct();
+    forward();
+    out_ += "};\n";
+    return std::move(out_);
+  }
+
+ private:
+  void line(const std::string& text, size_t indent = 2) { out_ += wrapped(text, indent, indent + 4); }
+
+  std::string comment() const {
+    std::string text = "// " + last_part(class_->python_class);
+    if (!class_->file_line.empty()) text += ", " + class_->file_line;
+    if (class_->instances > 1) text += fmt::format(" ({} instances)", class_->instances);
+    return text + "\n";
+  }
+
+  // Numbers that forward() needs are members; those that only build a child are not.
+  void find_stored_numbers() {
+    for (const auto& [place, field] : class_->places) stored_.insert(field);
+    for (const Step& step : class_->steps) {
+      if (step.kind == Step::Kind::loop && step.count.field >= 0) stored_.insert(step.count.field);
+    }
+  }
+
+  // Members of one type stand together, in the order in which the first of them is used.
+  void order_children() {
+    std::vector<std::string> types;
+    for (const Child& child : class_->children) {
+      if (std::find(types.begin(), types.end(), declared_type(child)) == types.end()) types.push_back(declared_type(child));
+    }
+    for (const std::string& type : types) {
+      for (const Child& child : class_->children) {
+        if (declared_type(child) == type) children_.push_back(&child);
+      }
+    }
+  }
+
+  std::string declared_type(const Child& child) const {
+    const std::string type = cpp::type_of(*tree_, child.use);
+    return child.is_list ? fmt::format("nn::ModuleList<{}>", type) : type;
+  }
+
+  void members() {
+    std::vector<std::pair<std::string, std::vector<std::string>>> declared;
+    const auto declare = [&](const std::string& type, const std::string& name) {
+      if (declared.empty() || declared.back().first != type) declared.push_back({type, {}});
+      declared.back().second.push_back(name);
+    };
+    for (const int32_t field : stored_) {
+      declare(type_of(class_->numbers[static_cast<size_t>(field)].example), class_->numbers[static_cast<size_t>(field)].name);
+    }
+    for (const TensorField& t : class_->tensors) declare("Tensor", t.name);
+    for (const Child* child : children_) declare(declared_type(*child), child->name);
+    for (const auto& [type, names] : declared) line(fmt::format("{} {};", type, joined(names)));
+    if (!declared.empty()) out_ += "\n";
+  }
+
+  std::string value(const Argument& a) const {
+    return a.field >= 0 ? class_->numbers[static_cast<size_t>(a.field)].name : cpp_literal(a.value);
+  }
+
+  // ---- the constructor
+
+  void constructor() {
+    std::vector<std::string> parameters;
+    for (const NumberField& number : class_->numbers) {
+      const std::string type = type_of(number.example);
+      const bool by_value = type == "int64_t" || type == "double";
+      parameters.push_back(by_value ? fmt::format("{} {}", type, number.name) : fmt::format("const {}& {}", type, number.name));
+    }
+    parameters.push_back("const Weights& w");
+    if (is_model_) parameters.push_back("const Checker& checker = {}");
+    std::vector<std::string> initialised{is_model_ ? "Module(w, checker)" : "Module(w)"};
+    for (const int32_t field : stored_) {
+      const std::string& name = class_->numbers[static_cast<size_t>(field)].name;
+      initialised.push_back(fmt::format("{0}({0})", name));
+    }
+    for (const TensorField& t : class_->tensors) initialised.push_back(fmt::format("{}(w.get({}))", t.name, quoted(t.path)));
+    for (const Child* child : children_) initialised.push_back(fmt::format("{}({})", child->name, built(*child)));
+    const bool is_explicit = class_->numbers.empty();
+    line(fmt::format("{}{}({})", is_explicit ? "explicit " : "", class_->name, joined(parameters)));
+    for (size_t i = 0; i < initialised.size(); ++i) {
+      const std::string end = i + 1 == initialised.size() ? " {}" : ",";
+      out_ += wrapped((i == 0 ? ": " : "  ") + initialised[i] + end, 6, 12);
+    }
+    out_ += "\n";
+  }
+
+  static std::string weights_at(const std::string& path) { return path.empty() ? "w" : fmt::format("w / {}", quoted(path)); }
+
+  static std::string weights(const Use& use, const std::string& base) {
+    std::string text = base;
+    if (use.tied.empty()) return text;
+    text = fmt::format("({})", text);
+    for (const auto& [local, canonical] : use.tied) text += fmt::format(".tied({}, {})", quoted(local), quoted(canonical));
+    return text;
+  }
+
+  std::string built(const Child& child) const {
+    if (child.is_list) return built_list(child);
+    return arguments(child.use, weights(child.use, weights_at(child.use.path)), child.use.path, {});
+  }
+
+  // h(12, w / "h", 768)  or  h(3, [&](int64_t i) { return Block(widths[i], w / "h" / i); })
+  std::string built_list(const Child& child) const {
+    const std::string count = value(child.count);
+    const bool varies = std::any_of(child.varies.begin(), child.varies.end(), [](bool v) { return v; });
+    const bool is_plain = child.first == 0 && child.step == 1 && !varies && child.use.module_class >= 0 &&
+                          !child.list_path.ends_with('_');
+    const std::string list = weights_at(child.list_path);
+    if (is_plain) {
+      std::vector<std::string> parts{count, list};
+      for (const Argument& a : child.use.arguments) parts.push_back(value(a));
+      return joined(parts);
+    }
+    std::string index = child.step == 1 ? "i" : fmt::format("{} * i", child.step);
+    if (child.first != 0) index = fmt::format("{} + {}", child.first, index);
+    std::string each = fmt::format("{} / {}", list, index == "i" ? index : "(" + index + ")");
+    if (child.list_path.ends_with('_')) each = fmt::format("w / ({} + std::to_string({}))", quoted(child.list_path), index);
+    return fmt::format("{}, [&]([[maybe_unused]] int64_t i) {{ return {}({}); }}", count, cpp::type_of(*tree_, child.use),
+                       arguments(child.use, each, child.use.path, child.varies));
+  }
+
+  // Constructor arguments, weights last: 64, 128, 3, {.stride = 2}, w / "conv"
+  std::string arguments(const Use& use, const std::string& at, const std::string& path, const std::vector<bool>& varies) const {
+    std::vector<std::string> parts, options;
+    if (!use.sequence.empty()) {
+      parts.push_back(at);
+      for (const Use& part : use.sequence) {
+        const std::string inner = path.empty() ? part.path : path + "." + part.path;
+        parts.push_back(
+            fmt::format("{}({})", cpp::type_of(*tree_, part), arguments(part, weights(part, weights_at(inner)), inner, {})));
+      }
+      return joined(parts);
+    }
+    for (size_t i = 0; i < use.arguments.size(); ++i) {
+      const Argument& a = use.arguments[i];
+      const bool each = i < varies.size() && varies[i];
+      std::string text = value(a);
+      if (each) text = (a.field < 0 ? (std::holds_alternative<Ints>(a.value) ? "Ints" : "Numbers") : "") + text + "[i]";
+      if (!use.nn || use.nn->arguments[i].positional) {
+        parts.push_back(text);
+      } else if (a.field >= 0 || each || !same(a.value, use.nn->arguments[i].default_value)) {
+        options.push_back(fmt::format(".{} = {}", use.nn->arguments[i].name, text));
+      }
+    }
+    if (!options.empty()) parts.push_back("{" + joined(options) + "}");
+    parts.push_back(at);
+    return joined(parts);
+  }
+
+  // ---- forward
+
+  std::string result_type() const {
+    if (returns_struct(*class_)) return "Output";
+    if (class_->outputs.size() == 1) return "Tensor";
+    return fmt::format("std::tuple<{}>", joined(std::vector<std::string>(class_->outputs.size(), "Tensor")));
+  }
+
+  void output_struct() {
+    const std::vector<std::string> fields = result_fields(*tree_, *class_);
+    line("struct Output {");
+    line(fmt::format("Tensor {};", joined(fields)), 4);
+    line("template <class F>", 4);
+    line("void each(F&& f) const {", 4);
+    for (size_t i = 0; i < fields.size(); ++i) {
+      line(fmt::format("f({}, {});", quoted(class_->output_names[i]), fields[i]), 6);
+    }
+    line("}", 4);
+    line("};");
+    out_ += "\n";
+  }
+
+  void forward() {
+    const std::vector<std::string>& statements = forward_.statements;
+    const std::string head = fmt::format("{} forward({}) const", result_type(), forward_.parameters);
+    line(head + " {");
+    for (const std::string& s : statements) {
+      const size_t spaces = s.find_first_not_of(' ');
+      line(s.substr(spaces), 4 + spaces);
+    }
+    line("}");
+  }
+
+  const ModelTree* tree_;
+  const ModuleClass* class_;
+  bool is_model_;
+  Forward forward_;
+  std::set<int32_t> stored_;
+  std::vector<const Child*> children_;
+  std::string out_;
+};
+
+void rename_model(ModelTree& tree, const std::string& name) {
+  if (name.empty()) return;
+  if (identifier(name) != name) {
+    throw Error(ErrorCode::usage, "the name of the model is not one that a class can have")
+        .expected("letters, digits and _, such as " + camel_case(name))
+        .found(name);
+  }
+  for (ModuleClass& other : tree.classes) {
+    if (other.name == name) other.name += "Part";
+  }
+  tree.classes.back().name = name;
+}
+
+}  // namespace
+
+PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
+  ModelTree tree = recovered;
+  rename_model(tree, name);
+  if (!tree.program->states.empty()) {
+    throw Error(ErrorCode::gap, "a model that changes its buffers is not written as C++ yet")
+        .found(tree.program->states[0].name + " is changed by forward")
+        .hint("record the model in eval mode, or run it with pycandle forward");
+  }
+  const ModuleClass& model = tree.model();
+  PrintedModel printed;
+  printed.name = model.name;
+  printed.name_space = snake_case(model.name);
+  if (printed.name_space == printed.name || printed.name_space == "pycandle") printed.name_space += "_model";
+  printed.notes = tree.notes;
+  std::string& out = printed.header;
+  out += fmt::format("// {}, ported from PyTorch by pycandle codegen.\n", last_part(model.python_class));
+  for (const std::string& note : tree.notes) out += fmt::format("// Note: {}.\n", note);
+  out += "#pragma once\n\n#include <pycandle/pycandle.h>\n\n";
+  out += fmt::format("namespace {} {{\nusing namespace pycandle;\n", printed.name_space);
+  const auto& inputs = tree.program->inputs;
+  if (std::any_of(inputs.begin(), inputs.end(), [&](const Input& i) { return tree.calls->gap(i.value) != nullptr; })) {
+    out +=
+        "\n// Stands where PyTorch had something that is not supported; `pycandle todos` lists the places.\n"
+        "[[noreturn]] inline Tensor todo(const char* what) { throw Error(ErrorCode::gap, what); }\n";
+  }
+  for (size_t c = 0; c < tree.classes.size(); ++c) {
+    out += "\n" + ClassPrinter(tree, tree.classes[c], c + 1 == tree.classes.size()).text();
+  }
+  out += fmt::format("\n}}  // namespace {}\n", printed.name_space);
+  return printed;
+}
+
+}  // namespace pycandle::emit::cpp

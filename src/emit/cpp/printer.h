@@ -1,0 +1,20 @@
+// A model as a C++ header.
+#pragma once
+
+#include <string>
+
+#include "emit/tree.h"
+
+namespace pycandle::emit::cpp {
+
+struct PrintedModel {
+  std::string name;            // of the class
+  std::string name_space;
+  std::string header;          // the whole file
+  std::vector<std::string> notes;
+};
+
+// name: of the model's class; Python's when empty. A name that is none in C++ is a usage error.
+PrintedModel print_header(const ModelTree&, const std::string& name = {});
+
+}  // namespace pycandle::emit::cpp

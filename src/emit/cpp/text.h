@@ -1,0 +1,27 @@
+// Pieces of C++ text: expressions that know how tightly they bind, and lines that are broken where clang-format leaves them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pycandle::emit::cpp {
+
+// How tightly the outermost operator binds; a smaller one binds tighter.
+enum class Binds { primary, unary, product, sum, comparison, bits };
+
+struct Expression {
+  std::string text;
+  Binds binds = Binds::primary;
+  // As an operand of something that binds as tightly as `at`: in parentheses where they are needed, or where gcc asks for them.
+  std::string within(Binds at) const;
+};
+
+std::string joined(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+constexpr size_t kColumns = 110;
+// The text as lines; where they would be too long, broken between the arguments of the outermost call. clang-format
+// without a column limit leaves such breaks, and no others, as they are.
+std::string wrapped(std::string_view text, size_t indent, size_t continued);
+
+}  // namespace pycandle::emit::cpp

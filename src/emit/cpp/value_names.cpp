@@ -1,0 +1,164 @@
+#include "emit/cpp/value_names.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "emit/names.h"
+
+namespace pycandle::emit::cpp {
+namespace {
+
+// What the result of an op is, in a word.
+std::string noun(const std::string& op) {
+  static const std::map<std::string, const char*> nouns{{"add", "sum"},
+                                                        {"sub", "difference"},
+                                                        {"mul", "product"},
+                                                        {"div", "ratio"},
+                                                        {"linear", "projected"},
+                                                        {"matmul", "product"},
+                                                        {"softmax", "weights"},
+                                                        {"concat", "joined"},
+                                                        {"stack", "joined"},
+                                                        {"embedding", "embedded"},
+                                                        {"reshape", "reshaped"},
+                                                        {"transpose", "transposed"},
+                                                        {"slice", "part"},
+                                                        {"split", "part"},
+                                                        {"cast", "converted"},
+                                                        {"constant", "filled"},
+                                                        {"arange", "positions"},
+                                                        {"iota", "positions"},
+                                                        {"broadcast", "expanded"},
+                                                        {"select", "chosen"},
+                                                        {"layer_norm", "normed"},
+                                                        {"rms_norm", "normed"},
+                                                        {"batch_norm", "normed"},
+                                                        {"group_norm", "normed"},
+                                                        {"scaled_dot_product_attention", "attended"},
+                                                        {"split_heads", "heads"},
+                                                        {"merge_heads", "merged"},
+                                                        {"mean", "mean"},
+                                                        {"rotary_embedding", "rotated"},
+                                                        {"cumsum", "total"}};
+  const auto found = nouns.find(op);
+  return found != nouns.end() ? found->second : identifier(op) + "_out";
+}
+
+// Names of operands that say what the value is for.
+bool says_what_for(const std::string& operand) {
+  static const std::map<std::string, int> names{{"query", 0},  {"key", 0},    {"value", 0},   {"attn_mask", 0}, {"key_mask", 0},
+                                                {"cos", 0},    {"sin", 0},    {"indices", 0}, {"index", 0},     {"condition", 0},
+                                                {"window", 0}, {"target", 0}, {"offsets", 0}, {"grid", 0}};
+  return names.count(operand) != 0;
+}
+
+bool only_rearranges(const std::string& op) {
+  return op == "split_heads" || op == "reshape" || op == "transpose" || op == "rotary_embedding" || op == "cast" ||
+         op == "broadcast";
+}
+
+}  // namespace
+
+ValueNames::ValueNames(const ModelTree& tree, const ModuleClass& made)
+    : tree_(&tree), class_(&made), is_of_torch_(made.python_class.starts_with("torch.nn.modules.")) {}
+
+const Node* ValueNames::producer(ValueId v) const {
+  const int32_t n = tree_->program->graph.values[static_cast<size_t>(v)].node;
+  return n < 0 ? nullptr : &tree_->program->graph.nodes[static_cast<size_t>(n)];
+}
+
+// Nodes of torch's own modules have the place of the call, so they name what this class assigns; nodes of other classes
+// have places of their own.
+bool ValueNames::speaks_for_class(const Node& node) const {
+  const auto& calls = tree_->program->calls;
+  if (is_of_torch_) return false;
+  if (node.origin.call < 0) return true;
+  const int32_t at = tree_->calls->call_of(static_cast<size_t>(&node - tree_->program->graph.nodes.data()));
+  if (at == class_->call)
+    return !calls[static_cast<size_t>(node.origin.call)].class_name.starts_with("torch.nn.modules.container");
+  return tree_->calls->parent(at) == class_->call && calls[static_cast<size_t>(at)].class_name.starts_with("torch.nn.modules.");
+}
+
+std::string ValueNames::assigned(ValueId v) const {
+  const Node* node = producer(v);
+  if (!node || node->origin.assigned_to.empty() || !speaks_for_class(*node)) return {};
+  const std::vector<std::string> names = parts(node->origin.assigned_to, ',');
+  std::string name = names[0];
+  if (names.size() > 1) {
+    const auto index = static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index);
+    if (node->results.size() == 1 || index >= names.size()) return {};  // a part of what was unpacked: which one is not known
+    name = names[index];
+  }
+  const size_t start = name.find_first_not_of(' ');
+  name = start == std::string::npos ? "" : name.substr(start);
+  if (name == "_" || name.find_first_of("[(") != std::string::npos) return {};
+  return identifier(last_part(name));
+}
+
+// The name of the operand that the value is, or becomes after being rearranged.
+std::string ValueNames::purpose(ValueId v, int depth) const {
+  for (const Node& user : tree_->program->graph.nodes) {
+    for (size_t i = 0; i < user.operands.size() && i < user.op->operand_specs.size(); ++i) {
+      if (user.operands[i] != v) continue;
+      const std::string& operand = user.op->operand_specs[i].name;
+      if (says_what_for(operand)) return operand;
+      if (depth == 0 || i > 0 || !only_rearranges(user.op->name)) continue;
+      const std::string later = purpose(user.results[0], depth - 1);
+      if (!later.empty()) return later;
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> ValueNames::candidates(ValueId v) const {
+  std::vector<std::string> found;
+  const std::string what_for = purpose(v, 3);
+  if (!what_for.empty()) found.push_back(what_for);
+  for (const Step& step : class_->steps) {
+    if (step.kind != Step::Kind::call) continue;
+    for (size_t i = 0; i < step.results.size(); ++i) {
+      if (step.results[i] != v) continue;
+      const std::string& child = class_->children[static_cast<size_t>(step.child)].name;
+      found.push_back(child + "_output");
+    }
+  }
+  if (const Node* node = producer(v)) {
+    found.push_back(noun(node->op->name));
+  } else if (const Parameter* q = tree_->calls->parameter(v)) {
+    found.push_back(identifier(last_part(q->name)));
+  }
+  if (found.empty()) found.push_back("x");
+  return found;
+}
+
+std::string ValueNames::of(ValueId v) const {
+  const Node* node = producer(v);
+  if (node && !node->origin.assigned_to.empty() && node->origin.assigned_to.find_first_of("[(") == std::string::npos) {
+    const std::vector<std::string> names = parts(node->origin.assigned_to, ',');
+    const auto index = static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index);
+    if (names.size() == 1) return identifier(last_part(names[0]));
+    if (node->results.size() > 1 && index < names.size()) {
+      return identifier(last_part(names[index].substr(names[index].find_first_not_of(' '))));
+    }
+  }
+  return candidates(v)[0];
+}
+
+bool ValueNames::same_statement(ValueId v, size_t step, const std::vector<Step>& steps) const {
+  if (step >= steps.size() || steps[step].kind != Step::Kind::node) return false;
+  const Node* made = producer(v);
+  const Node& user = tree_->program->graph.nodes[static_cast<size_t>(steps[step].node)];
+  return made && made->origin.file == user.origin.file && made->origin.line == user.origin.line &&
+         made->origin.assigned_to == user.origin.assigned_to;
+}
+
+std::string ValueNames::assigned_by(size_t step, const std::vector<Step>& steps) const {
+  if (step >= steps.size()) return {};
+  const Step& s = steps[step];
+  if (s.kind == Step::Kind::node) return assigned(tree_->program->graph.nodes[static_cast<size_t>(s.node)].results[0]);
+  if (s.kind == Step::Kind::call && s.results.size() == 1) return assigned(s.results[0]);
+  return {};
+}
+
+}  // namespace pycandle::emit::cpp

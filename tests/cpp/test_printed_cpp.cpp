@@ -1,0 +1,116 @@
+// Recovered models as C++ text, letter by letter.
+#include <gtest/gtest.h>
+
+#include "emit/cpp/printer.h"
+#include "emit/cpp/text.h"
+#include "emit_sketch.h"
+
+namespace pycandle {
+namespace {
+
+const Dim kBatch = Dim::symbol("s0");
+
+TEST(PrintedCpp, AModelOfBlocksReadsAsAPersonWouldWriteIt) {
+  Sketch s("model.Net");
+  ValueId x = s.input("x", {kBatch, 4});
+  for (int i = 0; i < 2; ++i) {
+    const std::string path = "h." + std::to_string(i);
+    s.enter(path, "model.Block", {{"x", x}});
+    s.assigned_to("y", 12);
+    const ValueId y = s.relu(path + ".act", s.linear(path + ".fc", x, 4, 4));
+    s.assigned_to("", 13);
+    x = s.leave(s.b().add(s.b().mul(y, 0.5), x));
+  }
+  const emit::cpp::PrintedModel printed = emit::cpp::print_header(s.recovered({s.linear("head", x, 4, 2)}), "Tiny");
+  EXPECT_EQ(printed.header, R"text(// Net, ported from PyTorch by pycandle codegen.
+#pragma once
+
+#include <pycandle/pycandle.h>
+
+namespace tiny {
+using namespace pycandle;
+
+// Block, model.py:10 (2 instances)
+struct Block : nn::Module<Block> {
+  nn::Linear fc;
+  nn::ReLU act;
+
+  explicit Block(const Weights& w)
+      : Module(w),
+        fc(4, 4, w / "fc"),
+        act(w / "act") {}
+
+  Tensor forward(const Tensor& x) const {
+    const Tensor y = act(fc(x));
+    return y * 0.5 + x;
+  }
+};
+
+// Net, model.py:10
+struct Tiny : nn::Module<Tiny> {
+  nn::ModuleList<Block> h;
+  nn::Linear head;
+
+  explicit Tiny(const Weights& w, const Checker& checker = {})
+      : Module(w, checker),
+        h(2, w / "h"),
+        head(4, 2, w / "head") {}
+
+  Tensor forward(Tensor x) const {
+    for (const Block& block : h) x = block(x);
+    return head(x);
+  }
+};
+
+}  // namespace tiny
+)text");
+}
+
+TEST(PrintedCpp, AVariableIsNotTakenBeforeItsValueWasUsed) {
+  Sketch s("model.Net");
+  const ValueId x = s.input("x", {kBatch, 4});
+  s.assigned_to("y", 1);
+  const ValueId y = s.b().create("relu", {x});
+  s.assigned_to("x", 2);
+  const ValueId second = s.b().create("tanh", {x});  // x = tanh(x): its old value is needed in the next line
+  s.assigned_to("z", 3);
+  const ValueId z = s.b().add(s.b().mul(y, x), second);
+  const std::string text = emit::cpp::print_header(s.recovered({z})).header;
+  EXPECT_EQ(text.find("x = functional::tanh(x)"), std::string::npos) << text;
+  EXPECT_NE(text.find("y * x + functional::tanh(x)"), std::string::npos) << text;
+}
+
+TEST(PrintedCpp, SizesAreThoseOfTheInputs) {
+  Sketch s("model.Net");
+  const ValueId x = s.input("x", {kBatch, 4});
+  const ValueId y = s.b().reshape(x, {kBatch * Dim(2), 2});
+  const std::string text = emit::cpp::print_header(s.recovered({y})).header;
+  EXPECT_NE(text.find("x.reshape({2 * x.dim(0), 2})"), std::string::npos) << text;
+}
+
+TEST(PrintedCpp, ANameThatNoClassCanHaveIsAnError) {
+  Sketch s("model.Net");
+  const ValueId x = s.input("x", {kBatch, 4});
+  const emit::ModelTree tree = s.recovered({s.b().create("relu", {x})});
+  EXPECT_THROW(emit::cpp::print_header(tree, "2nd"), Error);
+  EXPECT_THROW(emit::cpp::print_header(tree, "class"), Error);
+}
+
+TEST(PrintedCpp, LongCallsAreBrokenBetweenTheirArguments) {
+  using emit::cpp::wrapped;
+  const std::string name(60, 'n');
+  EXPECT_EQ(wrapped("f(" + name + ", " + name + ");", 2, 6), "  f(" + name + ",\n      " + name + ");\n");
+  const std::string sum = "f(" + name + ", " + name + ") + x;";
+  EXPECT_EQ(wrapped(sum, 2, 6), "  " + sum + "\n") << "clang-format would not leave a break there";
+}
+
+TEST(PrintedCpp, OperatorsAreInParenthesesWhereTheyBindLess) {
+  using emit::cpp::Binds;
+  const emit::cpp::Expression sum{"a + b", Binds::sum}, both{"a & b", Binds::bits};
+  EXPECT_EQ(sum.within(Binds::product), "(a + b)");
+  EXPECT_EQ(sum.within(Binds::comparison), "a + b");
+  EXPECT_EQ(both.within(Binds::comparison), "(a & b)");
+}
+
+}  // namespace
+}  // namespace pycandle

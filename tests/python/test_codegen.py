@@ -1,0 +1,228 @@
+"""Recorded models as C++ source: what it looks like, that it compiles, and that it is the recorded program."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from zoo.basics import BY_NAME, CASES, Case
+
+from pycandle import GoldenRecorder, perturb
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = ROOT / "build" / "release" / "libpycandle.a"
+CLANG_FORMAT = Path(sys.executable).with_name("clang-format")
+
+
+def recorded(model: nn.Module, folder: Path, inputs: dict, dynamic=None) -> Path:
+    torch.manual_seed(0)
+    perturb(model.eval(), seed=0)
+    recorder = GoldenRecorder(folder, dynamic=dynamic)
+    recorder.record(model, **inputs)
+    recorder.save("model")
+    return folder / "model_manifest.json"
+
+
+def recorded_case(case: Case, folder: Path) -> Path:
+    torch.manual_seed(0)
+    inputs = case.inputs(case.recorded, torch.Generator().manual_seed(0))
+    return recorded(case.make(), folder, inputs, case.dynamic)
+
+
+@pytest.fixture(scope="session")
+def gpt2(tmp_path_factory) -> Path:
+    return recorded_case(BY_NAME["gpt2"], tmp_path_factory.mktemp("gpt2"))
+
+
+class Awkward(nn.Module):
+    """Names that are C++'s own, a module called twice, a weight of a child used by its parent, a dict of outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.int = nn.Linear(6, 6)
+        self.größe = nn.Linear(6, 6)
+        self.layers = nn.ModuleDict({"switch": nn.LSTM(6, 6, batch_first=True), "template": nn.Linear(6, 6)})
+        self.steps = nn.ModuleList([nn.Linear(6, 6)])
+        self.register_buffer("default", torch.arange(6.0))
+
+    def forward(self, x: torch.Tensor, unused: torch.Tensor) -> dict:
+        double = torch.relu(self.int(x))
+        double = self.int(double) + self.default
+        output, (hidden, _) = self.layers["switch"](double)
+        short = output * self.größe.weight[0] + self.layers["template"](self.steps[0](output))
+        return {"logits": short[:, -1], "state": hidden.transpose(0, 1)}
+
+
+@pytest.fixture(scope="session")
+def awkward(tmp_path_factory) -> Path:
+    inputs = {"x": torch.randn(2, 5, 6), "unused": torch.randn(2, 3)}
+    dynamic = {"x": {0: "batch", 1: "seq"}}
+    return recorded(Awkward(), tmp_path_factory.mktemp("awkward"), inputs, dynamic)
+
+
+DRIVER = """
+#include <cstdio>
+#include "model.hpp"
+
+int main(int, char** argv) try {
+  using namespace pycandle;
+  const std::string manifest = argv[1];
+  const Checker checker = Checker::load("model", argv[2]);
+  const MODEL model(Weights::open(manifest), checker);
+  const Compiled run = compile(model, signature_of(manifest));
+  const RoundTrip trip = round_trip(run, manifest);
+  if (!trip.equal) {
+    std::printf("not the recorded program: %s\\n", trip.difference.c_str());
+    return 1;
+  }
+  const auto outputs = run.run(checker.inputs());
+  for (const auto& [name, golden] : checker.outputs()) {
+    const CheckResult result = checker.verify("@0/" + name, outputs.at(name));
+    if (!result.passed) {
+      std::printf("%s\\n", result.why.c_str());
+      return 1;
+    }
+  }
+  std::printf("%zu layers checked\\n", checker.results().size());
+  return 0;
+} catch (const std::exception& e) {
+  std::printf("%s\\n", e.what());
+  return 1;
+}
+"""
+
+
+def compiled_and_run(manifest: Path, folder: Path, pycandle) -> int:
+    """Emits, compiles with warnings as errors, and runs: the number of layers that were compared."""
+    made = pycandle.json("codegen", "--manifest", manifest, "--out", folder / "model.hpp")
+    driver = DRIVER.replace("MODEL", f"{made['namespace']}::{made['model']}")
+    (folder / "driver.cpp").write_text(driver)
+    compiler = ["g++", "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
+    command = [*compiler, folder / "driver.cpp", LIBRARY, "-lpthread", "-o", folder / "driver"]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr[:4000]
+    ran = subprocess.run([folder / "driver", manifest, manifest.parent], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return int(ran.stdout.split()[0])
+
+
+def test_gpt2_is_short_with_its_blocks_in_a_loop(gpt2, tmp_path, pycandle) -> None:
+    pycandle("codegen", "--manifest", gpt2, "--out", tmp_path / "gpt2.hpp")
+    text = (tmp_path / "gpt2.hpp").read_text()
+    assert len(text.splitlines()) <= 200
+    assert text.count("struct GPT2Block : nn::Module<GPT2Block>") == 1
+    assert "for (const GPT2Block& block : h) hidden_states = block(hidden_states);" in text
+    assert re.search(r"// GPT2Block, transformers/models/gpt2/modeling_gpt2.py:\d+ \(2 instances\)", text)
+    assert not re.search(r"\b\w+_\d+ =", text), "a numbered temporary where Python had a name"
+    assert "input_ids.dim(1)" in text, "sizes are said in terms of the inputs"
+
+
+def test_gpt2_compiles_and_is_the_recorded_program(gpt2, tmp_path, pycandle) -> None:
+    assert compiled_and_run(gpt2, tmp_path, pycandle) >= 10
+
+
+def test_awkward_names_and_shapes_come_out_right(awkward, tmp_path, pycandle) -> None:
+    assert compiled_and_run(awkward, tmp_path, pycandle) >= 3
+    text = (tmp_path / "model.hpp").read_text()
+    for name in (
+        "int_",
+        "groesse_weight",
+        "switch_",
+        "template_",
+        "steps_0",
+        "default_",
+        "Tensor logits, state;",
+        "/*unused*/",
+    ):
+        assert name in text, name
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_model_compiles_and_is_the_recorded_program(case: Case, tmp_path, pycandle) -> None:
+    manifest = recorded_case(case, tmp_path)
+    compiled_and_run(manifest, tmp_path, pycandle)
+
+
+def test_what_is_emitted_is_deterministic_and_clang_format_leaves_it(
+    awkward, gpt2, tmp_path, pycandle
+) -> None:
+    for number, manifest in enumerate((awkward, gpt2)):
+        pycandle("codegen", "--manifest", manifest, "--out", tmp_path / f"a{number}")
+        pycandle("codegen", "--manifest", manifest, "--out", tmp_path / f"b{number}")
+        header = tmp_path / f"a{number}" / "src" / "model.hpp"
+        assert header.read_bytes() == (tmp_path / f"b{number}" / "src" / "model.hpp").read_bytes()
+        for file in (header, tmp_path / f"a{number}" / "src" / "main.cpp"):
+            formatted = subprocess.run(
+                [CLANG_FORMAT, file], capture_output=True, text=True, check=True
+            ).stdout
+            assert formatted == file.read_text()
+
+
+def test_a_folder_becomes_a_project(gpt2, tmp_path, pycandle) -> None:
+    pycandle("codegen", "--manifest", gpt2, "--out", tmp_path / "port", "--model", "Gpt2")
+    there = {str(f.relative_to(tmp_path / "port")) for f in (tmp_path / "port").rglob("*") if f.is_file()}
+    assert {"CMakeLists.txt", "src/model.hpp", "src/main.cpp", "tests/model_test.cpp"} <= there
+    assert "struct Gpt2 : nn::Module<Gpt2>" in (tmp_path / "port" / "src" / "model.hpp").read_text()
+    assert "find_package(pycandle" in (tmp_path / "port" / "CMakeLists.txt").read_text()
+
+
+def test_over_edited_code_it_refuses_shows_and_merges(gpt2, tmp_path, pycandle) -> None:
+    out = tmp_path / "model.hpp"
+    emit = ("codegen", "--manifest", gpt2, "--out", out)
+    pycandle(*emit)
+    pycandle(*emit, "--check")
+    edited = "// mine\n" + out.read_text()
+    out.write_text(edited)
+    assert "was edited" in pycandle(*emit, status=2).stderr
+    assert out.read_text() == edited
+    pycandle(*emit, "--check", status=1)
+    assert "-// mine" in pycandle(*emit, "--diff").stdout
+    pycandle(*emit, "--merge", "--model", "Gpt2")
+    assert out.read_text().startswith("// mine") and "struct Gpt2 " in out.read_text()
+
+
+def test_output_that_is_somebody_elses_stays(gpt2, tmp_path, pycandle) -> None:
+    (tmp_path / "model.hpp").write_text("int mine;\n")
+    error = pycandle("codegen", "--manifest", gpt2, "--out", tmp_path / "model.hpp", status=2).stderr
+    assert "not made by codegen" in error
+    assert (tmp_path / "model.hpp").read_text() == "int mine;\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--model", "2nd model"], "not one that a class can have"),
+        (["--target", "fortran"], "fortran"),
+        (["--out", "/proc/nowhere/model.hpp"], "cannot be made"),
+    ],
+)
+def test_wrong_usage_is_one_clear_error(gpt2, tmp_path, pycandle, arguments, says) -> None:
+    given = ["--out", tmp_path / "model.hpp"] if "--out" not in arguments else []
+    error = pycandle("codegen", "--manifest", gpt2, *given, *arguments, status=2).stderr
+    assert says in error
+    assert not (tmp_path / "model.hpp").exists()
+
+
+def test_gaps_are_refused_or_marked(gpt2, tmp_path, pycandle) -> None:
+    manifest = json.loads(gpt2.read_text())
+    node = next(n for n in manifest["nodes"] if n["op"] == "aten.tanh.default")
+    node["op"] = "mylib.unheard_of.default"
+    broken = tmp_path / "gap_manifest.json"
+    broken.write_text(json.dumps(manifest))
+    out = tmp_path / "model.hpp"
+    error = pycandle("codegen", "--manifest", broken, "--out", out, status=1).stderr
+    assert "mylib.unheard_of" in error and not out.exists()
+    pycandle("codegen", "--manifest", broken, "--out", out, "--allow-gaps")
+    assert 'todo("mylib.unheard_of.default is not supported' in out.read_text()
+    todos = pycandle.json("todos", out, "--check", status=1)["todos"]
+    assert len(todos) == 1 and "mylib.unheard_of" in todos[0]["what"]
+    (tmp_path / "uses.cpp").write_text('#include "model.hpp"\n')
+    compiler = ["g++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
+    subprocess.run([*compiler, tmp_path / "uses.cpp"], check=True)
