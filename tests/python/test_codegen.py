@@ -150,6 +150,23 @@ def test_a_model_compiles_and_is_the_recorded_program(case: Case, tmp_path, pyca
     compiled_and_run(manifest, tmp_path, pycandle)
 
 
+class Chooses(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: self.linear(x).relu(), lambda x: x * 2, (x,))
+
+
+@pytest.mark.full
+def test_control_flow_is_written_as_functions(tmp_path, pycandle) -> None:
+    manifest = recorded(Chooses(), tmp_path, {"x": torch.randn(3, 4)})
+    compiled_and_run(manifest, tmp_path, pycandle)
+    text = (tmp_path / "model.hpp").read_text()
+    assert "const auto yes = [](const Tensors& v) {" in text and "functional::cond(" in text
+
+
 def test_what_is_emitted_is_deterministic_and_clang_format_leaves_it(
     awkward, gpt2, tmp_path, pycandle
 ) -> None:

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "emit/cpp/expression.h"
+#include "emit/cpp/region.h"
 #include "emit/cpp/value_names.h"
 #include "emit/names.h"
 
@@ -32,9 +33,7 @@ class Body {
     for (step_ = 0; step_ < class_->steps.size(); ++step_) write_step(class_->steps[step_]);
     write_return();
     Forward made;
-    std::vector<std::string> parameters;
-    for (const ValueId v : class_->inputs) parameters.push_back(parameter(v));
-    made.parameters = joined(parameters);
+    for (const ValueId v : class_->inputs) made.parameters.push_back(parameter(v));
     for (const Statement& s : statements_) made.statements.push_back(text_of(s));
     return made;
   }
@@ -277,24 +276,48 @@ class Body {
 
   void write_node(size_t n) {
     const Node& node = graph().nodes[n];
-    if (!node.regions.empty()) {
-      throw Error(ErrorCode::gap, fmt::format("{} is not written as C++ yet", node.op->name))
-          .op(node.op->name)
-          .module_path(tree_->program->module_path(node.origin))
-          .python(tree_->program->file_line(node.origin), tree_->program->source_line(node.origin));
-    }
+    if (!node.regions.empty()) return write_control_flow(n);
     if (is_part_of_select(node)) return;
     const Expression e = printer_.node(n);
     if (!node.op->several_results) return define(node.results[0], e, true);
-    const bool is_array = node.op->name == "split";  // the front end's split<3>() is an array already
-    const auto used = std::count_if(node.results.begin(), node.results.end(), [&](ValueId v) { return uses_[v] > 0; });
+    give(node.results, e.text, node.op->name == "split");  // the front end's split<3>() is an array already
+  }
+
+  void give(const Values& results, const std::string& text, bool is_array) {
+    const auto used = std::count_if(results.begin(), results.end(), [&](ValueId v) { return uses_[v] > 0; });
     if (used == 1) {
-      for (size_t i = 0; i < node.results.size(); ++i) {
-        if (uses_[node.results[i]] > 0) define(node.results[i], {fmt::format("{}[{}]", e.text, i)}, true);
+      for (size_t i = 0; i < results.size(); ++i) {
+        if (uses_[results[i]] > 0) define(results[i], {fmt::format("{}[{}]", text, i)}, true);
       }
       return;
     }
-    bind(node.results, is_array ? e.text : fmt::format("unpack<{}>({})", node.results.size(), e.text));
+    bind(results, is_array ? text : fmt::format("unpack<{}>({})", results.size(), text));
+  }
+
+  // Regions become functions, then the op is called with them.
+  void write_control_flow(size_t n) {
+    static const std::map<std::string, std::vector<std::string>> roles{
+        {"cond", {"yes", "no"}}, {"while_loop", {"more", "body"}}, {"scan", {"step"}}};
+    const Node& node = graph().nodes[n];
+    std::vector<std::string> names;
+    for (size_t r = 0; r < node.regions.size(); ++r) {
+      names.push_back(scope_.take(roles.at(node.op->name).at(r)));
+      for (const std::string& line : write_region(*tree_->program, node.regions[r], names.back()))
+        statements_.push_back({{}, line});
+    }
+    std::vector<std::string> values, arguments;
+    for (size_t i = node.op->fixed_operands(); i < node.operands.size(); ++i) values.push_back(value(node.operands[i]).text);
+    if (node.op->name == "cond") arguments.push_back(value(node.operands[0]).text);
+    arguments.push_back("{" + joined(values) + "}");
+    std::string options;
+    for (const auto& [key, attribute] : node.attributes) {
+      if (key == "carries") arguments.push_back(std::to_string(std::get<int64_t>(attribute)));
+      if (key == "length") arguments.push_back(dim(std::get<Dim>(attribute)).text);
+      if (key == "reverse" && std::get<bool>(attribute)) options = "{.reverse = true}";
+    }
+    arguments.insert(arguments.end(), names.begin(), names.end());
+    if (!options.empty()) arguments.push_back(options);
+    give(node.results, fmt::format("functional::{}({})", node.op->name, joined(arguments)), false);
   }
 
   // A slice that is written with the reshape after it.

@@ -9,7 +9,7 @@
 namespace pycandle::emit::cpp {
 
 struct Forward {
-  std::string parameters;              // const Tensor& hidden_states, Tensor x
+  std::vector<std::string> parameters;  // const Tensor& hidden_states, Tensor x; const Tensor& /*unused*/
   std::vector<std::string> statements;  // each one line, or a loop of several that are already indented
 };
 

@@ -209,7 +209,7 @@ class ClassPrinter {
 
   void forward() {
     const std::vector<std::string>& statements = forward_.statements;
-    const std::string head = fmt::format("{} forward({}) const", result_type(), forward_.parameters);
+    const std::string head = fmt::format("{} forward({}) const", result_type(), joined(forward_.parameters));
     line(head + " {");
     for (const std::string& s : statements) {
       const size_t spaces = s.find_first_not_of(' ');
@@ -259,7 +259,10 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   std::string& out = printed.header;
   out += fmt::format("// {}, ported from PyTorch by pycandle codegen.\n", last_part(model.python_class));
   for (const std::string& note : tree.notes) out += fmt::format("// Note: {}.\n", note);
-  out += "#pragma once\n\n#include <pycandle/pycandle.h>\n\n";
+  const auto& nodes = tree.program->graph.nodes;
+  const bool has_regions = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return !node.regions.empty(); });
+  out += fmt::format("#pragma once\n\n{}#include <pycandle/pycandle.h>\n\n",
+                     has_regions ? "#include <pycandle/control_flow.h>\n" : "");
   out += fmt::format("namespace {} {{\nusing namespace pycandle;\n", printed.name_space);
   const auto& inputs = tree.program->inputs;
   if (std::any_of(inputs.begin(), inputs.end(), [&](const Input& i) { return tree.calls->gap(i.value) != nullptr; })) {

@@ -1,0 +1,19 @@
+// A region of cond, while_loop or scan as a function of its own:
+//
+//   const auto yes = [](const Tensors& v) {
+//     const Tensor& x = v[0];
+//     return Tensors{functional::relu(x)};
+//   };
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "emit/tree.h"
+
+namespace pycandle::emit::cpp {
+
+// The statements, those inside already indented.
+std::vector<std::string> write_region(const Program& around, const Graph& region, const std::string& name);
+
+}  // namespace pycandle::emit::cpp
