@@ -76,6 +76,13 @@ void analyze(const Options& options, Context& context) {
 Recording imported(const Options& options) {
   Recording recording = options.allow_gaps ? import_with_gaps(options.manifest, catalogue())
                                            : import_manifest(options.manifest, catalogue());
+  for (const Parameter& q : recording.program.parameters) {
+    if (q.value == kNoValue || !q.file.empty()) continue;
+    throw Error(ErrorCode::bad_input, "the recording has no weights, so the code could not be run or proven")
+        .expected("a file for each parameter")
+        .found(q.name + " has none")
+        .hint("record with --weights save, or with --weights ref and a checkpoint");
+  }
   recording.program = run_program_pipeline(std::move(recording.program), catalogue());
   return recording;
 }

@@ -227,6 +227,16 @@ def test_wrong_usage_is_one_clear_error(gpt2, tmp_path, pycandle, arguments, say
     assert not (tmp_path / "model.hpp").exists()
 
 
+def test_a_recording_without_weights_is_refused(gpt2, tmp_path, pycandle) -> None:
+    manifest = json.loads(gpt2.read_text())
+    for parameter in manifest["parameters"]:
+        parameter["file"] = None
+    bare = tmp_path / "bare_manifest.json"
+    bare.write_text(json.dumps(manifest))
+    error = pycandle("codegen", "--manifest", bare, "--out", tmp_path / "model.hpp", status=2).stderr
+    assert "has no weights" in error and not (tmp_path / "model.hpp").exists()
+
+
 def test_gaps_are_refused_or_marked(gpt2, tmp_path, pycandle) -> None:
     manifest = json.loads(gpt2.read_text())
     node = next(n for n in manifest["nodes"] if n["op"] == "aten.tanh.default")
