@@ -65,9 +65,7 @@ pycandle::Dim DimAccess::base(Dim d) {
   return std::bit_cast<pycandle::Dim>(d.node_);
 }
 
-Dim DimAccess::front(pycandle::Dim d) {
-  return Dim(Dim::Node{std::bit_cast<const void*>(d)});
-}
+Dim DimAccess::front(pycandle::Dim d) { return Dim(Dim::Node{std::bit_cast<const void*>(d)}); }
 
 Shape base_shape(const Dims& dims) {
   Shape shape;
