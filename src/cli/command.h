@@ -23,6 +23,8 @@ void add_trace(CLI::App&, Context&);
 void add_verify(CLI::App&, Context&);
 void add_codegen(CLI::App&, Context&);
 void add_todos(CLI::App&, Context&);
+void add_gen_test(CLI::App&, Context&);
+void add_gen_bench(CLI::App&, Context&);
 void add_ops(CLI::App&, Context&);
 void add_doctor(CLI::App&, Context&);
 // Recording runs in Python and takes its arguments as they are; this entry shows it in --help.

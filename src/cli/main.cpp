@@ -49,6 +49,8 @@ int run(int argc, char** argv) {
   add_verify(app, context);
   add_codegen(app, context);
   add_todos(app, context);
+  add_gen_test(app, context);
+  add_gen_bench(app, context);
   add_ops(app, context);
   add_doctor(app, context);
   try {

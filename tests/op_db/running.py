@@ -98,7 +98,9 @@ def run_call(call: Call, outcome: Outcome) -> None:
         outcome.untraceable.append(str(error))
         return
     if len(traced.outputs) != len(expected):  # the recorder compares with the model, and refuses
-        outcome.untraceable.append(f"its program has {len(traced.outputs)} results, and torch {len(expected)}")
+        outcome.untraceable.append(
+            f"its program has {len(traced.outputs)} results, and torch {len(expected)}"
+        )
         return
     overloads = traced.overloads
     outcome.touches |= any(overload in mapped() for overload in overloads)

@@ -175,7 +175,10 @@ def test_what_is_emitted_is_deterministic_and_clang_format_leaves_it(
         pycandle("codegen", "--manifest", manifest, "--out", tmp_path / f"b{number}")
         header = tmp_path / f"a{number}" / "src" / "model.hpp"
         assert header.read_bytes() == (tmp_path / f"b{number}" / "src" / "model.hpp").read_bytes()
-        for file in (header, tmp_path / f"a{number}" / "src" / "main.cpp"):
+        bench = tmp_path / f"a{number}" / "benches" / "bench_model.cpp"
+        pycandle("gen-bench", "--manifest", manifest, "--out", bench)
+        around = ("src/main.cpp", "tests/test_model.cpp")
+        for file in (header, bench, *(tmp_path / f"a{number}" / name for name in around)):
             formatted = subprocess.run(
                 [CLANG_FORMAT, file], capture_output=True, text=True, check=True
             ).stdout
@@ -185,7 +188,7 @@ def test_what_is_emitted_is_deterministic_and_clang_format_leaves_it(
 def test_a_folder_becomes_a_project(gpt2, tmp_path, pycandle) -> None:
     pycandle("codegen", "--manifest", gpt2, "--out", tmp_path / "port", "--model", "Gpt2")
     there = {str(f.relative_to(tmp_path / "port")) for f in (tmp_path / "port").rglob("*") if f.is_file()}
-    assert {"CMakeLists.txt", "src/model.hpp", "src/main.cpp", "tests/model_test.cpp"} <= there
+    assert {"CMakeLists.txt", "src/model.hpp", "src/main.cpp", "tests/test_model.cpp"} <= there
     assert "struct Gpt2 : nn::Module<Gpt2>" in (tmp_path / "port" / "src" / "model.hpp").read_text()
     assert "find_package(pycandle" in (tmp_path / "port" / "CMakeLists.txt").read_text()
 

@@ -1,0 +1,218 @@
+#include "emit/cpp/harness.h"
+
+#include <string_view>
+
+#include "ir/graph.h"
+
+namespace pycandle::emit::cpp {
+namespace {
+
+constexpr const char* kRecording = R"text(
+namespace {
+
+using namespace pycandle;
+
+// PYCANDLE_TRACE names another folder with the recording.
+std::string folder() {
+  const char* named = std::getenv("PYCANDLE_TRACE");
+  return named != nullptr ? named : @FOLDER@;
+}
+std::string manifest() {
+  return folder() + @MANIFEST@;
+}
+
+)text";
+
+constexpr const char* kProgram = R"text(// Runs @MODEL@ on the recorded inputs and says what came out.
+#include <pycandle/pycandle.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "@HEADER@"
+@COMMON@}  // namespace
+
+int main() {
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()));
+  const Compiled run = compile(model, signature_of(manifest()));
+  for (const auto& [name, array] : run.run(Checker::load(@RECORDING@, folder()).inputs())) {
+    std::cout << name << ":";
+    for (const int64_t size : array.shape()) std::cout << " " << size;
+    std::cout << "\n";
+  }
+}
+)text";
+
+constexpr const char* kTest = R"text(// @MODEL@ against what PyTorch computed. Made by pycandle gen-test.
+#include <gtest/gtest.h>
+#include <pycandle/pycandle.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "@HEADER@"
+@COMMON@// Every size that is open, moved off the recorded one.
+std::map<std::string, int64_t> other_sizes(const Recorded& recorded) {
+  std::map<std::string, int64_t> sizes;
+  for (const Symbol& s : recorded.symbols()) {
+    const int64_t example = s.example.value_or(s.min);
+    const bool has_room = !s.max || example < *s.max;
+    sizes[s.name] = has_room ? example + 1 : std::max(s.min, example - 1);
+  }
+  return sizes;
+}
+
+void expect_close(const Array& expected, const Array& found, const std::string& name) {
+  const CheckResult r = how_close(expected, found);
+  EXPECT_TRUE(r.passed) << name << " " << r.why;
+}
+
+TEST(@MODEL@, AgreesLayerByLayer) {
+  Checker checker = Checker::load(@RECORDING@, folder());
+  checker.collect();
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()), checker);
+  compile(model, signature_of(manifest())).run(checker.inputs());
+  EXPECT_FALSE(checker.results().empty()) << "the recording has no values of layers: record with --taps modules";
+  for (const CheckResult& r : checker.results()) EXPECT_TRUE(r.passed) << r.why;
+}
+
+TEST(@MODEL@, GivesTheRecordedOutput) {
+  const Checker checker = Checker::load(@RECORDING@, folder());
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()));
+  const auto outputs = compile(model, signature_of(manifest())).run(checker.inputs());
+  ASSERT_FALSE(checker.outputs().empty());
+  for (const auto& [name, golden] : checker.outputs()) {
+    ASSERT_EQ(outputs.count(name), 1u) << name;
+    expect_close(golden, outputs.at(name), name);
+  }
+}
+
+TEST(@MODEL@, AgreesAtAnotherShape) {
+  const Recorded recorded = Recorded::load(manifest());
+  const auto inputs = recorded.random_inputs(1, other_sizes(recorded));
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()));
+  const auto outputs = compile(model, signature_of(manifest())).run(inputs);
+  for (const auto& [name, expected] : recorded.run(inputs)) expect_close(expected, outputs.at(name), name);
+}
+
+TEST(@MODEL@, IsTheRecordedProgram) {
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()));
+  const RoundTrip trip = round_trip(compile(model, signature_of(manifest())), manifest());
+  EXPECT_TRUE(trip.equal) << trip.difference;
+}
+
+}  // namespace
+)text";
+
+constexpr const char* kBenchmark = R"text(// How fast @MODEL@ is. Made by pycandle gen-bench.
+#include <benchmark/benchmark.h>
+#include <pycandle/pycandle.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "@HEADER@"
+@COMMON@const Compiled& compiled() {
+  static const @SPACE@::@MODEL@ model(Weights::open(manifest()));
+  static const Compiled run = compile(model, signature_of(manifest()));
+  return run;
+}
+
+const Recorded& recorded() {
+  static const Recorded loaded = Recorded::load(manifest());
+  return loaded;
+}
+
+// Milliseconds of a call.
+double run_at(benchmark::State& state, const std::map<std::string, int64_t>& sizes) {
+  const auto inputs = recorded().random_inputs(0, sizes);
+  compiled().run(inputs);
+  const auto start = std::chrono::steady_clock::now();
+  for (auto _ : state) benchmark::DoNotOptimize(compiled().run(inputs));
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  return spent.count() / static_cast<double>(state.iterations());
+}
+
+// Milliseconds of the model in PyTorch: PYCANDLE_TORCH_MS, else asked of the recording script where Python is there.
+double torch_ms() {
+  if (const char* said = std::getenv("PYCANDLE_TORCH_MS")) return std::atof(said);
+  FILE* pipe = popen("pycandle record --time --json 2>/dev/null", "r");
+  if (pipe == nullptr) return 0;
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), pipe));
+  const bool fine = pclose(pipe) == 0;
+  const size_t at = text.find("\"median_ms\": ");
+  return fine && at != std::string::npos ? std::atof(text.c_str() + at + 13) : 0;
+}
+
+void add(const std::string& name, void (*run)(benchmark::State&, const std::map<std::string, int64_t>&),
+    const std::map<std::string, int64_t>& sizes) {
+  auto* made = benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { run(state, sizes); });
+  made->Unit(benchmark::kMillisecond)->UseRealTime();
+}
+
+void beside_torch(benchmark::State& state, const std::map<std::string, int64_t>& sizes) {
+  const double ours = run_at(state, sizes);
+  static const double torch = torch_ms();
+  if (torch > 0) {
+    state.counters["torch_ms"] = torch;
+    state.counters["ratio_to_torch"] = ours / torch;
+  }
+}
+
+void alone(benchmark::State& state, const std::map<std::string, int64_t>& sizes) {
+  run_at(state, sizes);
+}
+
+void register_all() {
+  add("@MODEL@/recorded", beside_torch, {});
+  for (const Symbol& s : recorded().symbols()) {
+    const int64_t most = s.max.value_or(1 << 20);
+    for (const int64_t times : {1, 2, 4, 8}) {
+      const int64_t size = times * s.example.value_or(s.min);
+      if (size < s.min || size > most) continue;
+      add("@MODEL@/" + s.name + ":" + std::to_string(size), alone, {{s.name, size}});
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  register_all();
+  benchmark::RunSpecifiedBenchmarks();
+}
+)text";
+
+void fill(std::string& text, std::string_view place, const std::string& value) {
+  for (size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + value.size())) {
+    text.replace(at, place.size(), value);
+  }
+}
+
+std::string filled(std::string text, const Harness& harness) {
+  fill(text, "@COMMON@", kRecording);
+  fill(text, "@MODEL@", harness.model);
+  fill(text, "@SPACE@", harness.name_space);
+  fill(text, "@HEADER@", harness.header);
+  fill(text, "@RECORDING@", pycandle::quoted(harness.recording));
+  fill(text, "@MANIFEST@", pycandle::quoted("/" + harness.recording + "_manifest.json"));
+  fill(text, "@FOLDER@", pycandle::quoted(harness.folder.empty() ? "." : harness.folder));
+  return text;
+}
+
+}  // namespace
+
+std::string print_program(const Harness& harness) { return filled(kProgram, harness); }
+std::string print_test(const Harness& harness) { return filled(kTest, harness); }
+std::string print_benchmark(const Harness& harness) { return filled(kBenchmark, harness); }
+
+}  // namespace pycandle::emit::cpp

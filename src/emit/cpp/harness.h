@@ -1,0 +1,19 @@
+// Programs around an emitted model: one that runs it, the tests that hold it against PyTorch's values, its benchmarks.
+#pragma once
+
+#include <string>
+
+namespace pycandle::emit::cpp {
+
+struct Harness {
+  std::string model, name_space;    // the emitted class
+  std::string header = "model.hpp";
+  std::string recording;            // its name, as in {name}_manifest.json
+  std::string folder;               // of the recording, from where the program is run
+};
+
+std::string print_program(const Harness&);
+std::string print_test(const Harness&);        // GoogleTest
+std::string print_benchmark(const Harness&);   // Google Benchmark
+
+}  // namespace pycandle::emit::cpp

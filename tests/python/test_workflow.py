@@ -1,0 +1,113 @@
+"""The whole way, as a user goes it: new, init, record, codegen, gen-test, gen-bench, build, test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+RECORDER = """
+import torch
+from spy import GoldenRecorder
+from transformers import GPT2Config, GPT2LMHeadModel
+
+torch.manual_seed(0)
+config = GPT2Config(n_embd=32, n_layer=2, n_head=4, n_positions=64, vocab_size=97)
+recorder = GoldenRecorder(output_dir="../../pycandle_trace")
+recorder.record(GPT2LMHeadModel(config).eval(), input_ids=torch.randint(0, 97, (2, 8)))
+recorder.save("my_llm")
+"""
+MANIFEST = "pycandle_trace/my_llm_manifest.json"
+
+
+@pytest.fixture(scope="module")
+def project(pycandle, tmp_path_factory):
+    """A project of an own, up to its first build."""
+    folder = tmp_path_factory.mktemp("workflow") / "my_llm"
+    pycandle("new", folder, "--model", "GPT2")
+    pycandle("init", "--no-env", cwd=folder)
+    (folder / ".pycandle/scripts/recorder.py").write_text(RECORDER)
+    pycandle("record", "--script", ".pycandle/scripts/recorder.py", "--name", "my_llm", cwd=folder)
+    for command, out in (
+        ("codegen", "src/model.hpp"),
+        ("gen-test", "tests/test_model.cpp"),
+        ("gen-bench", "benches/bench_model.cpp"),
+    ):
+        pycandle(command, "--manifest", MANIFEST, "--model", "GPT2", "--out", out, cwd=folder)
+    where = pycandle("--cmake-dir").stdout.strip()
+    run(
+        folder,
+        "cmake",
+        "--preset",
+        "release",
+        f"-Dpycandle_DIR={where}",
+        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror",
+    )
+    build(folder)
+    return folder
+
+
+def run(folder, *command, status=0, **environment) -> str:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+    assert (done.returncode == 0) == (status == 0), done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def build(folder) -> None:
+    run(folder, "cmake", "--build", "--preset", "release")
+
+
+def test_the_project_passes_its_own_tests(project) -> None:
+    said = run(project, "ctest", "--preset", "release")
+    for name in (
+        "AgreesLayerByLayer",
+        "GivesTheRecordedOutput",
+        "AgreesAtAnotherShape",
+        "IsTheRecordedProgram",
+    ):
+        assert f"GPT2.{name}" in said
+    assert "100% tests passed, 0 tests failed out of 4" in said
+
+
+def test_the_benchmark_sweeps_the_open_sizes_and_knows_torchs_time(project) -> None:
+    flags = ["--benchmark_min_time=0.01", "--benchmark_format=csv"]
+    said = run(project, "build/release/bench_model", *flags, PYCANDLE_TORCH_MS="2.5")
+    assert "GPT2/recorded" in said and "GPT2/s0:4" in said and "GPT2/s1:64" in said
+    assert "GPT2/s1:128" not in said, "the model has 64 positions"
+    head, first = [
+        line.split(",") for line in said.splitlines() if "ratio_to_torch" in line or "recorded" in line
+    ]
+    facts = dict(zip([cell.strip('"') for cell in head], first, strict=True))
+    assert float(facts["torch_ms"]) == 2.5
+    assert float(facts["ratio_to_torch"]) == pytest.approx(float(facts["real_time"]) / 2.5, rel=0.2)
+
+
+def test_a_wrong_edit_is_caught_with_the_layers_name(project) -> None:
+    header = project / "src/model.hpp"
+    text = header.read_text()
+    assert '.approximate = "tanh"' in text
+    header.write_text(text.replace('.approximate = "tanh"', '.approximate = "none"'))
+    try:
+        build(project)
+        said = run(project, "ctest", "--preset", "release", status=1)
+        assert "transformer.h.0.mlp.act" in said and '"tanh"' in said
+    finally:
+        header.write_text(text)
+
+
+def test_a_layer_that_is_left_out_is_named_by_its_values(project) -> None:
+    header = project / "src/model.hpp"
+    text = header.read_text()
+    residual = "hidden_states = attn(ln_1(hidden_states)) + hidden_states;"
+    assert residual in text
+    header.write_text(text.replace(residual, "hidden_states = attn(ln_1(hidden_states));"))
+    try:
+        build(project)
+        said = run(project, "ctest", "--preset", "release", "-R", "LayerByLayer", status=1)
+        first = next(line for line in said.splitlines() if "is off by" in line)
+        assert "transformer.h.0.ln_2@0/output" in first
+    finally:
+        header.write_text(text)
