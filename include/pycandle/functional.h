@@ -10,6 +10,7 @@
 
 #include "pycandle/tensor.h"
 
+// NOLINTBEGIN(readability-redundant-member-init): gcc warns of a field without initialiser that a call leaves out
 namespace pycandle::front::functional {
 
 struct ConstantOptions {
@@ -1398,4 +1399,5 @@ PYCANDLE_API Tensor deform_conv2d(const Tensor& x, const Tensor& weight, const T
 PYCANDLE_API Tensor recursive_filter(const Tensor& x, const Tensor& coefficients);
 
 }  // namespace pycandle::front::functional
+// NOLINTEND(readability-redundant-member-init)
 // clang-format on

@@ -46,6 +46,7 @@ Tensor call(const char* op, std::initializer_list<const Tensor*> operands, const
 
 Tensor elementwise(const char* op, std::initializer_list<Operand> operands) {
   std::vector<const Tensor*> tensors;
+  tensors.reserve(operands.size());
   for (const Operand& o : operands) tensors.push_back(Capture::tensor_of(o));
   return Capture::apply_one(op, tensors, [&](Builder& b, const Values& v) -> Values {
     std::vector<pycandle::Operand> all;

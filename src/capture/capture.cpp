@@ -224,7 +224,7 @@ ModuleScope::~ModuleScope() {
 }
 
 void ModuleScope::see(const std::string& output, const Tensor& t) const {
-  const OpenModule module = open_modules_of_thread.back();
+  const OpenModule& module = open_modules_of_thread.back();
   const std::string layer = fmt::format("{}@{}/{}", module.path, module.number, output);
   if (module.checker.has(layer)) check(module.checker, layer, t);
 }

@@ -131,7 +131,7 @@ std::string key_of(const Signature& signature) {
   for (const InputSpec& input : signature) {
     key += name_of(input.dtype);
     for (const SignatureDim& dim : input.shape) key += fmt::format(" {}", dim.size());
-    key += ";";
+    key += ';';
   }
   return key;
 }
@@ -182,6 +182,7 @@ struct Compiled::State {
   std::vector<std::pair<std::string, Tensor>> run_eagerly(const std::vector<Array>& inputs) const {
     if (signature && signature->size() != inputs.size()) wrong_inputs(inputs.size());
     std::vector<Tensor> tensors;
+    tensors.reserve(inputs.size());
     for (const Array& input : inputs) tensors.emplace_back(input);
     const CaptureScope scope(nullptr);
     eager_sizes().clear();

@@ -17,6 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+template <class T> std::vector<std::string> keys_of(const std::map<std::string, T>& map) {
+  std::vector<std::string> keys;
+  keys.reserve(map.size());
+  for (const auto& [key, value] : map) keys.push_back(key);
+  return keys;
+}
+
 class MemoryStore final : public ParameterStore {
  public:
   explicit MemoryStore(std::map<std::string, Array> arrays) : arrays_(std::move(arrays)) {}
@@ -26,11 +33,7 @@ class MemoryStore final : public ParameterStore {
     return Entry{name, found->second.dtype(), found->second.shape()};
   }
   Array load(const std::string& name) const override { return arrays_.at(name); }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> all;
-    for (const auto& [name, array] : arrays_) all.push_back(name);
-    return all;
-  }
+  std::vector<std::string> names() const override { return keys_of(arrays_); }
   std::string where() const override { return "memory"; }
 
  private:
@@ -56,11 +59,7 @@ class SafetensorsStore final : public ParameterStore {
     return Entry{name, entry.dtype, entry.shape};
   }
   Array load(const std::string& name) const override { return files_[file_of_.at(name)].get(name); }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> all;
-    for (const auto& [name, file] : file_of_) all.push_back(name);
-    return all;
-  }
+  std::vector<std::string> names() const override { return keys_of(file_of_); }
   std::string where() const override { return where_; }
 
  private:
@@ -90,11 +89,7 @@ class RecordedStore final : public ParameterStore {
     return Entry{p.name, p.type.dtype, evaluate(p.type.shape, {})};
   }
   Array load(const std::string& name) const override { return source_->get(parameters_[place_.at(name)]); }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> all;
-    for (const auto& [name, place] : place_) all.push_back(name);
-    return all;
-  }
+  std::vector<std::string> names() const override { return keys_of(place_); }
   std::string where() const override { return where_; }
 
  private:

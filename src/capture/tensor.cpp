@@ -264,6 +264,7 @@ void wrong_count(size_t expected, size_t found) {
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
   std::vector<const Tensor*> all;
+  all.reserve(tensors.size());
   for (const Tensor& t : tensors) all.push_back(&t);
   return Capture::apply_one("concat", all, [&](Builder& b, const Values& v) -> Values {
     return {b.concat(promote(b, std::vector<pycandle::Operand>(v.begin(), v.end())), axis)};
@@ -272,6 +273,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
 
 Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
   std::vector<const Tensor*> all;
+  all.reserve(tensors.size());
   for (const Tensor& t : tensors) all.push_back(&t);
   return Capture::apply_one("stack", all, [&](Builder& b, const Values& v) -> Values {
     const Values promoted = promote(b, std::vector<pycandle::Operand>(v.begin(), v.end()));

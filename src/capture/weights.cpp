@@ -17,7 +17,7 @@ std::string what_there_is(const ParameterStore& store, const std::string& path) 
   for (const std::string& name : all) {
     if (path.empty() || name.starts_with(path + ".")) near.push_back(name);
   }
-  if (near.empty()) near = all;
+  if (near.empty()) near = std::move(all);
   const size_t count = near.size();
   if (count > kMost) near.resize(kMost);
   return fmt::format("{}{} in {}", fmt::join(near, ", "), count > kMost ? fmt::format(" and {} more", count - kMost) : "",

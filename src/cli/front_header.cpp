@@ -32,6 +32,7 @@ std::string parameter(const OpDef& op, const CallSpelling& spelling, const Part&
 
 std::string signature(const OpDef& op, const CallSpelling& spelling, bool is_declaration) {
   std::vector<std::string> parameters;
+  parameters.reserve(spelling.positional.size() + 1);
   for (const Part& part : spelling.positional) parameters.push_back(parameter(op, spelling, part));
   if (!spelling.options.empty())
     parameters.push_back(fmt::format("const {}& options{}", spelling.options_type, is_declaration ? " = {}" : ""));
@@ -96,13 +97,15 @@ std::string front_header(const OpTable& table) {
 
 #include "pycandle/tensor.h"
 
+// NOLINTBEGIN(readability-redundant-member-init): gcc warns of a field without initialiser that a call leaves out
 namespace pycandle::front::functional {
 )";
   for (const auto& op : table.all()) {
     const CallSpelling spelling = spelling_of(*op);
     if (spelling.exists) text += "\n" + declaration(*op, spelling);
   }
-  return text + "\n}  // namespace pycandle::front::functional\n// clang-format on\n";
+  return text +
+         "\n}  // namespace pycandle::front::functional\n// NOLINTEND(readability-redundant-member-init)\n// clang-format on\n";
 }
 
 std::string front_source(const OpTable& table) {

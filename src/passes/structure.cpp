@@ -90,6 +90,7 @@ class Hashes {
 
 std::vector<std::pair<std::string, ValueId>> ends(const Program& p) {
   std::vector<std::pair<std::string, ValueId>> all;
+  all.reserve(p.outputs.size() + p.states.size());
   for (const Output& output : p.outputs) all.emplace_back(output.name, output.value);
   for (const State& state : p.states) {
     if (state.updated != kNoValue) all.emplace_back("state " + state.name, state.updated);
