@@ -29,6 +29,17 @@ function(pycandle_seam folder seam)
   endforeach()
 endfunction()
 
+# The headers that most files include, none of them ours: parsed once, a third of the build's time otherwise.
+function(pycandle_common_headers target)
+  if(TARGET pycandle_base AND NOT target STREQUAL pycandle_base)
+    target_precompile_headers(${target} REUSE_FROM pycandle_base)
+  else()
+    target_precompile_headers(${target} PRIVATE <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <charconv> <cmath>
+      <complex> <functional> <limits> <map> <memory> <numeric> <optional> <set> <span> <string> <unordered_map>
+      <utility> <variant> <vector>)
+  endif()
+endfunction()
+
 # pycandle_folder(<folder> [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp as pycandle_<folder>
 # (pycandle_backend_reference for backends/reference).
 function(pycandle_folder folder)
@@ -45,6 +56,7 @@ function(pycandle_folder folder)
   if(sources)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
+    pycandle_common_headers(${target})
     target_link_libraries(${target} PRIVATE pycandle_flags)
   else()
     add_library(${target} INTERFACE)  # headers only, for now or for good
