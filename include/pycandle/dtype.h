@@ -45,6 +45,7 @@ PYCANDLE_API double as_double(const Scalar&);                 // the real part o
 PYCANDLE_API int64_t as_int(const Scalar&);                   // truncates
 PYCANDLE_API std::complex<double> as_complex(const Scalar&);
 PYCANDLE_API DType dtype_of(const Scalar&);                   // boolean, i64, f64, c128: the category, not the default dtype
-PYCANDLE_API std::string to_string(const Scalar&);  // shortest text that reads back to the same number: 1 1.0 1e-05 inf nan true (1+2j)
+// The shortest text that reads back to the same number: 1 1.0 1e-05 inf nan true (1+2j).
+PYCANDLE_API std::string to_string(const Scalar&);
 
 }  // namespace pycandle

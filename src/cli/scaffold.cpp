@@ -155,7 +155,8 @@ recorder.record(model, *example_inputs())
 recorder.save("@NAME@")
 )text";
 
-constexpr const char* kSpy = R"text("""`from spy import GoldenRecorder`, for scripts in this folder that are run by Python itself."""
+constexpr const char* kSpy =
+    R"text("""`from spy import GoldenRecorder`, for scripts in this folder that are run by Python itself."""
 
 from pycandle.spy import GoldenRecorder
 
@@ -172,8 +173,12 @@ std::string filled(std::string text, std::string_view place, const std::string& 
 }  // namespace
 
 std::vector<ProjectFile> project_files(const std::string& name, const std::string& model) {
-  std::vector<ProjectFile> files = {{"CMakeLists.txt", kCMakeLists},        {"CMakePresets.json", kPresets}, {"README.md", kReadme},
-                                    {".gitignore", kGitignore},             {"src/.gitkeep", ""},            {"tests/.gitkeep", ""},
+  std::vector<ProjectFile> files = {{"CMakeLists.txt", kCMakeLists},
+                                    {"CMakePresets.json", kPresets},
+                                    {"README.md", kReadme},
+                                    {".gitignore", kGitignore},
+                                    {"src/.gitkeep", ""},
+                                    {"tests/.gitkeep", ""},
                                     {".pycandle/project.json", kProject}};
   for (ProjectFile& file : files) file.text = filled(filled(file.text, "@NAME@", name), "@MODEL@", model);
   return files;
