@@ -4,7 +4,7 @@ dtype and shape     equal
 integers, bools     equal; positions that ties leave open (sort without stable=True, topk, kthvalue, median, mode) must name equal elements, each once
 NaN, infinities     at the same places, but where torch has one and its exact result is a number, either will do
 floats              |ours - exact| <= 4 floor + 8 u |exact|, for each element by itself
-transforms, factors 8 u (the size of the whole) more: they round relative to that
+transforms, factors, cubic interpolation    8 u (the size of the whole) more: they round relative to that
 
 `exact` is torch's result in double precision, `u` half the distance from 1 to the next number of the dtype. `floor` is what
 torch itself is off by or, where that is not enough, the largest of what torch is off by on inputs moved by u, and of how far the
@@ -53,11 +53,17 @@ def _of_matrix(sizes: torch.Tensor) -> torch.Tensor:
     return sizes.square().sum(axes, keepdim=True).sqrt()
 
 
+def _of_positions(sizes: torch.Tensor) -> torch.Tensor:
+    """A position along an axis of n rounds by u n, and the result moves with it by as much as its neighbours differ."""
+    return sizes.square().mean().sqrt() * max(sizes.shape[2:], default=1)
+
+
 # What operators round relative to, when it is not each number by itself.
 _SIZES: dict[str, Size] = {
     r"_?fft_[a-z]+\d?|i?stft": _of_transform,
     r"(linalg_)?(svd|eigh)|linalg_(svdvals|eigvalsh)": _of_matrix,
     "special_ndtr": torch.ones_like,  # 1 + erf
+    r"upsample_bicubic2d": _of_positions,
 }
 
 

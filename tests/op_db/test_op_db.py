@@ -177,6 +177,25 @@ def test_a_transform_may_round_relative_to_its_whole_but_no_number_may_be_wrong(
     assert problems(right * (torch.arange(33) != 7))  # one left out
 
 
+def test_a_cubic_interpolation_may_round_its_positions_but_not_be_another_one() -> None:
+    x = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
+
+    def resized(x, mode="bicubic", align_corners=True):
+        return torch.nn.functional.interpolate(x, (5, 6), mode=mode, align_corners=align_corners)
+
+    def problems(ours):
+        return judged_as("aten.upsample_bicubic2d.vec", resized, [x], [ours])
+
+    right = resized(x)
+    assert not problems(right + 1e-6)
+    assert problems(right * (1 + 2e-5))  # another constant
+    assert (
+        problems(right.flip(-1))
+        and problems(resized(x, "bilinear"))
+        and problems(resized(x, align_corners=False))
+    )
+
+
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (2, 4, 3)])
 def test_singular_vectors_may_turn_but_not_miss_the_matrix(shape) -> None:
     x = torch.randn(shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
