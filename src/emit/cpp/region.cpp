@@ -15,11 +15,12 @@ Program program_of(const Program& around, const Graph& region) {
   p.graph = region;
   p.symbols = around.symbols;
   p.files = around.files;
-  for (size_t i = 0; i < region.inputs.size(); ++i) p.inputs.push_back({fmt::format("x{}", i), region.inputs[i], {}, true});
+  for (size_t i = 0; i < region.inputs.size(); ++i) {
+    p.inputs.push_back({region.inputs.size() == 1 ? "x" : fmt::format("x{}", i), region.inputs[i], {}, true});
+  }
   for (size_t i = 0; i < region.outputs.size(); ++i) {
     p.outputs.push_back({region.outputs.size() == 1 ? "output" : fmt::format("output.{}", i), region.outputs[i]});
   }
-  if (p.inputs.size() == 1) p.inputs[0].name = "x";
   return p;
 }
 
