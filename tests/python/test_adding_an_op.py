@@ -62,7 +62,7 @@ def test_someone_new_adds_a_functional_by_touching_one_file(tmp_path, pycandle) 
         "-DPYCANDLE_TESTS=OFF",
         cwd=tmp_path,
     )
-    run("cmake", "--build", build, "--target", "pycandle", cwd=tmp_path)
+    run("cmake", "--build", build, "--target", "pycandle_cli", cwd=tmp_path)
     built = build / "bin" / "pycandle"
 
     assert "mylib.squareplus.default" in run(built, "ops", "squareplus", cwd=tmp_path)
