@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from recording_checks import load_checked
+
+from pycandle.recorder import GoldenRecorder
 
 torch.set_num_threads(1)
 
@@ -48,3 +51,16 @@ class Program:
 def pycandle() -> Program:
     assert PYCANDLE.exists(), f"{PYCANDLE} is not built: make build"
     return Program(PYCANDLE)
+
+
+@pytest.fixture
+def record(tmp_path):
+    """Records a model, checks the files, and gives (manifest, goldens)."""
+
+    def run(model, *args, options=None, **kwargs):
+        recorder = GoldenRecorder(tmp_path, progress=lambda text: None, **(options or {}))
+        recorder.record(model.eval(), *args, **kwargs)
+        run.recorder = recorder
+        return load_checked(recorder.save("m").manifest)
+
+    return run

@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema
 import torch
 from safetensors import safe_open
+from torch import nn
 
 TORCH = {
     "f64": torch.float64,
@@ -118,3 +119,15 @@ def check_places(manifest: dict) -> None:
             assert str(node["line"]) in manifest["files_table"][node["file"]]["lines"]
     for index, call in enumerate(manifest["module_calls"]):
         assert call["parent"] is None if index == 0 else call["parent"] < index
+
+
+def ops(manifest) -> list[str]:
+    return [node["op"] for node in manifest["nodes"]]
+
+
+class Calls(nn.Module):
+    """A model made of a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.forward = function

@@ -109,8 +109,8 @@ class Giver:
     i = m = t
 
 
-def evaluate(expression: str, source) -> object:
-    return eval(expression, {"torch": torch, "F": F, "t": source.t, "i": source.i, "m": source.m})
+def evaluate(expression: str, source, **names) -> object:
+    return eval(expression, {"torch": torch, "F": F, "t": source.t, "i": source.i, "m": source.m, **names})
 
 
 def tensors_in(result: object) -> list[torch.Tensor]:
