@@ -95,7 +95,8 @@ endfunction()
 
 # Adds every backend that is present and names them in PYCANDLE_BACKENDS.
 macro(pycandle_backends)
-  file(GLOB backend_lists CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/src/backends/*/CMakeLists.txt")
+  file(GLOB backend_lists CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/src/backends/*/CMakeLists.txt"
+    "${PROJECT_SOURCE_DIR}/src/backends/*/*/CMakeLists.txt")
   set(PYCANDLE_BACKENDS)
   foreach(backend_list IN LISTS backend_lists)
     get_filename_component(backend "${backend_list}" DIRECTORY)

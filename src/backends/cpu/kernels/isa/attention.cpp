@@ -1,0 +1,176 @@
+// Attention without the matrix of scores: for a block of queries, one in each lane, the keys pass in blocks; the running
+// maximum, sum and weighted values are corrected when a larger score comes.
+//
+//   scores[key, query] = tiles of keys · panel of queries        (k packed in tiles, once for each head)
+//   sums[value, query] += vᵀ[value, key] · weights[key, query]   (v read as it lies)
+//
+// Nothing is reduced across lanes, and head sizes may be anything.
+#include "backends/cpu/kernels/isa/isa.h"
+#include "backends/cpu/kernels/isa/math.h"
+#include "backends/cpu/kernels/isa/transpose.h"
+
+namespace pycandle::cpu::PYCANDLE_ISA {
+
+constexpr int64_t kKeyBlock = 8 * kTileRows;
+
+static int64_t query_blocks(const Attention& g) { return divide_up(g.queries, kPanel); }
+static int64_t attention_units(const Attention& g) { return g.batch * g.heads * query_blocks(g); }
+
+// Scratch: packed keys, packed queries, weights of a block, weighted sums.
+static int64_t packed_keys_size(const Attention& g) { return round_up(g.keys * g.head_size + kLanes, kLanes); }
+static int64_t attention_scratch(const Attention& g) {
+  return packed_keys_size(g) + (g.head_size + kKeyBlock + g.value_size) * kPanel + kLanes;
+}
+
+// The keys of one head, block after block, in each block tile after tile: [head_size][rows of the tile].
+static void pack_keys(const Attention& g, const float* k, float* out) {
+  for (int64_t row = 0; row < g.keys; row += kTileRows) {
+    const int64_t rows = smaller(kTileRows, g.keys - row);
+    transpose_rows(k + row * g.k_row, g.k_row, rows, g.head_size, 1, out + row * g.head_size, rows);
+  }
+}
+
+// One block of queries: what is the same for all its keys.
+struct Queries {
+  int64_t batch, head, first, count, vectors;
+  const float *packed, *v;
+  float *weights, *sums;
+};
+
+// Makes the scores of keys [key, key + n) that may not be attended -inf and adds the mask.
+static void apply_masks(const Attention& g, const Queries& b, int64_t key, int64_t n) {
+  const int64_t width = b.vectors * kLanes;
+  const float never = -__builtin_inff();
+  if (g.mask != nullptr) {
+    const float* mask = g.mask + b.batch * g.mask_batch + b.head * g.mask_head + b.first * g.mask_row + key * g.mask_col;
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = 0; i < b.count; ++i) b.weights[j * width + i] += mask[i * g.mask_row + j * g.mask_col];
+  }
+  if (g.allowed != nullptr) {
+    const uint8_t* allowed = g.allowed + b.batch * g.allowed_batch + b.head * g.allowed_head + b.first * g.allowed_row +
+                             key * g.allowed_col;
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = 0; i < b.count; ++i)
+        if (allowed[i * g.allowed_row + j * g.allowed_col] == 0) b.weights[j * width + i] = never;
+  }
+  if (g.key_mask != nullptr) {
+    const uint8_t* allowed = g.key_mask + b.batch * g.key_mask_batch + key * g.key_mask_col;
+    for (int64_t j = 0; j < n; ++j)
+      if (allowed[j * g.key_mask_col] == 0)
+        for (int64_t i = 0; i < width; i += kLanes) store(b.weights + j * width + i, set(never));
+  }
+  const int64_t position = b.first + g.query_offset;  // of the first query
+  for (int64_t j = 0; j < n; ++j) {
+    const int64_t here = key + j;
+    float* row = b.weights + j * width;
+    if (g.causal && here > position)
+      for (int64_t i = 0; i < width && position + i < here; ++i) row[i] = never;
+    if (g.window > 0 && here <= position + width - 1 - g.window)
+      for (int64_t i = larger(0, here + g.window - position); i < width; ++i) row[i] = never;
+  }
+}
+
+static void one_block(const Attention& g, const Queries& b, const float* packed_keys, float* out) {
+  const int64_t width = b.vectors * kLanes;
+  const int64_t last_position = b.first + b.count - 1 + g.query_offset, first_position = b.first + g.query_offset;
+  const int64_t end = g.causal ? larger(0, smaller(g.keys, last_position + 1)) : g.keys;
+  const int64_t start = g.window > 0 ? larger(0, first_position - g.window + 1) / kTileRows * kTileRows : 0;
+  const bool masked = g.mask != nullptr || g.allowed != nullptr || g.key_mask != nullptr;
+  F top[kVectors], total[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    top[v] = set(-__builtin_inff());
+    total[v] = set(0);
+  }
+  __builtin_memset(b.sums, 0, static_cast<size_t>(g.value_size * width) * sizeof(float));
+  for (int64_t key = start; key < end; key += kKeyBlock) {
+    const int64_t n = smaller(kKeyBlock, end - key);
+    for (int64_t j = 0; j < n; j += kTileRows) {
+      // A tile at the end of the keys is as short as it was packed, even if causality needs less of it.
+      const int64_t rows = smaller(kTileRows, g.keys - key - j);
+      tile_function(rows, b.vectors)(g.head_size, packed_keys + (key + j) * g.head_size, rows, b.packed, b.weights + j * width,
+                                     width, false);
+    }
+    const bool crosses = (g.causal && key + n - 1 > first_position) || (g.window > 0 && key <= last_position - g.window);
+    if (masked || crosses) apply_masks(g, b, key, n);
+    for (int64_t v = 0; v < b.vectors; ++v) {
+      float* column = b.weights + v * kLanes;
+      F highest = top[v];
+      for (int64_t j = 0; j < n; ++j) highest = max_nan(highest, load(column + j * width));
+      // Nothing attended so far: any finite number does.
+      const F base = select(eq(highest, set(-__builtin_inff())), set(0), highest);
+      const F correction = vexp(top[v] - base);
+      F sum = total[v] * correction;
+      for (int64_t j = 0; j < n; ++j) {
+        const F weight = vexp(load(column + j * width) - base);
+        sum = sum + weight;
+        store(column + j * width, weight);
+      }
+      if (any(negate(eq(correction, set(1)))))
+        for (int64_t d = 0; d < g.value_size; ++d) {
+          float* to = b.sums + d * width + v * kLanes;
+          store(to, load(to) * correction);
+        }
+      top[v] = highest;
+      total[v] = sum;
+    }
+    const int64_t tiles = divide_up(g.value_size, kTileRows);
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t d = part_begin(g.value_size, tiles, t), rows = part_begin(g.value_size, tiles, t + 1) - d;
+      tile_function(rows, b.vectors)(n, b.v + key * g.v_row + d, g.v_row, b.weights, b.sums + d * width, width, true);
+    }
+  }
+  for (int64_t v = 0; v < b.vectors; ++v) {
+    const F nothing = set(g.nan_when_nothing ? __builtin_nanf("") : 0);
+    const F factor = select(eq(total[v], set(0)), nothing, set(1) / total[v]);
+    const int64_t count = smaller(kLanes, b.count - v * kLanes);
+    for (int64_t d = 0; d < g.value_size; d += kLanes) {
+      F square[kLanes];
+      for (int64_t i = 0; i < kLanes; ++i)
+        square[i] = d + i < g.value_size ? load(b.sums + (d + i) * width + v * kLanes) * factor : set(0);
+      transpose_square(square);
+      const int64_t here = smaller(kLanes, g.value_size - d);
+      for (int64_t i = 0; i < kLanes; ++i)
+        if (i < count) store_n(out + (v * kLanes + i) * g.out_row + d, here, square[i]);
+    }
+  }
+}
+
+static void attention(const Attention& g, int64_t begin, int64_t end, float* scratch) {
+  float* packed_keys = scratch;
+  float* packed_queries = packed_keys + packed_keys_size(g);
+  float* weights = packed_queries + g.head_size * kPanel + kLanes;
+  float* sums = weights + kKeyBlock * kPanel;
+  const int64_t blocks = query_blocks(g), group = g.kv_heads > 0 ? g.heads / g.kv_heads : 1;
+  int64_t packed_batch = -1, packed_head = -1;
+  for (int64_t u = begin; u < end; ++u) {
+    const int64_t batch = u / (g.heads * blocks), head = u / blocks % g.heads, kv_head = head / group;
+    if (batch != packed_batch || kv_head != packed_head) {
+      pack_keys(g, g.k + batch * g.k_batch + kv_head * g.k_head, packed_keys);
+      packed_batch = batch;
+      packed_head = kv_head;
+    }
+    Queries b;
+    b.batch = batch;
+    b.head = head;
+    b.first = u % blocks * kPanel;
+    b.count = smaller(kPanel, g.queries - b.first);
+    b.vectors = divide_up(b.count, kLanes);
+    b.packed = packed_queries;
+    b.v = g.v + batch * g.v_batch + kv_head * g.v_head;
+    b.weights = weights;
+    b.sums = sums;
+    const float* q = g.q + batch * g.q_batch + head * g.q_head + b.first * g.q_row;
+    for (int64_t v = 0; v < b.vectors; ++v)
+      transpose_rows(q + v * kLanes * g.q_row, g.q_row, smaller(kLanes, b.count - v * kLanes), g.head_size, g.scale,
+                     packed_queries + v * kLanes, b.vectors * kLanes);
+    one_block(g, b, packed_keys, g.out + batch * g.out_batch + head * g.out_head + b.first * g.out_row);
+  }
+}
+
+void fill_attention(Kernels& k) {
+  k.attention = attention;
+  k.attention_units = attention_units;
+  k.attention_scratch = attention_scratch;
+}
+
+}  // namespace pycandle::cpu::PYCANDLE_ISA

@@ -1,0 +1,277 @@
+// Matrix products: b in panels of kPanel columns ([panel][k][kPanel], made once by pack_b or as needed), a in tiles of up
+// to kTileRows rows ([tile][k][rows], made for each block), the products of a tile and a panel held in registers.
+#include "backends/cpu/kernels/isa/isa.h"
+#include "backends/cpu/kernels/isa/math.h"
+#include "backends/cpu/kernels/isa/transpose.h"
+
+namespace pycandle::cpu::PYCANDLE_ISA {
+
+constexpr int64_t kDepth = 768;   // of a block: a panel of b this deep stays in the second cache
+constexpr int64_t kBlockRows = 256;  // of a block: so does the block of a
+
+// ---- register tiles
+
+template <int rows, int vectors>
+static void tile(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, bool accumulate) {
+  F sum[rows][vectors];
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < vectors; ++v) sum[r][v] = set(0);
+  for (; k > 0; --k, a += a_step, b += vectors * kLanes) {
+    F columns[vectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) columns[v] = load(b + v * kLanes);
+#pragma GCC unroll 14
+    for (int r = 0; r < rows; ++r) {
+      const F x = set(a[r]);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; ++v) sum[r][v] = fma(x, columns[v], sum[r][v]);
+    }
+  }
+#pragma GCC unroll 14
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      float* to = c + r * c_row + v * kLanes;
+      store(to, accumulate ? sum[r][v] + load(to) : sum[r][v]);
+    }
+}
+
+TileFn tile_function(int64_t rows, int64_t vectors) {
+#define ROWS(r)            \
+  {                        \
+    tile<r, 1>, tile<r, 2> \
+  }
+  static constexpr TileFn functions[][2] = {
+      ROWS(1), ROWS(2), ROWS(3), ROWS(4),
+#if defined(__AVX2__)
+      ROWS(5), ROWS(6),
+#endif
+#if defined(__AVX512F__)
+      ROWS(7), ROWS(8), ROWS(9), ROWS(10), ROWS(11), ROWS(12), ROWS(13), ROWS(14),
+#endif
+  };
+#undef ROWS
+  return functions[rows - 1][vectors - 1];
+}
+
+// ---- packing
+
+void transpose_rows(const float* x, int64_t x_row, int64_t rows, int64_t cols, float scale, float* out, int64_t out_step) {
+  const F factor = set(scale);
+  for (int64_t c = 0; c < cols; c += kLanes) {
+    const int64_t here = smaller(kLanes, cols - c);
+    F square[kLanes];
+    if (here == kLanes && rows == kLanes) {
+      for (int r = 0; r < kLanes; ++r) square[r] = load(x + r * x_row + c) * factor;
+    } else {
+      for (int r = 0; r < kLanes; ++r) square[r] = r < rows ? load_n(x + r * x_row + c, here) * factor : set(0);
+    }
+    transpose_square(square);
+    for (int i = 0; i < kLanes; ++i)
+      if (i < here) store(out + (c + i) * out_step, square[i]);
+  }
+}
+
+// a[rows, k] as [k][rows]; writes up to kLanes floats past the end.
+static void pack_tile(const float* a, int64_t a_row, int64_t a_col, int64_t rows, int64_t k, float* out) {
+  if (a_col == 1) {
+    transpose_rows(a, a_row, rows, k, 1, out, rows);
+  } else {
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t r = 0; r < rows; ++r) out[i * rows + r] = a[r * a_row + i * a_col];
+  }
+}
+
+// cols columns of b[k, :] as [k][kPanel], the missing ones 0.
+static void pack_panel(const float* b, int64_t b_row, int64_t b_col, int64_t k, int64_t cols, float* out) {
+  if (b_col == 1 && cols == kPanel) {
+    for (int64_t i = 0; i < k; ++i)
+      for (int v = 0; v < kVectors; ++v) store(out + i * kPanel + v * kLanes, load(b + i * b_row + v * kLanes));
+  } else if (b_row == 1) {
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t here = smaller(kLanes, larger(0, cols - v * kLanes));
+      transpose_rows(b + v * kLanes * b_col, b_col, here, k, 1, out + v * kLanes, kPanel);
+    }
+  } else {
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t j = 0; j < kPanel; ++j) out[i * kPanel + j] = j < cols ? b[i * b_row + j * b_col] : 0;
+  }
+}
+
+static int64_t packed_size(int64_t k, int64_t n) { return round_up(n, kPanel) * k; }
+static int64_t pack_b_units(const PackB& g) { return divide_up(g.n, kPanel); }
+static int64_t no_scratch(const PackB&) { return 0; }
+static void pack_b(const PackB& g, int64_t begin, int64_t end, float*) {
+  for (int64_t p = begin; p < end; ++p)
+    pack_panel(g.b + p * kPanel * g.b_col, g.b_row, g.b_col, g.k, smaller(kPanel, g.n - p * kPanel), g.out + p * kPanel * g.k);
+}
+
+// ---- epilogues
+
+// Where a piece of c lies, and what belongs to it.
+struct Piece {
+  float* c;
+  int64_t c_row, rows, cols;
+  const float *bias, *row_bias, *multiplier, *residual;
+};
+
+template <class Activation> INLINE void finish_with(const Epilogue& e, const Piece& t, Activation activation) {
+  const F scale = set(e.scale), p = set(e.p), q = set(e.q), zero = set(0);
+  for (int64_t j = 0; j < t.cols; j += kLanes) {
+    const int64_t here = smaller(kLanes, t.cols - j);
+    const F bias = t.bias != nullptr ? load_n(t.bias + j, here) : zero;
+    for (int64_t r = 0; r < t.rows; ++r) {
+      float* to = t.c + r * t.c_row + j;
+      F x = load_n(to, here) * scale;
+      if (t.bias != nullptr) x = x + bias;
+      if (t.row_bias != nullptr) x = x + set(t.row_bias[r]);
+      if (t.residual != nullptr && e.residual_first) x = x + load_n(t.residual + r * e.residual_row + j, here);
+      x = activation(x, p, q);
+      if (t.multiplier != nullptr) x = x * load_n(t.multiplier + r * e.multiplier_row + j, here);
+      if (t.residual != nullptr && !e.residual_first) x = load_n(t.residual + r * e.residual_row + j, here) + x;
+      store_n(to, here, x);
+    }
+  }
+}
+
+#define INLINED_ACTIVATIONS(X) \
+  X(identity) X(relu) X(gelu) X(gelu_tanh) X(silu) X(tanh) X(sigmoid) X(clamp) X(hardswish) X(quick_gelu)
+
+static const Kernels* table;  // for the activations that are not inlined
+
+static void finish(const Epilogue& e, const Piece& t) {
+  switch (e.activation) {
+#define X(name) \
+  case Unary::name: finish_with(e, t, [](F x, F p, F q) __attribute__((always_inline)) { return apply_##name(x, p, q); }); return;
+    INLINED_ACTIVATIONS(X)
+#undef X
+    default: break;
+  }
+  // Before it, the activation, after it.
+  Epilogue before = e, after;
+  before.activation = Unary::identity;
+  Piece first = t, last = t;
+  first.multiplier = nullptr;
+  last.bias = last.row_bias = nullptr;
+  (e.residual_first ? last : first).residual = nullptr;
+  after.residual_row = e.residual_row;
+  after.multiplier_row = e.multiplier_row;
+  finish(before, first);
+  for (int64_t r = 0; r < t.rows; ++r)
+    table->unary[static_cast<int>(e.activation)](t.c + r * t.c_row, t.c + r * t.c_row, t.cols, e.p, e.q);
+  finish(after, last);
+}
+
+static bool does_nothing(const Epilogue& e) {
+  return e.scale == 1 && e.bias == nullptr && e.row_bias == nullptr && e.activation == Unary::identity &&
+         e.multiplier == nullptr && e.residual == nullptr;
+}
+
+// ---- the driver
+
+// One product of a batch.
+struct Product {
+  const float *a, *b;
+  float* c;
+  const float *multiplier, *residual;
+};
+
+static Product product_of(const Gemm& g, int64_t batch) {
+  const int64_t i = batch / g.batch[1], j = batch % g.batch[1];
+  const auto at = [&](const int64_t (&strides)[2]) { return i * strides[0] + j * strides[1]; };
+  const Epilogue& e = g.epilogue;
+  const float* b = g.packed != nullptr ? g.packed : g.b;
+  return {g.a + at(g.a_batch), b + at(g.b_batch), g.c + at(g.c_batch),
+          e.multiplier != nullptr ? e.multiplier + at(e.multiplier_batch) : nullptr,
+          e.residual != nullptr ? e.residual + at(e.residual_batch) : nullptr};
+}
+
+static Piece piece_of(const Gemm& g, const Product& p, int64_t row, int64_t col, int64_t rows, int64_t cols) {
+  const Epilogue& e = g.epilogue;
+  return {p.c + row * g.c_row + col,
+          g.c_row,
+          rows,
+          cols,
+          e.bias != nullptr ? e.bias + col : nullptr,
+          e.row_bias != nullptr ? e.row_bias + row : nullptr,
+          p.multiplier != nullptr ? p.multiplier + row * e.multiplier_row + col : nullptr,
+          p.residual != nullptr ? p.residual + row * e.residual_row + col : nullptr};
+}
+
+static int64_t row_blocks(const Gemm& g) { return divide_up(g.m, kBlockRows); }
+static int64_t panels(const Gemm& g) { return divide_up(g.n, kPanel); }
+static int64_t gemm_units(const Gemm& g) { return g.batch[0] * g.batch[1] * row_blocks(g) * panels(g); }
+
+static int64_t a_scratch(const Gemm& g) { return round_up(smaller(g.m, kBlockRows) * smaller(g.k, kDepth) + kLanes, kLanes); }
+static int64_t gemm_scratch(const Gemm& g) { return a_scratch(g) + (g.packed != nullptr ? 0 : smaller(g.k, kDepth) * kPanel); }
+
+// Rows [row, row + rows) of a product, panels [first_panel, last_panel).
+static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t rows, int64_t first_panel, int64_t last_panel,
+                           float* scratch) {
+  const int64_t depths = larger(1, divide_up(g.k, kDepth)), tiles = divide_up(rows, kTileRows);
+  // Sums go on top of a residual that c itself holds.
+  const bool on_top = g.epilogue.residual != nullptr && p.residual == p.c;
+  Epilogue epilogue = g.epilogue;
+  if (on_top) epilogue.residual = nullptr;
+  const bool plain = does_nothing(epilogue);
+  float* packed_panel = scratch + a_scratch(g);
+  for (int64_t d = 0; d < depths; ++d) {
+    const int64_t k0 = part_begin(g.k, depths, d), k = part_begin(g.k, depths, d + 1) - k0;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t r0 = part_begin(rows, tiles, t), r1 = part_begin(rows, tiles, t + 1);
+      pack_tile(p.a + (row + r0) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, r1 - r0, k, scratch + r0 * k);
+    }
+    for (int64_t panel = first_panel; panel < last_panel; ++panel) {
+      const int64_t col = panel * kPanel, cols = smaller(kPanel, g.n - col);
+      const float* b = packed_panel;
+      if (g.packed != nullptr) {
+        b = p.b + (panel * g.k + k0) * kPanel;
+      } else {
+        pack_panel(p.b + k0 * g.b_row + col * g.b_col, g.b_row, g.b_col, k, cols, packed_panel);
+      }
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r0 = part_begin(rows, tiles, t), here = part_begin(rows, tiles, t + 1) - r0;
+        Piece piece = piece_of(g, p, row + r0, col, here, cols);
+        if (on_top) piece.residual = nullptr;
+        const TileFn multiply = tile_function(here, kVectors);
+        if (cols == kPanel) {
+          multiply(k, scratch + r0 * k, here, b, piece.c, g.c_row, d > 0 || on_top);
+        } else {
+          float edge[kTileRows * kPanel];
+          multiply(k, scratch + r0 * k, here, b, edge, kPanel, false);
+          for (int64_t r = 0; r < here; ++r)
+            for (int64_t j = 0; j < cols; ++j) {
+              float& c = piece.c[r * g.c_row + j];
+              c = d > 0 || on_top ? c + edge[r * kPanel + j] : edge[r * kPanel + j];
+            }
+        }
+        if (d + 1 == depths && !plain) finish(epilogue, piece);
+      }
+    }
+  }
+}
+
+static void gemm(const Gemm& g, int64_t begin, int64_t end, float* scratch) {
+  const int64_t across = panels(g), blocks = row_blocks(g);
+  while (begin < end) {
+    const int64_t batch = begin / (blocks * across), block = begin / across % blocks, panel = begin % across;
+    const int64_t last = smaller(across, panel + end - begin);
+    const int64_t row = part_begin(g.m, blocks, block), rows = part_begin(g.m, blocks, block + 1) - row;
+    multiply_block(g, product_of(g, batch), row, rows, panel, last, scratch);
+    begin += last - panel;
+  }
+}
+
+void fill_gemm(Kernels& k) {
+  k.panel = kPanel;
+  k.packed_size = packed_size;
+  k.gemm = gemm;
+  k.gemm_units = gemm_units;
+  k.gemm_scratch = gemm_scratch;
+  k.pack_b = pack_b;
+  k.pack_b_units = pack_b_units;
+  k.pack_b_scratch = no_scratch;
+  table = &k;
+}
+
+}  // namespace pycandle::cpu::PYCANDLE_ISA

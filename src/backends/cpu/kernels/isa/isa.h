@@ -1,0 +1,38 @@
+// What the kernel sources of one instruction set see of each other.
+#pragma once
+
+#include "backends/cpu/kernels/isa/vector.h"
+#include "backends/cpu/kernels/kernels.h"
+
+namespace pycandle::cpu::PYCANDLE_ISA {
+
+// Each source fills in its part of the table.
+void fill_elementwise(Kernels& k);
+void fill_gemm(Kernels& k);
+void fill_rows(Kernels& k);
+void fill_attention(Kernels& k);
+void fill_moving(Kernels& k);
+void fill_windows(Kernels& k);
+void fill_recurrent(Kernels& k);
+
+// Register tiles: up to kTileRows rows of a, kVectors vectors of columns of b.
+#if defined(__AVX512F__)
+constexpr int kTileRows = 14;
+#else
+constexpr int kTileRows = kLanes == 8 ? 6 : 4;
+#endif
+constexpr int kVectors = 2;
+constexpr int kPanel = kVectors * kLanes;
+
+// c[rows, vectors * kLanes] = (accumulate ? c : 0) + sum over k of a[k * a_step + row] * b[k * vectors * kLanes + column]
+using TileFn = void (*)(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, bool accumulate);
+// For 1 <= rows <= kTileRows and 1 <= vectors <= kVectors.
+TileFn tile_function(int64_t rows, int64_t vectors);
+
+// out[c * out_step + r] = x[r * x_row + c] * scale for rows <= kLanes; may write up to out[(cols - 1) * out_step + kLanes - 1].
+void transpose_rows(const float* x, int64_t x_row, int64_t rows, int64_t cols, float scale, float* out, int64_t out_step);
+
+// The kth of `parts` nearly equal parts of n.
+INLINE int64_t part_begin(int64_t n, int64_t parts, int64_t k) { return n / parts * k + smaller(k, n % parts); }
+
+}  // namespace pycandle::cpu::PYCANDLE_ISA

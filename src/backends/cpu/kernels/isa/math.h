@@ -1,0 +1,203 @@
+// Functions of a vector. Errors, in units of the last place of the result, over all floats (tests/cpp/test_cpu_math.cpp
+// holds them to it; the portable set, which has no fused multiply-add, is allowed one more):
+//   exp exp2 2 · log log2 log10 3 · tanh 3 · erf 2 · sigmoid 4 · sin cos 2 below 8192 (libm beyond)
+#pragma once
+
+#include "backends/cpu/kernels/isa/vector.h"
+
+namespace pycandle::cpu::PYCANDLE_ISA {
+
+template <int n> INLINE F polynomial(F x, const float (&c)[n]) {
+  F out = set(c[n - 1]);
+  for (int i = n - 2; i >= 0; --i) out = fma(out, x, set(c[i]));
+  return out;
+}
+
+// One lane at a time.
+template <class Function> INLINE F each(F x, Function function) {
+  float all[kLanes];
+  store(all, x);
+  for (float& v : all) v = function(v);
+  return load(all);
+}
+
+// e^r * 2^n for |r| <= ln 2 / 2
+INLINE F exp_reduced(F r, F n) {
+  constexpr float c[] = {0.4999999343f, 0.166665204f, 0.0416683908f, 0.0083687453f, 0.0013814538f};
+  const F p = fma(r * r, polynomial(r, c), r);
+  return scale_by_power(p + set(1), n);
+}
+
+INLINE F vexp(F x) {
+  x = min2(set(89), max2(set(-104), x));  // NaN stays
+  const F n = round(x * set(1.44269504f));
+  const F r = fnma(n, set(-2.12194440e-4f), fnma(n, set(0.693359375f), x));
+  return exp_reduced(r, n);
+}
+
+INLINE F vexp2(F x) {
+  x = min2(set(129), max2(set(-150), x));
+  const F n = round(x), r = (x - n);
+  constexpr float c[] = {6.9314720644e-01f, 2.4022651336e-01f, 5.5503274098e-02f,
+                         9.6180049083e-03f, 1.3400416719e-03f, 1.5476044666e-04f};
+  return scale_by_power(fma(r, polynomial(r, c), set(1)), n);
+}
+
+// x = (1 + f) * 2^e with 1 + f in [sqrt(1/2), sqrt 2); the sum f - f²/2 + tail is log(1 + f).
+struct LogParts {
+  F f, e, half_square, tail;
+};
+INLINE LogParts log_parts(F x) {
+  const M tiny = lt(x, set(1.17549435e-38f));
+  const F y = select(tiny, x * set(8388608.0f), x);
+  const I shifted = (I)y - 0x3f3504f3;  // sqrt(1/2)
+  const F e = to_float(shifted >> 23) - select(tiny, set(23), set(0));
+  const F f = (F)((shifted & 0x007fffff) + 0x3f3504f3) - set(1);
+  constexpr float c[] = {0.333333126f,   -0.250000096f, 0.2000211873f, -0.1666799567f, 0.1421955091f,
+                         -0.1240559142f, 0.118881746f,  -0.116756413f, 0.0674660132f};
+  const F square = f * f;
+  return {f, e, square * set(0.5f), square * f * polynomial(f, c)};
+}
+INLINE F log_at_ends(F x, F y) {
+  const F infinity = set(__builtin_inff());
+  y = select(le(infinity, x), infinity, y);
+  y = select(eq(x, set(0)), -infinity, y);
+  return select(negate(le(set(0), x)), set(__builtin_nanf("")), y);
+}
+INLINE F vlog(F x) {
+  const LogParts p = log_parts(x);
+  const F low = fma(p.e, set(-2.12194440e-4f), p.tail) - p.half_square;
+  return log_at_ends(x, fma(p.e, set(0.693359375f), p.f + low));
+}
+// log(x) * base, whole for powers of the base where base is log2(e)
+INLINE F log_to_base(F x, float base, float two) {
+  const LogParts p = log_parts(x);
+  return log_at_ends(x, fma(p.e, set(two), (p.f - (p.half_square - p.tail)) * set(base)));
+}
+
+INLINE F vtanh(F x) {
+  const F a = absolute(x);
+  constexpr float c[] = {-0.3333333091f, 0.1333320976f, -0.0539472043f, 0.0217029671f, -0.0081826739f, 0.0021475369f};
+  const F square = x * x, small = fma(x * square, polynomial(square, c), x);
+  const F large = set(1) - set(2) / (vexp(a + a) + set(1));
+  return select(lt(a, set(0.625f)), small, with_sign_of(large, x));
+}
+
+INLINE F verf(F x) {
+  const F a = min2(set(4), absolute(x));
+  constexpr float c[] = {1.12837916591f,  -0.37612627136f,  0.11283600176f, -0.02685444459f,
+                         0.005189535339f, -0.000802084128f, 7.88911952e-05f};
+  constexpr float q[] = {-0.00018344414f, 1.12955683037f, 0.63326261221f,     0.10837247858f,
+                         -0.02517896780f, 0.00419361109f, -0.00043910637406f, 2.14961137e-05f};
+  const F small = x * polynomial(x * x, c);
+  const F large = set(1) - vexp(-polynomial(a, q));
+  return select(lt(a, set(1)), small, with_sign_of(large, x));
+}
+
+INLINE F vsigmoid(F x) { return set(1) / (set(1) + vexp(-x)); }
+
+// sin of x turned by `quarters` quarters of a circle.
+INLINE F sin_turned(F x, int32_t quarters) {
+  const F n = round(x * set(0.636619772f));
+  F r = fnma(n, set(1.5703125f), x);
+  r = fnma(n, set(4.837512969970703e-4f), r);
+  r = fnma(n, set(7.549789415861596e-8f), r);
+  r = fnma(n, set(5.390302858158e-15f), r);
+  const I quadrant = to_int(n) + quarters;
+  constexpr float s[] = {-1.6666666642e-01f, 8.3333293828e-03f, -1.9839333843e-04f, 2.7183019301e-06f};
+  constexpr float c[] = {4.1666646851e-02f, -1.3887366711e-03f, 2.4438356172e-05f};
+  const F square = r * r;
+  const F sine = fma(r * square, polynomial(square, s), r);
+  const F cosine = fma(square * square, polynomial(square, c), fnma(square, set(0.5f), set(1)));
+  const F odd = to_float(quadrant & 1);
+  const F y = select(eq(odd, set(0)), sine, cosine);
+  return (F)((I)y ^ ((quadrant & 2) << 30));
+}
+INLINE F vsin(F x) {
+  if (any(negate(lt(absolute(x), set(8192))))) return each(x, [](float v) { return __builtin_sinf(v); });
+  return sin_turned(x, 0);
+}
+INLINE F vcos(F x) {
+  if (any(negate(lt(absolute(x), set(8192))))) return each(x, [](float v) { return __builtin_cosf(v); });
+  return sin_turned(x, 1);
+}
+
+INLINE F clamped(F x, F low, F high) { return min2(high, max2(low, x)); }  // NaN stays
+INLINE F vlog1p_exp(F x) {  // log(1 + e^x) without overflow
+  const F e = vexp(-absolute(x));
+  return max2(set(0), x) + each(e, [](float v) { return __builtin_log1pf(v); });
+}
+
+// ---- the functions of PYCANDLE_UNARY, each of x and its parameters
+
+#define UNARY(name) INLINE F apply_##name([[maybe_unused]] F x, [[maybe_unused]] F p, [[maybe_unused]] F q)
+#define LIBM(name, call)                          \
+  UNARY(name) {                                   \
+    return each(x, [](float v) { return call; }); \
+  }
+UNARY(identity) { return x; }
+UNARY(neg) { return -x; }
+UNARY(abs) { return absolute(x); }
+UNARY(sign) { return select(lt(set(0), x), set(1), select(lt(x, set(0)), set(-1), select(is_nan(x), x, set(0)))); }
+UNARY(square) { return x * x; }
+UNARY(sqrt) { return sqrt(x); }
+UNARY(rsqrt) { return set(1) / sqrt(x); }
+UNARY(reciprocal) { return set(1) / x; }
+UNARY(ceil) { return ceil(x); }
+UNARY(floor) { return floor(x); }
+UNARY(round) { return round(x); }
+UNARY(trunc) { return trunc(x); }
+UNARY(exp) { return vexp(x); }
+UNARY(exp2) { return vexp2(x); }
+UNARY(log) { return vlog(x); }
+UNARY(log2) { return log_to_base(x, 1.44269504f, 1); }
+UNARY(log10) { return log_to_base(x, 0.434294482f, 0.301029996f); }
+UNARY(sin) { return vsin(x); }
+UNARY(cos) { return vcos(x); }
+UNARY(tanh) { return vtanh(x); }
+UNARY(erf) { return verf(x); }
+UNARY(sigmoid) { return vsigmoid(x); }
+UNARY(relu) { return max2(set(0), x); }
+UNARY(gelu) { return x * set(0.5f) * (set(1) + verf(x * set(0.707106781f))); }
+UNARY(gelu_tanh) {
+  const F inner = set(0.797884561f) * fma(x * x * x, set(0.044715f), x);
+  return x * set(0.5f) * (set(1) + vtanh(inner));
+}
+UNARY(silu) { return x / (set(1) + vexp(-x)); }
+UNARY(mish) { return x * vtanh(vlog1p_exp(x)); }
+UNARY(relu6) { return clamped(x, set(0), set(6)); }
+UNARY(hardsigmoid) { return clamped(x + set(3), set(0), set(6)) / set(6); }
+UNARY(hardswish) { return x * clamped(x + set(3), set(0), set(6)) / set(6); }
+UNARY(softplus1) { return select(lt(set(20), x), x, vlog1p_exp(x)); }
+UNARY(affine) { return x * p + q; }
+UNARY(clamp) { return clamped(x, p, q); }
+UNARY(leaky_relu) { return select(lt(set(0), x), x, x * p); }
+UNARY(elu) {
+  return select(lt(set(0), x), x, p * each(x, [](float v) { return __builtin_expm1f(v); }));
+}
+UNARY(quick_gelu) { return x * vsigmoid(x * set(1.702f)); }
+UNARY(softsign) { return x / (set(1) + absolute(x)); }
+UNARY(log_sigmoid) {
+  return min2(set(0), x) - each(vexp(-absolute(x)), [](float v) { return __builtin_log1pf(v); });
+}
+LIBM(expm1, __builtin_expm1f(v))
+LIBM(log1p, __builtin_log1pf(v))
+LIBM(tan, __builtin_tanf(v))
+LIBM(asin, __builtin_asinf(v))
+LIBM(acos, __builtin_acosf(v))
+LIBM(atan, __builtin_atanf(v))
+LIBM(sinh, __builtin_sinhf(v))
+LIBM(cosh, __builtin_coshf(v))
+LIBM(asinh, __builtin_asinhf(v))
+LIBM(acosh, __builtin_acoshf(v))
+LIBM(atanh, __builtin_atanhf(v))
+LIBM(erfc, __builtin_erfcf(v))
+UNARY(power) {
+  float exponent[kLanes];
+  store(exponent, p);
+  return each(x, [e = exponent[0]](float v) { return __builtin_powf(v, e); });
+}
+#undef LIBM
+#undef UNARY
+
+}  // namespace pycandle::cpu::PYCANDLE_ISA
