@@ -3,43 +3,26 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <optional>
 
-#include "base/json.h"
 #include "cli/command.h"
 #include "cli/terminal.h"
+#include "verify/hashes.h"
+#include "verify/result_file.h"
+#include "verify/result_json.h"
 
 namespace pycandle::cli {
 namespace {
 
-Json number(double v) { return std::isfinite(v) ? Json(v) : Json(fmt::format("{}", v)); }
-
-Json to_json(const LayerResult& l) {
-  return {{"tap", l.tap},
-          {"path", l.path},
-          {"op", l.op},
-          {"python", l.place},
-          {"source", l.source},
-          {"dtype", l.dtype},
-          {"shape", l.shape},
-          {"max_abs", number(l.metrics.max_abs)},
-          {"max_rel", number(l.metrics.max_rel)},
-          {"rms", number(l.metrics.rms)},
-          {"mse", number(l.metrics.mse)},
-          {"cosine", number(l.metrics.cosine)},
-          {"differing", l.metrics.differing},
-          {"nan_mismatches", l.metrics.nan_mismatches},
-          {"first_difference", l.metrics.first_difference},
-          {"error_rms", number(l.error_rms)},
-          {"error_max", number(l.error_max)},
-          {"floor_rms", number(l.floor_rms)},
-          {"floor_max", number(l.floor_max)},
-          {"judged", l.judged},
-          {"verdict", to_string(l.verdict)},
-          {"why", l.why}};
+Style style_of(Verdict v) {
+  switch (v) {
+    case Verdict::exact: return Style::green;
+    case Verdict::wrong_here: return Style::red;
+    case Verdict::wrong_upstream:
+    case Verdict::reference_unstable: return Style::yellow;
+    default: return Style::plain;
+  }
 }
-
-Style style_of(Verdict v) { return v == Verdict::wrong_here ? Style::red : v == Verdict::exact ? Style::green : Style::plain; }
 
 // The tap as a person calls it: a module's only output is the module.
 std::string label(const LayerResult& l) {
@@ -58,7 +41,26 @@ std::vector<std::string> row(const LayerResult& l) {
           fmt::format("abs {}", short_number(l.metrics.max_abs)),
           fmt::format("rel {}", short_number(l.metrics.max_rel)),
           fmt::format("cos {:.7f}", l.metrics.cosine),
+          l.cumulative ? fmt::format("whole run {}", short_number(l.cumulative->max_abs)) : "",
           styled(l.place, Style::dim)};
+}
+
+void print_wrong(const LayerResult& layer) {
+  fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), layer.tap, layer.op);
+  if (!layer.place.empty()) fmt::print("  in    {}{}\n", layer.place, layer.source.empty() ? "" : ":  " + layer.source);
+  fmt::print("  why   {}\n", layer.why);
+  const Sizes at = coordinates_of(layer.metrics.largest_difference, layer.shape);
+  if (!at.empty()) fmt::print("  most  at {}\n", to_string(at));
+}
+
+std::string counts_text(const VerifyResult& result) {
+  std::string text;
+  for (Verdict v : kVerdicts) {
+    const bool always = v == Verdict::exact || v == Verdict::within_rounding;
+    if (v == Verdict::wrong_here || (result.count(v) == 0 && !always)) continue;
+    text += fmt::format("{} {}, ", result.count(v), to_string(v));
+  }
+  return text + fmt::format("{} wrong", result.wrong());
 }
 
 void print_text(const VerifyResult& result, double seconds) {
@@ -67,25 +69,61 @@ void print_text(const VerifyResult& result, double seconds) {
   for (const LayerResult& layer : result.layers) table.row(row(layer));
   fmt::print("{}", table.text());
   for (const LayerResult& layer : result.layers) {
-    if (layer.verdict != Verdict::wrong_here) continue;
-    fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), layer.tap, layer.op);
-    if (!layer.place.empty()) fmt::print("  in    {}{}\n", layer.place, layer.source.empty() ? "" : ":  " + layer.source);
-    fmt::print("  why   {}\n", layer.why);
+    if (layer.verdict == Verdict::wrong_here) print_wrong(layer);
+    if (!layer.decisions.empty()) fmt::print("{}: {}\n", label(layer), layer.decisions);
   }
   for (const SkippedTap& tap : result.skipped) fmt::print("not judged: {} ({})\n", tap.tap, tap.why);
   for (const OutputError& output : result.outputs) {
     fmt::print("whole run: {} differs from PyTorch by at most {}\n", output.name, short_number(output.metrics.max_abs));
   }
-  const std::string counts = fmt::format("{} exact, {} within rounding, {} wrong", result.exact, result.within_rounding,
-                                         result.wrong);
-  fmt::print("{}\n", styled(counts, result.passed() ? Style::green : Style::red));
+  fmt::print("{}\n", styled(counts_text(result), result.passed() ? Style::green : Style::red));
+}
+
+const char* kind_text(Change::Kind kind) {
+  switch (kind) {
+    case Change::Kind::better: return "better";
+    case Change::Kind::worse: return "worse";
+    case Change::Kind::gone: return "gone";
+    default: return "new";
+  }
+}
+
+Json to_json(const Comparison& comparison) {
+  Json changes = Json::array();
+  for (const Change& c : comparison.changes) changes.push_back({{"change", kind_text(c.kind)}, {"tap", c.tap}, {"what", c.text}});
+  return {{"regressed", comparison.regressed()}, {"notes", comparison.notes}, {"changes", changes}};
+}
+
+void print_text(const Comparison& comparison) {
+  for (const std::string& note : comparison.notes) fmt::print("since the baseline {}\n", note);
+  for (const Change& c : comparison.changes) {
+    const Style style = c.kind == Change::Kind::better ? Style::green : c.kind == Change::Kind::added ? Style::plain : Style::red;
+    fmt::print("{} {}: {}\n", styled(kind_text(c.kind), style), c.tap, c.text);
+  }
+  if (comparison.changes.empty()) fmt::print("as the baseline\n");
+}
+
+Json to_json(const VerifyResult& result, double seconds) {
+  Json layers = Json::array(), skipped = Json::array(), outputs = Json::array();
+  for (const LayerResult& layer : result.layers) layers.push_back(pycandle::to_json(layer));
+  for (const SkippedTap& tap : result.skipped) skipped.push_back({{"tap", tap.tap}, {"why", tap.why}});
+  for (const OutputError& output : result.outputs) outputs.push_back(pycandle::to_json(output));
+  return {{"status", result.passed() ? "passed" : "wrong"},
+          {"name", result.name},
+          {"backend", result.backend},
+          {"counts", counts_json(result)},
+          {"seconds", seconds},
+          {"layers", layers},
+          {"skipped", skipped},
+          {"outputs", outputs}};
 }
 
 }  // namespace
 
 void add_verify(CLI::App& app, Context& context) {
   struct Options {
-    std::string model;
+    std::string model, out, baseline, source;
+    std::optional<double> atol, rtol;
     VerifyOptions verify;
   };
   auto options = std::make_shared<Options>();
@@ -98,34 +136,44 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_flag("--all-taps", options->verify.all_taps, "also those taps whose value another tap already shows");
   command->add_option("--trace", options->verify.trace,
                       "goldens of the same recording at other inputs (GoldenRecorder.add_goldens)");
+  command->add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)");
+  command->add_option("--rtol", options->rtol, "… plus this times PyTorch's value (0)");
+  command->add_option("--out", options->out, "write what was found to this file, a line a layer (docs/result-file.md)");
+  command->add_option("--baseline", options->baseline,
+                      "a file of --out: say what became better or worse; exit 1 when anything did");
+  command->add_option("--source", options->source, "emitted code whose hash goes into the result as well");
   add_pipeline_options(command, options->verify.pipeline);
   command->callback([options, &context] {
+    VerifyOptions& verify = options->verify;
     Progress progress("verify");
-    options->verify.progress = [&progress](size_t done, size_t total) { progress.update(done, total); };
-    const VerifyResult result = verify_recording(find_manifest(options->model), options->verify);
+    verify.progress = [&progress](size_t done, size_t total) { progress.update(done, total); };
+    if (options->atol || options->rtol) verify.tolerance = Tolerance{options->atol.value_or(0), options->rtol.value_or(0)};
+    std::optional<StoredResult> baseline;  // read first: a run takes longer
+    if (!options->baseline.empty()) baseline = read_result(options->baseline);
+    std::optional<ResultWriter> writer;
+    if (!options->out.empty()) writer.emplace(options->out);
+    verify.hash_files = writer || baseline;
+    std::string source_hash;
+    if (!options->source.empty()) source_hash = folder_hash(options->source);
+    verify.on_start = [&](VerifyResult& result) {
+      if (!source_hash.empty()) result.hashes["source"] = source_hash;
+      if (writer) writer->start(result, verify);
+    };
+    verify.on_layer = [&](const LayerResult& layer) {
+      if (writer) writer->layer(layer);
+    };
+    const VerifyResult result = verify_recording(find_manifest(options->model), verify);
+    if (writer) writer->finish(result);
+    const std::optional<Comparison> comparison = baseline ? std::optional(compare_with(*baseline, result)) : std::nullopt;
     if (context.json) {
-      Json layers = Json::array(), skipped = Json::array(), outputs = Json::array();
-      for (const LayerResult& layer : result.layers) layers.push_back(to_json(layer));
-      for (const SkippedTap& tap : result.skipped) skipped.push_back({{"tap", tap.tap}, {"why", tap.why}});
-      for (const OutputError& output : result.outputs) {
-        outputs.push_back(
-            {{"name", output.name}, {"max_abs", number(output.metrics.max_abs)}, {"cosine", number(output.metrics.cosine)}});
-      }
-      fmt::print(
-          "{}\n",
-          Json{{"status", result.passed() ? "passed" : "wrong"},
-               {"name", result.name},
-               {"backend", result.backend},
-               {"counts", {{"exact", result.exact}, {"within_rounding", result.within_rounding}, {"wrong_here", result.wrong}}},
-               {"seconds", progress.seconds()},
-               {"layers", layers},
-               {"skipped", skipped},
-               {"outputs", outputs}}
-              .dump(2, ' ', false, Json::error_handler_t::replace));
+      Json json = to_json(result, progress.seconds());
+      if (comparison) json["baseline"] = to_json(*comparison);
+      fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
     } else {
       print_text(result, progress.seconds());
+      if (comparison) print_text(*comparison);
     }
-    context.status = result.passed() ? 0 : 1;
+    context.status = result.passed() && !(comparison && comparison->regressed()) ? 0 : 1;
   });
 }
 

@@ -8,8 +8,6 @@
 namespace pycandle {
 namespace {
 
-constexpr double kRmsFactor = 4, kMaxFactor = 16;
-
 // Masks are filled with the lowest number of a dtype; one of those would hide every other error of its tensor.
 bool is_sentinel(double v, DType dtype) { return std::abs(v) >= highest_of(real_of(dtype)) / 4; }
 
@@ -38,9 +36,9 @@ Judgement judge(const Array& candidate, const char* name, const Array& must_agre
   for (double v : exact) {
     if (std::isfinite(v) && !is_sentinel(v, dtype)) usual.push_back(v);
   }
-  const double least_floor = u * root_mean_square(usual);
-
   Judgement result;
+  result.scale = root_mean_square(usual);
+  const double least_floor = u * result.scale;
   Sums error, floor;
   size_t count = 0;
   for (size_t i = 0; i < values.size(); ++i) {

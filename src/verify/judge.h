@@ -5,14 +5,9 @@
 #include <vector>
 
 #include "base/array.h"
-#include "verify/verify.h"
+#include "verify/metrics.h"
 
 namespace pycandle {
-
-// The numbers of an array; complex ones as two.
-std::vector<double> as_reals(const Array&);
-double root_mean_square(const std::vector<double>&);  // of those that are finite
-bool same_number(double, double);                      // NaN is NaN
 
 struct Evidence {
   Array golden, ours;
@@ -23,6 +18,7 @@ struct Evidence {
 struct Judgement {
   bool passed = true;
   double error_rms = 0, error_max = 0, floor_rms = 0, floor_max = 0;
+  double scale = 0;              // RMS of the program's exact value
   std::string why;               // when it failed
 };
 
@@ -32,5 +28,8 @@ Judgement judge_program(const Evidence&);
 Judgement judge_backend(const Evidence&);
 // Integers and bools are equal, or wrong.
 Judgement judge_exactly(const Array& golden, const Array& ours);
+
+// How much more than the floor an error may be: its RMS, and its largest element.
+inline constexpr double kRmsFactor = 4, kMaxFactor = 16;
 
 }  // namespace pycandle

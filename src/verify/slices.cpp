@@ -18,15 +18,15 @@ void forget_places(Graph& g) {
   }
 }
 
-// Reshapes, casts and the like: people ask what was computed, not how it lies in memory.
+}  // namespace
+
 bool only_moves(const Node& node) {
   return node.op->is_primitive && node.operands.size() == 1 && (node.op->rounding == Rounding::exact || node.op->name == "cast");
 }
 
-}  // namespace
-
-Slicer::Slicer(const Program& p, std::vector<bool> is_known)
+Slicer::Slicer(const Program& p, std::vector<bool> is_known, Of of)
     : program_(p),
+      of_(of),
       is_known_(std::move(is_known)),
       parameter_of_(p.graph.values.size(), -1),
       node_mark_(p.graph.nodes.size(), -1),
@@ -102,6 +102,7 @@ Slice Slicer::slice(ValueId target) {
     copy.op = node.op;
     copy.attributes = node.attributes;
     copy.regions = node.regions;
+    copy.origin.line = of_ == Of::slice ? node.origin.line : n;
     for (Graph& region : copy.regions) forget_places(region);
     for (ValueId v : node.operands) copy.operands.push_back(v == kNoValue ? kNoValue : mark(v).value);
     std::vector<Type> types;

@@ -9,18 +9,24 @@
 namespace pycandle {
 
 struct Slice {
-  Program program;           // one output; inputs are the values below, parameters stay parameters
+  // One output; inputs are the values below, parameters stay parameters. A slice has no tables of calls and files: the
+  // `line` of a node's origin is the number of that node in the original program, also in a slice of a slice.
+  Program program;
   Values inputs;             // in the original program, in the order of program.inputs
   std::string last_op;       // the op that gives the value, in program form
   Origin origin;             // its place, in the original program
   bool has_random_op = false;
 };
 
+// Reshapes, casts and the like: people ask what was computed, not how it lies in memory.
+bool only_moves(const Node&);
+
 // Work for a slice is in proportion to the slice, not to the program.
 class Slicer {
  public:
   // is_known: values that a slice begins with (per value of the graph); inputs and states of the program are too.
-  Slicer(const Program&, std::vector<bool> is_known);
+  enum class Of { program, slice };
+  Slicer(const Program&, std::vector<bool> is_known, Of = Of::program);
   // Values that no node computes have no slice: ask only for results of nodes.
   Slice slice(ValueId);
 
@@ -32,6 +38,7 @@ class Slicer {
   std::vector<int32_t> nodes_of(ValueId);
 
   const Program& program_;
+  Of of_;
   std::vector<bool> is_known_;
   std::vector<int32_t> parameter_of_;  // per value, or -1
   std::vector<int32_t> node_mark_;     // per node: the last slice it was in

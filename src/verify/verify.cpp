@@ -3,29 +3,43 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <utility>
 
-#include "backends/reference/reference.h"
 #include "base/error.h"
 #include "ops/catalogue.h"
+#include "verify/decisions.h"
 #include "verify/goldens.h"
-#include "verify/judge.h"
+#include "verify/hashes.h"
 #include "verify/slices.h"
+#include "verify/trials.h"
 
 namespace pycandle {
 
-const char* to_string(Verdict v) {
-  switch (v) {
-    case Verdict::exact: return "exact";
-    case Verdict::within_rounding: return "within rounding";
-    default: return "wrong here";
+namespace {
+
+constexpr const char* kVerdictTexts[] = {
+    "exact", "within rounding", "within tolerance", "accumulated rounding", "reference unstable", "wrong upstream", "wrong here"};
+static_assert(std::size(kVerdictTexts) == std::size(kVerdicts));
+
+}  // namespace
+
+const char* to_string(Verdict v) { return kVerdictTexts[static_cast<size_t>(v)]; }
+
+std::optional<Verdict> verdict_from_text(std::string_view text) {
+  for (Verdict v : kVerdicts) {
+    if (text == to_string(v)) return v;
   }
+  return std::nullopt;
+}
+
+int VerifyResult::count(Verdict v) const {
+  return static_cast<int>(std::count_if(layers.begin(), layers.end(), [&](const LayerResult& l) { return l.verdict == v; }));
 }
 
 namespace {
-
-using Kind = ReferenceMode::Kind;
 
 bool is_argument(const std::string& tap) { return tap.find("/input") != std::string::npos; }
 
@@ -57,17 +71,85 @@ std::map<ValueId, std::vector<std::string>> values_to_judge(const Program& p, co
   return taps_of;
 }
 
+// One run of the whole program from the golden inputs, every tap compared as it comes by.
+struct WholeRun {
+  std::map<ValueId, Metrics> taps;
+  std::vector<OutputError> outputs;
+};
+
+WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backend,
+                   const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens) {
+  WholeRun whole;
+  RunRequest request;
+  request.inputs = goldens.inputs();
+  request.on_tap = [&](size_t tap, const Array& value) {
+    const ValueId v = p.taps[tap].value;
+    if (goldens.has(v) && whole.taps.count(v) == 0) whole.taps.emplace(v, compare(value, goldens.get(v)));
+  };
+  const std::vector<Array> outputs = backend.compile(p, table, parameters)->run(request);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Output& output = p.outputs[i];
+    const auto golden = goldens.output(output.name);
+    if (!golden) continue;
+    whole.outputs.push_back({output.name, compare(outputs[i], *golden)});
+    if (goldens.has(output.value)) whole.taps.emplace(output.value, whole.outputs.back().metrics);
+  }
+  return whole;
+}
+
+// Sizes that the data decides and no golden shows are those that the program finds from the golden inputs.
+Bindings all_sizes(const Program& p, const OpTable& table, const ParameterSource& parameters, const Goldens& goldens) {
+  Bindings sizes = goldens.sizes();
+  const bool is_complete = std::all_of(p.symbols.begin(), p.symbols.end(),
+                                       [&](const Symbol& s) { return sizes.count(s.name) != 0; });
+  if (is_complete) return sizes;
+  Bindings found;
+  RunRequest request;
+  request.inputs = goldens.inputs();
+  request.found = &found;
+  run_reference_modes(decompose_to_primitives(p, table), parameters, {{ReferenceMode::Kind::rounded, 0}}, request);
+  sizes.merge(found);
+  return sizes;
+}
+
+// Values that depend on one that is wrong.
+class Taint {
+ public:
+  explicit Taint(const Graph& g) : g_(g), is_tainted_(g.values.size()) {}
+  void add(ValueId v) { is_tainted_[static_cast<size_t>(v)] = true; }
+  // Ask in the order of computation, after every wrong value before it was added.
+  bool reaches(ValueId v) {
+    const auto end = static_cast<size_t>(g_.values[static_cast<size_t>(v)].node) + 1;
+    for (; next_node_ < end; ++next_node_) {
+      const Node& node = g_.nodes[next_node_];
+      if (std::any_of(node.operands.begin(), node.operands.end(),
+                      [&](ValueId o) { return o != kNoValue && is_tainted_[static_cast<size_t>(o)]; })) {
+        for (ValueId r : node.results) add(r);
+      }
+    }
+    return is_tainted_[static_cast<size_t>(v)];
+  }
+
+ private:
+  const Graph& g_;
+  std::vector<bool> is_tainted_;
+  size_t next_node_ = 0;
+};
+
 class Verification {
  public:
-  Verification(const Program& p, const OpTable& table, const Backend& backend, std::shared_ptr<const ParameterSource> parameters,
-               const Goldens& goldens)
+  Verification(const Program& p, const OpTable& table, const Backend& backend,
+               const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens, const VerifyOptions& options)
       : p_(p),
-        table_(table),
         backend_(backend),
-        parameters_(std::move(parameters)),
         goldens_(goldens),
+        options_(options),
+        trials_(table, parameters, all_sizes(p, table, *parameters, goldens)),
         slicer_(p, known_values()),
-        sizes_(all_sizes()) {}
+        whole_(run_whole(p, table, backend, parameters, goldens)),
+        taint_(p.graph) {}
+
+  const std::vector<OutputError>& outputs() const { return whole_.outputs; }
 
   // Without a verdict when the value cannot be judged; `why` says the reason.
   std::optional<LayerResult> judge(ValueId v, std::string& why) {
@@ -86,11 +168,12 @@ class Verification {
     result.dtype = std::string(name_of(evidence.golden.dtype()));
     result.shape = evidence.golden.shape();
     try {
-      collect(slice, evidence, result);
+      judge_locally(slice, evidence, result);
     } catch (Error& error) {
       error.module_path(p_.module_path(slice.origin)).python(result.place, result.source);
       throw;
     }
+    look_at_whole_run(v, evidence.golden, result);
     return result;
   }
 
@@ -102,73 +185,88 @@ class Verification {
     return known;
   }
 
-  // Sizes that the data decides and no golden shows are those that the program finds from the golden inputs.
-  Bindings all_sizes() const {
-    Bindings sizes = goldens_.sizes();
-    const bool is_complete = std::all_of(p_.symbols.begin(), p_.symbols.end(),
-                                         [&](const Symbol& s) { return sizes.count(s.name) != 0; });
-    if (is_complete) return sizes;
-    Bindings found;
-    RunRequest request;
-    request.inputs = goldens_.inputs();
-    request.found = &found;
-    run_reference_modes(decompose_to_primitives(p_, table_), *parameters_, {{Kind::rounded, 0}}, request);
-    sizes.merge(found);
-    return sizes;
-  }
-
   Array known(ValueId v) const {
     if (goldens_.has(v)) return goldens_.get(v);
     const auto state = std::find_if(p_.states.begin(), p_.states.end(), [&](const State& s) { return s.value == v; });
     require(state != p_.states.end(), "a slice begins with goldens and states");
-    return parameters_->get_state(*state, p_.graph.type(v));
+    return trials_.parameters()->get_state(*state, p_.graph.type(v));
   }
 
-  void collect(const Slice& slice, Evidence& evidence, LayerResult& result) const {
-    RunRequest request;
-    request.symbols = sizes_;
-    for (ValueId v : slice.inputs) request.inputs.push_back(known(v));
-    evidence.ours = backend_.compile(slice.program, table_, parameters_)->run(request).at(0);
+  void judge_locally(const Slice& slice, Evidence& evidence, LayerResult& result) const {
+    std::vector<Array> inputs;
+    for (ValueId v : slice.inputs) inputs.push_back(known(v));
+    evidence.ours = backend_.compile(slice.program, trials_.table(), trials_.parameters())->run(trials_.request(inputs)).at(0);
     result.metrics = compare(evidence.ours, evidence.golden);
     const bool is_equal = evidence.ours.same_bytes(evidence.golden);
     result.verdict = is_equal ? Verdict::exact : Verdict::within_rounding;
     result.judged = "both";
-    if (!is_inexact(evidence.golden.dtype())) {
-      record(judge_exactly(evidence.golden, evidence.ours), "program", result);
-      return;
-    }
-    // The reference's own rounded run is one of the floor's witnesses: equal to it is within any floor.
-    if (is_equal && &backend_ == &reference_backend()) return;
-
-    const Program decomposed = decompose_to_primitives(slice.program, table_);
-    add_runs(decomposed, request, {{Kind::rounded, 0}, {Kind::f64, 0}, {Kind::jittered, 1}, {Kind::jittered, 2}}, evidence);
-    Judgement program = judge_program(evidence);
-    constexpr double kPerhapsBadLuck =
-        32;  // two random runs may both land close to the exact value; PyTorch may have added many equal terms
-    if (!program.passed && program.error_rms <= kPerhapsBadLuck * program.floor_rms) {
-      std::vector<ReferenceMode> more{{Kind::rounded, 0}};
-      for (uint64_t seed = 3; seed <= 10; ++seed) more.push_back({Kind::jittered, seed, /*long_sums=*/seed > 8});
-      add_runs(decomposed, request, more, evidence);
-      program = judge_program(evidence);
-    }
-    record(program, "program", result);
-    if (program.passed) {
+    if (options_.tolerance) {
+      judge_by_tolerance(evidence, *options_.tolerance, result);
+    } else if (!is_inexact(evidence.golden.dtype())) {
+      judge_integers(slice, inputs, evidence, result);
+    } else if (!is_equal || &backend_ != &reference_backend()) {
+      // The reference's own rounded run is one of the floor's witnesses: equal to it is within any floor.
+      const Judgement program = trials_.judge(slice.program, inputs, evidence);
+      record(program, "program", result);
+      if (!program.passed) return;
       const Judgement backend = judge_backend(evidence);
       if (!backend.passed) record(backend, "backend", result);
+      if (backend.passed && !is_equal) look_at_stability(program, result);
     }
   }
 
-  void add_runs(const Program& decomposed, const RunRequest& request, const std::vector<ReferenceMode>& modes,
-                Evidence& evidence) const {
-    std::vector<ReferenceRun> runs = run_reference_modes(decomposed, *parameters_, modes, request);
-    for (size_t i = 0; i < modes.size(); ++i) {
-      Array& output = runs[i].outputs.at(0);
-      if (modes[i].kind == Kind::rounded)
-        evidence.rounded = std::move(output);
-      else if (modes[i].kind == Kind::f64)
-        evidence.f64 = std::move(output);
-      else
-        evidence.jittered.push_back(std::move(output));
+  void judge_integers(const Slice& slice, const std::vector<Array>& inputs, Evidence& evidence, LayerResult& result) const {
+    const Judgement equal = judge_exactly(evidence.golden, evidence.ours);
+    const std::optional<Decisions> decisions = look_at_decisions(slice, trials_, inputs, evidence.golden, evidence.ours);
+    if (decisions) result.decisions = decisions->text();
+    if (!equal.passed && decisions && decisions->within_rounding) {
+      result.why = result.decisions;
+      return;
+    }
+    if (equal.passed) return;
+    const bool program_agrees = trials_.rounded(slice.program, inputs).same_bytes(evidence.golden);
+    record(equal, program_agrees ? "backend" : "program", result);
+  }
+
+  static void judge_by_tolerance(const Evidence& e, const Tolerance& t, LayerResult& result) {
+    const std::vector<double> golden = as_reals(e.golden), ours = as_reals(e.ours);
+    for (size_t i = 0; i < golden.size(); ++i) {
+      if (same_number(golden[i], ours[i]) || std::abs(ours[i] - golden[i]) <= t.atol + t.rtol * std::abs(golden[i])) continue;
+      const auto index = static_cast<int64_t>(is_complex(e.golden.dtype()) ? i / 2 : i);
+      result.judged = "tolerance";
+      result.verdict = Verdict::wrong_here;
+      result.why = fmt::format("{:.6g} where PyTorch has {:.6g}, at {}: more than {:.2g} + {:.2g} times that apart", ours[i],
+                               golden[i], to_string(coordinates_of(index, e.golden.shape())), t.atol, t.rtol);
+      return;
+    }
+    if (result.verdict != Verdict::exact) result.verdict = Verdict::within_tolerance;
+  }
+
+  // Half of the digits gone by rounding alone: a bug could hide behind such a floor.
+  static void look_at_stability(const Judgement& j, LayerResult& result) {
+    const double half_of_the_digits = std::sqrt(unit_roundoff(*dtype_from_name(result.dtype)));
+    if (j.floor_rms <= half_of_the_digits * j.scale) return;
+    result.verdict = Verdict::reference_unstable;
+    result.why = fmt::format("rounding alone moves this value by {:.2g} of its size", j.floor_rms / j.scale);
+  }
+
+  void look_at_whole_run(ValueId v, const Array& golden, LayerResult& result) {
+    const bool is_downstream = taint_.reaches(v);
+    if (result.verdict == Verdict::wrong_here) taint_.add(v);
+    const auto found = whole_.taps.find(v);
+    if (found == whole_.taps.end()) return;
+    const Metrics& m = *(result.cumulative = found->second);
+    if (result.verdict == Verdict::wrong_here || m.differing == 0) return;
+    const double least = unit_roundoff(golden.dtype()) * root_mean_square(as_reals(golden));
+    const bool is_one_rounding = m.rms <= kRmsFactor * std::max(result.floor_rms, least) &&
+                                 m.max_abs <= kMaxFactor * std::max(result.floor_max, least);
+    if (is_one_rounding) return;
+    if (is_downstream) {
+      result.verdict = Verdict::wrong_upstream;
+      result.why = fmt::format("right from PyTorch's values; {:.2g} off in the whole run, after a layer that is wrong",
+                               m.max_abs);
+    } else if (result.verdict == Verdict::exact || result.verdict == Verdict::within_rounding) {
+      result.verdict = Verdict::accumulated_rounding;
     }
   }
 
@@ -184,12 +282,13 @@ class Verification {
   }
 
   const Program& p_;
-  const OpTable& table_;
   const Backend& backend_;
-  std::shared_ptr<const ParameterSource> parameters_;
   const Goldens& goldens_;
+  const VerifyOptions& options_;
+  const Trials trials_;
   Slicer slicer_;
-  const Bindings sizes_;
+  const WholeRun whole_;
+  Taint taint_;
 };
 
 // "transformer.h.3.mlp@0/output" → "transformer.h.3.mlp@0"; the root is "". An argument of a module was computed outside
@@ -207,37 +306,27 @@ std::string inside_text(const Program& p, const Tap& tap) {
   return fmt::format("inside {}, which is judged as a whole", node.op->name);
 }
 
-std::vector<OutputError> final_errors(const Program& p, const OpTable& table, const Backend& backend,
-                                      std::shared_ptr<const ParameterSource> parameters, const Goldens& goldens) {
-  RunRequest request;
-  request.inputs = goldens.inputs();
-  const std::vector<Array> outputs = backend.compile(p, table, std::move(parameters))->run(request);
-  std::vector<OutputError> errors;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = p.outputs[i].name;
-    if (const auto golden = goldens.output(name)) errors.push_back({name, compare(outputs[i], *golden)});
-  }
-  return errors;
-}
-
 }  // namespace
 
 VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& options) {
   const OpTable& table = options.table ? *options.table : catalogue();
-  const Backend& backend = find_backend(options.backend);
+  const Backend& backend = options.backend_object ? *options.backend_object : find_backend(options.backend);
   Recording recording = import_manifest(manifest, table);
   if (options.trace.empty() && recording.trace_file.empty()) {
     throw Error(ErrorCode::bad_input, "this recording has no goldens to verify against")
         .hint("record the model with its weights, not on the meta device");
   }
+  const std::filesystem::path trace = options.trace.empty() ? recording.folder / recording.trace_file : options.trace;
+  VerifyResult result;
+  if (options.hash_files) result.hashes = recording_hashes(recording, find_manifest(manifest), trace);
   const Program p = run_program_pipeline(std::move(recording.program), table, options.pipeline);
-  const Goldens goldens(p, options.trace.empty() ? recording.folder / recording.trace_file : options.trace);
+  const Goldens goldens(p, trace);
   const std::shared_ptr<const ParameterSource> parameters = recorded_parameters(recording);
 
-  VerifyResult result;
   result.name = p.name;
   result.backend = backend.name();
-  Verification verification(p, table, backend, parameters, goldens);
+  if (options.on_start) options.on_start(result);
+  Verification verification(p, table, backend, parameters, goldens, options);
   const std::map<ValueId, std::vector<std::string>> values = values_to_judge(p, goldens);
   size_t done = 0;
   for (const auto& [value, taps] : values) {
@@ -251,9 +340,7 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
         LayerResult& layer = result.layers.emplace_back(*judged);
         layer.tap = tap;
         layer.path = path_of(tap, judged->path);
-        (layer.verdict == Verdict::exact             ? result.exact
-         : layer.verdict == Verdict::within_rounding ? result.within_rounding
-                                                     : result.wrong)++;
+        if (options.on_layer) options.on_layer(layer);
       }
       if (!options.all_taps) break;
     }
@@ -262,7 +349,7 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
     if (tap.inside) result.skipped.push_back({tap.id, inside_text(p, tap)});
   }
   if (options.progress) options.progress(values.size(), values.size());
-  result.outputs = final_errors(p, table, backend, parameters, goldens);
+  result.outputs = verification.outputs();
   return result;
 }
 

@@ -3,24 +3,35 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/model.h"
+#include "verify/metrics.h"
 
 namespace pycandle {
 
-struct Metrics {
-  double max_abs = 0, rms = 0, mse = 0, cosine = 1;
-  double max_rel = 0;                    // to |expected|, or to a thousandth of its RMS where it is smaller than that
-  int64_t differing = 0;                 // elements that are not equal
-  int64_t nan_mismatches = 0;            // NaN or infinity on one side only, or infinities of different sign
-  int64_t first_difference = -1;         // flat index
+// From best to worst.
+enum class Verdict {
+  exact,
+  within_rounding,
+  within_tolerance,       // only with --atol or --rtol: fine by those
+  accumulated_rounding,   // right from golden inputs; the whole run's error is more than one layer's rounding
+  reference_unstable,     // rounding alone moves half of the digits: the golden proves little
+  wrong_upstream,         // right from golden inputs, and wrong in the whole run because of a layer before it
+  wrong_here
 };
-Metrics compare(const Array& got, const Array& expected);
-
-enum class Verdict { exact, within_rounding, wrong_here };
-const char* to_string(Verdict);          // "exact", "within rounding", "wrong here"
+inline constexpr Verdict kVerdicts[] = {Verdict::exact,
+                                        Verdict::within_rounding,
+                                        Verdict::within_tolerance,
+                                        Verdict::accumulated_rounding,
+                                        Verdict::reference_unstable,
+                                        Verdict::wrong_upstream,
+                                        Verdict::wrong_here};
+const char* to_string(Verdict);          // "exact", "within rounding", …
+std::optional<Verdict> verdict_from_text(std::string_view);
 
 struct LayerResult {
   std::string tap, op, place, source;    // place: file:line
@@ -28,20 +39,33 @@ struct LayerResult {
   std::string dtype;
   Sizes shape;
   Metrics metrics;                       // ours against the golden, from golden inputs (local)
+  std::optional<Metrics> cumulative;     // the same in one run of the whole program; a fused kernel may hide the value
   double error_rms = 0, error_max = 0;   // what was judged …
   double floor_rms = 0, floor_max = 0;   // … against what (before the factors 4 and 16)
-  std::string judged;                    // "program" or "backend": which question failed, or "both" when fine
+  std::string judged;                    // "program", "backend" or "tolerance": what failed, or "both" when fine
   Verdict verdict = Verdict::exact;
-  std::string why;                       // one sentence when wrong
+  std::string why;                       // one sentence when it is not plainly fine
+  std::string decisions;                 // of argmax, topk and sort: how many, and by what margin
+};
+
+struct VerifyResult;
+
+struct Tolerance {
+  double atol = 0, rtol = 0;             // |ours - golden| <= atol + rtol * |golden|
 };
 
 struct VerifyOptions {
   std::string backend = "reference";
+  const Backend* backend_object = nullptr;  // instead of one by its name
   bool all_taps = false;                 // also print/keep taps whose value another tap already shows
   std::filesystem::path trace;           // another golden file of the same recording; empty: the manifest's
+  std::optional<Tolerance> tolerance;    // decides instead of the rounding floor
   const OpTable* table = nullptr;        // null: the catalogue
   PipelineOptions pipeline;
   std::function<void(size_t done, size_t total)> progress;
+  bool hash_files = false;               // fills VerifyResult::hashes
+  std::function<void(VerifyResult&)> on_start;  // once name, backend and hashes are known: the place to add a hash
+  std::function<void(const LayerResult&)> on_layer;   // as soon as it is judged
 };
 
 // A tap with a golden that was not judged.
@@ -57,11 +81,13 @@ struct OutputError {
 
 struct VerifyResult {
   std::string name, backend;
+  std::map<std::string, std::string> hashes;  // of manifest, weights, goldens, library; empty unless asked for
   std::vector<LayerResult> layers;       // in the order in which the program computes them
   std::vector<SkippedTap> skipped;
   std::vector<OutputError> outputs;      // those with a golden
-  int exact = 0, within_rounding = 0, wrong = 0;
-  bool passed() const { return wrong == 0 && !layers.empty(); }
+  int count(Verdict) const;
+  int wrong() const { return count(Verdict::wrong_here); }
+  bool passed() const { return wrong() == 0 && !layers.empty(); }
 };
 
 VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& = {});

@@ -131,7 +131,9 @@ def test_verify_gives_a_row_per_tap(manifest, pycandle) -> None:
     row = rows["encoder.layer.0.intermediate.dense@0/output"]
     assert row["op"] == "linear" and re.search(r"\.py:\d+$", row["python"]) and row["shape"] == [2, 9, 48]
     assert (
-        row["cosine"] > 0.999999 and row["max_abs"] < 1e-4 and row["verdict"] in ("exact", "within rounding")
+        row["cosine"] > 0.999999
+        and row["max_abs"] < 1e-4
+        and row["verdict"] in ("exact", "within rounding", "accumulated rounding")
     )
     assert len(pycandle.json("verify", manifest, "--all-taps")["layers"]) > len(result["layers"])
     text = pycandle("verify", manifest).stdout

@@ -1,0 +1,131 @@
+#include "verify/decisions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+
+namespace pycandle {
+namespace {
+
+constexpr double kFactor = 16;  // as the largest error of a float
+
+// The op that decided: the slice's last one, when only its shape or integer type was changed afterwards.
+const Node* deciding_node(const Program& p) {
+  ValueId v = p.outputs.at(0).value;
+  for (;;) {
+    const int32_t index = p.graph.values[static_cast<size_t>(v)].node;
+    if (index < 0) return nullptr;
+    const Node& node = p.graph.nodes[static_cast<size_t>(index)];
+    const std::string& op = node.op->name;
+    if (op == "argmax" || op == "argmin") return &node;
+    if ((op == "topk" || op == "sort") && node.results.at(1) == v) return &node;
+    if (op != "reshape" && op != "cast") return nullptr;
+    v = node.operands[0];
+  }
+}
+
+int64_t integer_attribute(const Node& node, const char* name) {
+  for (const auto& [key, value] : node.attributes) {
+    if (key == name) return std::get<int64_t>(value);
+  }
+  internal_error(fmt::format("{} has no attribute {}", node.op->name, name));
+}
+
+// x[outer, axis, inner], flat.
+struct Layout {
+  int64_t outer = 1, size = 1, inner = 1;
+  Layout(const Sizes& shape, int64_t axis) {
+    for (int64_t i = 0; i < static_cast<int64_t>(shape.size()); ++i) {
+      (i < axis ? outer : i == axis ? size : inner) *= shape[static_cast<size_t>(i)];
+    }
+  }
+  size_t at(int64_t o, int64_t i, int64_t n) const { return static_cast<size_t>((o * size + i) * inner + n); }
+};
+
+}  // namespace
+
+std::string Decisions::text() const {
+  std::string text = differing == 0 ? fmt::format("{} choices of {}, all as PyTorch's", count, op)
+                                    : fmt::format("{} of {} choices of {} are not PyTorch's", differing, count, op);
+  if (!std::isfinite(margin)) return text;
+  text += fmt::format("; the closest is by {:.2g}", margin);
+  return text + (floor > 0 ? fmt::format(", {:.2g} times what rounding moves it", margin / floor) : "");
+}
+
+std::optional<Decisions> look_at_decisions(const Slice& slice, const Trials& trials, const std::vector<Array>& inputs,
+                                           const Array& golden, const Array& ours) {
+  const Node* node = deciding_node(slice.program);
+  if (node == nullptr || golden.shape() != ours.shape()) return std::nullopt;
+  const ValueId compared = node->operands[0];
+  if (!is_floating(slice.program.graph.type(compared).dtype)) return std::nullopt;
+
+  Evidence e;
+  const int32_t from = slice.program.graph.values[static_cast<size_t>(compared)].node;
+  if (from < 0) {  // goldens themselves: nothing was rounded on the way
+    const auto input = std::find_if(slice.program.inputs.begin(), slice.program.inputs.end(),
+                                    [&](const Input& i) { return i.value == compared; });
+    if (input == slice.program.inputs.end()) return std::nullopt;
+    e.f64 = e.rounded = inputs[static_cast<size_t>(input - slice.program.inputs.begin())];
+  } else {
+    Program before = slice.program;
+    before.outputs[0].value = compared;
+    before.bind_outputs();
+    e.golden = trials.rounded(before, inputs);
+    trials.judge(before, inputs, e);
+  }
+  const std::vector<double> exact = as_reals(e.f64), rounded = as_reals(e.rounded);
+  std::vector<double> moves(exact.size(), from < 0 ? 0 : unit_roundoff(e.rounded.dtype()) * root_mean_square(exact));
+  for (size_t i = 0; i < moves.size(); ++i) moves[i] = std::max(moves[i], std::abs(rounded[i] - exact[i]));
+  for (const Array& run : e.jittered) {
+    const std::vector<double> values = as_reals(run);
+    for (size_t i = 0; i < moves.size(); ++i) moves[i] = std::max(moves[i], std::abs(values[i] - exact[i]));
+  }
+
+  const Layout x(e.f64.shape(), integer_attribute(*node, "axis"));
+  const std::vector<int64_t> theirs = load_int(golden), mine = load_int(ours);
+  const int64_t rows = x.outer * x.inner, picks = rows == 0 ? 0 : static_cast<int64_t>(theirs.size()) / rows;
+  if (picks == 0 || x.size == 0) return std::nullopt;
+
+  Decisions d;
+  d.op = node->op->name;
+  d.margin = std::numeric_limits<double>::infinity();
+  for (int64_t o = 0; o < x.outer; ++o) {
+    for (int64_t n = 0; n < x.inner; ++n) {
+      std::vector<bool> chosen(static_cast<size_t>(x.size));
+      size_t last = 0;
+      for (int64_t k = 0; k < picks; ++k) {
+        const auto i = static_cast<size_t>((o * picks + k) * x.inner + n);
+        ++d.count;
+        const bool in_range = theirs[i] >= 0 && theirs[i] < x.size && mine[i] >= 0 && mine[i] < x.size;
+        if (theirs[i] != mine[i]) {
+          ++d.differing;
+          if (!in_range) {
+            d.within_rounding = false;
+            continue;
+          }
+          const size_t a = x.at(o, theirs[i], n), b = x.at(o, mine[i], n);
+          const bool may_turn = std::abs(exact[a] - exact[b]) <= kFactor * (moves[a] + moves[b]) && !std::isnan(exact[a]);
+          d.within_rounding = d.within_rounding && (may_turn || same_number(exact[a], exact[b]));
+        }
+        if (!in_range) continue;
+        chosen[static_cast<size_t>(theirs[i])] = true;
+        last = x.at(o, theirs[i], n);
+      }
+      for (int64_t i = 0; i < x.size; ++i) {  // the next best
+        const size_t other = x.at(o, i, n);
+        const double margin = std::abs(exact[last] - exact[other]);
+        if (chosen[static_cast<size_t>(i)] || !(margin < d.margin)) continue;
+        d.margin = margin;
+        d.floor = std::max(moves[last], moves[other]);
+      }
+    }
+  }
+  return d;
+}
+
+}  // namespace pycandle

@@ -1,0 +1,75 @@
+#include "verify/trials.h"
+
+#include <utility>
+
+namespace pycandle {
+namespace {
+
+using Kind = ReferenceMode::Kind;
+
+// Two random runs may both land close to the exact value, and PyTorch may have added many equal terms.
+constexpr double kPerhapsBadLuck = 32;
+
+}  // namespace
+
+RunRequest Trials::request(std::vector<Array> inputs) const {
+  RunRequest request;
+  request.symbols = sizes_;
+  request.inputs = std::move(inputs);
+  return request;
+}
+
+void Trials::add_runs(const Program& decomposed, const RunRequest& request, const std::vector<ReferenceMode>& modes,
+                      Evidence& evidence) const {
+  std::vector<ReferenceRun> runs = run_reference_modes(decomposed, *parameters_, modes, request);
+  for (size_t i = 0; i < modes.size(); ++i) {
+    Array& output = runs[i].outputs.at(0);
+    if (modes[i].kind == Kind::rounded)
+      evidence.rounded = std::move(output);
+    else if (modes[i].kind == Kind::f64)
+      evidence.f64 = std::move(output);
+    else
+      evidence.jittered.push_back(std::move(output));
+  }
+}
+
+Array Trials::rounded(const Program& p, const std::vector<Array>& inputs) const {
+  return reference_backend().compile(p, table_, parameters_)->run(request(inputs)).at(0);
+}
+
+Judgement Trials::judge(const Program& p, const std::vector<Array>& inputs, Evidence& evidence) const {
+  const Program decomposed = decompose_to_primitives(p, table_);
+  const RunRequest run = request(inputs);
+  if (!is_inexact(evidence.golden.dtype())) {
+    add_runs(decomposed, run, {{Kind::rounded, 0}}, evidence);
+    return judge_exactly(evidence.golden, evidence.rounded);
+  }
+  add_runs(decomposed, run, {{Kind::rounded, 0}, {Kind::f64, 0}, {Kind::jittered, 1}, {Kind::jittered, 2}}, evidence);
+  return judge_decomposed(decomposed, run, evidence);
+}
+
+Judgement Trials::judge_decomposed(const Program& decomposed, const RunRequest& run, Evidence& evidence) const {
+  const Judgement first = judge_program(evidence);
+  if (first.passed || first.error_rms > kPerhapsBadLuck * first.floor_rms) return first;
+  std::vector<ReferenceMode> more{{Kind::rounded, 0}};
+  for (uint64_t seed = 3; seed <= 10; ++seed) more.push_back({Kind::jittered, seed, /*long_sums=*/seed > 8});
+  add_runs(decomposed, run, more, evidence);
+  return judge_program(evidence);
+}
+
+Judgement Trials::explains(const Program& p, const std::vector<Array>& inputs, const Array& value) const {
+  Evidence evidence;
+  evidence.golden = value;
+  if (!is_inexact(value.dtype())) return judge(p, inputs, evidence);
+  const Program decomposed = decompose_to_primitives(p, table_);
+  const RunRequest run = request(inputs);
+  add_runs(decomposed, run, {{Kind::rounded, 0}, {Kind::f64, 0}}, evidence);
+  constexpr double kHopeless = 1024;  // jitter moves the floor by far less
+  const Judgement quick = judge_program(evidence);
+  const bool is_finite_miss = quick.floor_rms > 0;
+  if (!quick.passed && (!is_finite_miss || quick.error_rms > kHopeless * quick.floor_rms)) return quick;
+  add_runs(decomposed, run, {{Kind::rounded, 0}, {Kind::jittered, 1}, {Kind::jittered, 2}}, evidence);
+  return judge_decomposed(decomposed, run, evidence);
+}
+
+}  // namespace pycandle

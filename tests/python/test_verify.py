@@ -1,0 +1,174 @@
+"""pycandle verify: what its files and verdicts say. Files are read here with json alone, not with what wrote them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from pycandle import GoldenRecorder, perturb
+
+VERDICTS = {
+    "exact",
+    "within rounding",
+    "within tolerance",
+    "accumulated rounding",
+    "reference unstable",
+    "wrong upstream",
+    "wrong here",
+}
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.up, self.act, self.down = (
+            nn.LayerNorm(16),
+            nn.Linear(16, 24),
+            nn.GELU(),
+            nn.Linear(24, 16),
+        )
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x + self.down(self.act(self.up(self.norm(x))))
+        return y, y.argmax(-1)
+
+
+def record(folder: Path) -> Path:
+    torch.manual_seed(0)
+    model = Small().eval()
+    perturb(model, seed=1)
+    recorder = GoldenRecorder(folder)
+    recorder.record(model, torch.randn(3, 16))
+    recorder.save("small")
+    return folder / "small_manifest.json"
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory) -> Path:
+    return record(tmp_path_factory.mktemp("small"))
+
+
+def changed(manifest: Path, folder: Path, op: str, argument: str, value: object) -> Path:
+    """The recording with one argument of one op another."""
+    document = json.loads(manifest.read_text())
+    (node,) = [node for node in document["nodes"] if node["op"] == op]
+    (found,) = [given for given in node["args"] if given[0] == argument]
+    found[1] = value
+    folder.mkdir()
+    for file in manifest.parent.glob("*.safetensors"):
+        (folder / file.name).symlink_to(file)
+    (folder / manifest.name).write_text(json.dumps(document))
+    return folder / manifest.name
+
+
+def lines_of(path: Path) -> list[dict]:
+    text = path.read_text()
+    assert text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_result_file_has_a_line_for_each_layer_and_says_that_it_is_complete(manifest, tmp_path, pycandle):
+    out = tmp_path / "result.jsonl"
+    shown = pycandle.json("verify", manifest, "--out", out)
+    first, *rest, last = lines_of(out)
+    assert first["result"] == "pycandle.result" and first["version"] == "1.0.0" and first["name"] == "small"
+    assert set(first["hashes"]) == {"manifest", "weights", "goldens", "library"}
+    assert all(len(value) == 32 and int(value, 16) >= 0 for value in first["hashes"].values())
+    layers = [line["layer"] for line in rest if "layer" in line]
+    assert [layer["tap"] for layer in layers] == [layer["tap"] for layer in shown["layers"]]
+    assert {layer["verdict"] for layer in layers} <= VERDICTS
+    complete = last["complete"]
+    assert complete["layers"] == len(layers) and sum(complete["counts"].values()) == len(layers)
+    assert complete["status"] == "passed"
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_every_layer_has_its_metrics_and_places_as_coordinates(manifest, tmp_path, pycandle):
+    pycandle("verify", manifest, "--out", tmp_path / "r.jsonl")
+    layers = [line["layer"] for line in lines_of(tmp_path / "r.jsonl") if "layer" in line]
+    for layer in layers:
+        elements = torch.Size(layer["shape"]).numel()
+        assert layer["cumulative"]["rms"] >= 0 and layer["cosine"] > 0.999
+        if layer["dtype"] == "f32":
+            assert sum(layer["ulps"]) == elements and len(layer["ulps"]) == 13
+        if layer["differing"]:
+            assert len(layer["first_difference"]) == len(layer["shape"])
+            assert all(0 <= i < n for i, n in zip(layer["first_difference"], layer["shape"], strict=True))
+        else:
+            assert layer["first_difference"] is None
+
+
+def test_argmax_is_reported_as_decisions_with_a_margin(manifest, pycandle):
+    (row,) = [row for row in pycandle.json("verify", manifest)["layers"] if row["dtype"] == "i64"]
+    assert "3 choices of argmax, all as PyTorch's; the closest is by" in row["decisions"]
+
+
+def test_hashes_follow_what_was_verified(manifest, tmp_path, pycandle):
+    other = changed(manifest, tmp_path / "other", "aten.gelu.default", "approximate", "tanh")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "model.hpp").write_text("// emitted\n")
+    pycandle("verify", manifest, "--out", tmp_path / "a.jsonl", "--source", source)
+    pycandle("verify", other, "--out", tmp_path / "b.jsonl", status=1)
+    a, b = (lines_of(tmp_path / name)[0]["hashes"] for name in ("a.jsonl", "b.jsonl"))
+    assert a["manifest"] != b["manifest"] and a["weights"] == b["weights"] and a["library"] == b["library"]
+    assert "source" in a and "source" not in b
+
+
+def test_a_baseline_shows_what_became_worse_and_better(manifest, tmp_path, pycandle):
+    other = changed(manifest, tmp_path / "other", "aten.layer_norm.default", "eps", {"float": 1e-2})
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    pycandle("verify", manifest, "--out", good)
+    pycandle("verify", other, "--out", bad, status=1)
+    same = pycandle.json("verify", manifest, "--baseline", good)["baseline"]
+    assert same == {"regressed": False, "notes": [], "changes": []}
+    worse = pycandle.json("verify", other, "--baseline", good, status=1)["baseline"]
+    assert worse["regressed"] and "the manifest changed" in worse["notes"]
+    assert worse["changes"][0]["change"] == "worse" and worse["changes"][0]["tap"].startswith("norm@0")
+    better = pycandle.json("verify", manifest, "--baseline", bad)["baseline"]
+    assert not better["regressed"] and {c["change"] for c in better["changes"]} == {"better"}
+    assert "better norm@0" in pycandle("verify", manifest, "--baseline", bad).stdout
+
+
+def test_a_result_that_is_cut_or_changed_is_no_baseline(manifest, tmp_path, pycandle):
+    out = tmp_path / "r.jsonl"
+    pycandle("verify", manifest, "--out", out)
+    text = out.read_text()
+    (tmp_path / "cut.jsonl").write_text("".join(text.splitlines(keepends=True)[:-1]))
+    assert (
+        "not complete" in pycandle("verify", manifest, "--baseline", tmp_path / "cut.jsonl", status=2).stderr
+    )
+    (tmp_path / "edited.jsonl").write_text(text.replace("within rounding", "exact", 1))
+    message = pycandle("verify", manifest, "--baseline", tmp_path / "edited.jsonl", status=2).stderr
+    assert "changed after it was written" in message
+
+
+def test_a_run_that_is_killed_leaves_no_result(manifest, tmp_path, pycandle):
+    out = tmp_path / "killed.jsonl"
+    for delay in (0.0, 0.01, 0.03):
+        process = subprocess.Popen(
+            [pycandle.path, "verify", manifest, "--out", out], stdout=subprocess.DEVNULL
+        )
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        if out.exists():  # it was quicker
+            assert "complete" in lines_of(out)[-1]
+            out.unlink()
+
+
+def test_tolerances_decide_when_they_are_given(manifest, tmp_path, pycandle):
+    other = changed(manifest, tmp_path / "other", "aten.gelu.default", "approximate", "tanh")
+    loose = pycandle.json("verify", other, "--atol", "1e-2")
+    assert loose["status"] == "passed" and loose["counts"]["within_tolerance"] >= 1
+    strict = pycandle.json("verify", manifest, "--rtol", "1e-12", status=1)
+    wrong = [row for row in strict["layers"] if row["verdict"] == "wrong here"]
+    assert wrong and all(row["judged"] == "tolerance" for row in wrong)
