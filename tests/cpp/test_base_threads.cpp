@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -8,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/parallel.h"
 #include "base/threads.h"
 
 namespace pycandle {
@@ -95,6 +98,78 @@ TEST(ParallelFor, MayBeCalledFromSeveralThreads) {
     });
   for (std::thread& host : hosts) host.join();
   EXPECT_EQ(sum, 4 * 200 * 64);
+}
+
+TEST(ParallelParts, RunsEveryPartOnceAlsoWhenThereAreMoreThanThreads) {
+  for (const int parts : {0, 1, 2, 3, 9, 40}) {
+    std::vector<std::atomic<int>> visits(static_cast<size_t>(parts));
+    for (int i = 0; i < 50; ++i) parallel_parts(parts, [&](int part) { ++visits[static_cast<size_t>(part)]; });
+    for (const auto& v : visits) ASSERT_EQ(v, 50);
+  }
+}
+
+TEST(ParallelParts, WakesThreadsThatHaveFallenAsleep) {
+  for (int i = 0; i < 20; ++i) {
+    std::atomic<int> waiting{0};
+    parallel_parts(3, [&](int) {
+      ++waiting;
+      while (waiting < 3) std::this_thread::yield();
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+TEST(ParallelParts, WorksInAForkedChild) {
+  parallel_parts(4, [](int) {});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::atomic<int> sum{0};
+    parallel_parts(4, [&](int part) { sum += part; });
+    ::_exit(sum == 6 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ParallelParts, ManyHostsAndManyJobsDoNotMixThemUp) {
+  std::vector<std::thread> hosts;
+  std::atomic<int> wrong{0};
+  for (int h = 0; h < 3; ++h)
+    hosts.emplace_back([&] {
+      for (int i = 0; i < 2000; ++i) {
+        std::atomic<int> sum{0};
+        const int parts = 1 + i % 5;
+        parallel_parts(parts, [&](int part) { sum += part + 1; });
+        if (sum != parts * (parts + 1) / 2) ++wrong;
+      }
+    });
+  for (std::thread& host : hosts) host.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ParallelTeam, MembersWaitForEachOther) {
+  std::vector<int> written(4, -1);
+  std::atomic<int> wrong{0}, rounds{0};
+  parallel_team(4, [&](Team& team, int member) {
+    for (int round = 0; round < 100; ++round) {
+      written[static_cast<size_t>(member)] = round;
+      team.barrier();
+      for (int other = 0; other < team.size(); ++other) {
+        if (written[static_cast<size_t>(other)] != round) ++wrong;
+      }
+      team.barrier();
+    }
+    ++rounds;
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(rounds, 4);
+}
+
+TEST(ParallelTeam, IsAloneInsideABody) {
+  std::atomic<int> members{0};
+  parallel_parts(2, [&](int) { parallel_team(3, [&](Team& team, int) { members += team.size(); }); });
+  EXPECT_EQ(members, 2);
 }
 
 }  // namespace
