@@ -13,9 +13,9 @@ ZOO_FLAGS ?=
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
-test test-full zoo op-db: export OMP_NUM_THREADS ?= 1
+test test-full zoo zoo-emit op-db: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build demo test test-cpp test-full zoo op-db test-asan format lint fuzz requirements wheel clean
+.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db test-asan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ test-full: build ## all tests, the slow ones too; writes the dated table docs/te
 
 zoo: build ## published models, each recorded, run and verified; writes docs/zoo.md (ZOO_FLAGS="--filter llama")
 	@PYTHONPATH=tests .venv/bin/python -m zoo --jobs $(JOBS) $(ZOO_FLAGS)
+
+zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes docs/zoo-emit.md (ZOO_FLAGS as above)
+	@scripts/setup.sh build fuzz
+	@PYTHONPATH=tests .venv/bin/python -m zoo.zoo_emit --jobs $(JOBS) $(ZOO_FLAGS)
 
 op-db: build ## torch's operator and module databases, every sample; writes the dated table docs/op-db.md
 	@PYTHONPATH=tests .venv/bin/python -m op_db --all --jobs $(JOBS) --markdown docs/op-db.md

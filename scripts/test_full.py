@@ -66,12 +66,13 @@ def run_pytest(file: Path, jobs: int) -> dict:
     return counts
 
 
-def run_zoo(jobs: int) -> dict:
-    """Published models; each row of docs/zoo.md is one test. What torch.export itself refuses is no test of ours."""
+def run_zoo(module: str, jobs: int) -> dict:
+    """Published models; each row of docs/zoo.md (docs/zoo-emit.md: as source code) is one test. What torch.export itself
+    refuses is no test of ours."""
     started = time.monotonic()
-    rows_file = STATE / "zoo.json"
+    rows_file = STATE / f"{module}.json"
     rows_file.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "zoo", "--jobs", str(jobs), "--json", str(rows_file)]
+    command = [sys.executable, "-m", module, "--jobs", str(jobs), "--json", str(rows_file)]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "tests")})
     rows = json.loads(rows_file.read_text()) if rows_file.exists() else [{"status": "failed"}]
     passed, failed = (sum(row["status"] == status for row in rows) for status in ("passed", "failed"))
@@ -118,9 +119,10 @@ def table(results: dict[str, dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# In this order; the last two take hours and have tables of their own.
-PARTS = ["tests", "databases", "zoo"]
+# In this order; the last three take hours and have tables of their own.
+PARTS = ["tests", "databases", "zoo", "zoo-emit"]
 CTEST, DATABASES, ZOO = "C++ (ctest)", "[operator and module databases](op-db.md)", "[zoo](zoo.md)"
+ZOO_EMIT = "[zoo as source code](zoo-emit.md)"
 
 
 def chosen_runs(parts: list[str], jobs: int) -> dict[str, Callable[[], dict]]:
@@ -132,7 +134,9 @@ def chosen_runs(parts: list[str], jobs: int) -> dict[str, Callable[[], dict]]:
     if "databases" in parts:
         runs[DATABASES] = partial(run_databases, jobs)
     if "zoo" in parts:
-        runs[ZOO] = partial(run_zoo, jobs)
+        runs[ZOO] = partial(run_zoo, "zoo", jobs)
+    if "zoo-emit" in parts:
+        runs[ZOO_EMIT] = partial(run_zoo, "zoo.zoo_emit", jobs)
     return runs
 
 

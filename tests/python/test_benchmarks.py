@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import compile_time
 import scaling
 
 
@@ -22,3 +23,11 @@ def test_a_manifest_grows_by_whole_layers_and_stays_a_valid_program(llama) -> No
     assert 400 <= small["nodes"] < 500 and 800 <= large["nodes"] < 900
     assert small["nodes_after"] < large["nodes_after"]
     assert large["import_seconds"] > 0 and large["passes"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("model", compile_time.MODELS)
+def test_a_whole_model_compiles_in_under_twenty_seconds(model) -> None:
+    for row in compile_time.measured(model, ["g++", "clang++-16"]):
+        print(row)
+        assert row["seconds"] < 20, row

@@ -5,4 +5,7 @@ basics.py … .py          one file per source of models
 check.py                 what one model must satisfy
 runner.py                a process, a time limit and a memory limit per model; goes on where it was interrupted
 report.py                the rows as Markdown and JSON
+zoo_emit.py              `make zoo-emit`: the same models as C++ source; docs/zoo-emit.md is what came out
+emit.py                  what one model must satisfy as source code
+emit_report.py           those rows as Markdown and JSON
 """

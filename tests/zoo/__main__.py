@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import fnmatch
 import json
 import os
 import sys
-import tempfile
-import time
 from pathlib import Path
 
 import torch
 
-from pycandle import GoldenRecorder
-
 from . import report
-from .check import PROGRAM
-from .entry import Entry
-from .runner import ROOT, STATE, Fingerprints, Limits, Results, commit, remaining, run_all
-from .sources import SOURCES, entries
+from .check import PROGRAM, check
+from .runner import ROOT, STATE, Fingerprints, Limits, Results, remaining, run_and_keep
+from .sources import SOURCES, entries, matches
 
 
 def main() -> int:
     options = _options()
     torch.set_num_threads(1)  # models run side by side
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    chosen = [e for e in entries(options.source or SOURCES) if _matches(e, options.filter)]
+    chosen = [e for e in entries(options.source or SOURCES) if matches(e, options.filter)]
     if options.list:
         print("\n".join(entry.key for entry in chosen))
         return 0
@@ -35,7 +28,8 @@ def main() -> int:
     whole = not options.filter and not options.source
     if not options.report:
         todo = chosen if options.again else remaining(chosen, results, fingerprints, options.keep)
-        _run(todo[: options.limit], results, fingerprints, options)
+        limits = Limits(options.seconds, options.gigabytes)
+        run_and_keep(todo[: options.limit], check, results, fingerprints, options.jobs, limits)
     rows = [results.rows[entry.key] for entry in chosen if entry.key in results.rows]
     if options.report or (whole and options.limit is None):
         report.write(rows, [e.key for e in chosen if e.key not in results.rows], ROOT / "docs")
@@ -81,46 +75,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--state", type=Path, default=STATE, help="where rows are kept between runs")
     parser.add_argument("--list", action="store_true", help="list the models and stop")
     return parser.parse_args()
-
-
-def _matches(entry: Entry, patterns: list[str] | None) -> bool:
-    """`=timm/vit` is that one, `*` and `?` match the whole, anything else a part."""
-    key = entry.key
-    return not patterns or any(p == f"={key}" or p in key or fnmatch.fnmatch(key, p) for p in patterns)
-
-
-def _run(
-    todo: list[Entry], results: Results, fingerprints: Fingerprints, options: argparse.Namespace
-) -> None:
-    _preload({entry.source for entry in todo})
-    made = {"commit": commit(), "date": datetime.date.today().isoformat()}
-    prints = {entry.key: fingerprints.of(entry) for entry in todo}
-    started, done, bad = time.monotonic(), 0, 0
-
-    def finished(row: dict) -> None:
-        nonlocal done, bad
-        row = {**row, **made, "fingerprint": prints[row["key"]]}
-        results.add(row)
-        done += 1
-        bad += row["status"] == "failed"
-        spent = time.monotonic() - started
-        left = spent / done * (len(todo) - done)
-        word = row["status"] if row["status"] == "passed" else f"{row['status']} ({row['reason']})"
-        print(
-            f"[{done}/{len(todo)}] {row['key']}: {word}, {row['seconds']:.0f} s, {row['peak_mb']} MB"
-            f" · {bad} failed · about {left / 60:.0f} min left",
-            flush=True,
-        )
-
-    run_all(todo, options.jobs, Limits(options.seconds, options.gigabytes), finished)
-
-
-def _preload(sources: set[str]) -> None:
-    """What every child would import; forked, it costs once."""
-    with tempfile.TemporaryDirectory() as folder:  # torch.export imports much of torch at its first use
-        GoldenRecorder(folder).record(torch.nn.Linear(2, 2).eval(), torch.zeros(2, 2))
-    if sources & {"transformers", "basics"}:
-        import transformers.modeling_utils  # noqa: F401
 
 
 if __name__ == "__main__":

@@ -40,14 +40,14 @@ class Failed(Exception):
 def check(entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
     """The facts of a row. `at_stage` is told what is about to happen, for when this process does not survive it."""
     facts: dict = {"stages": {}, "seconds_of": {}}
-    stages = _Stages(facts, at_stage)
+    stages = Stages(facts, at_stage)
     try:
         _check_both_seeds(entry, folder, stages, facts)
         return {**facts, "status": "passed"}
     except Failed as failure:
         found = {"status": "failed", "reason": failure.word, "detail": str(failure), **failure.facts}
     except Exception as error:
-        found = {"status": "failed", "reason": _word_of(stages.now, error), "detail": _text_of(error)}
+        found = {"status": "failed", "reason": _word_of(stages.now, error), "detail": text_of(error)}
         if stages.now == "record" and (refusal := _refused_by_torch(entry, at_stage)):
             found |= {"status": "not exported", "reason": "export", "detail": refusal}
     if stages.now:
@@ -55,7 +55,7 @@ def check(entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
     return {**facts, **found, "stage": stages.now}
 
 
-class _Stages:
+class Stages:
     """Times each stage and remembers which one is running."""
 
     def __init__(self, facts: dict, at_stage: Callable[[str], None]):
@@ -74,14 +74,14 @@ class _Stages:
         return result
 
 
-def _check_both_seeds(entry: Entry, folder: Path, stages: _Stages, facts: dict) -> None:
+def _check_both_seeds(entry: Entry, folder: Path, stages: Stages, facts: dict) -> None:
     """Recorded with the values of the first seed; those of the second then go through the same program."""
     model = stages.run("make", lambda: prepared_model(entry, SEEDS[0]))
     facts["parameters"] = sum(p.numel() for p in model.parameters())
     recorder = GoldenRecorder(folder, dynamic=entry.dynamic)
     chosen = None
     for seed in SEEDS:
-        recorded = _inputs_of(entry, model, entry.sizes, _generator(seed))
+        recorded = inputs_of(entry, model, entry.sizes, seeded(seed))
         if chosen is None:
             chosen = stages.run("record", lambda i=recorded: recorder.record(model, **i))
             facts["nodes"] = len(recorder.manifest["nodes"])
@@ -105,20 +105,20 @@ def _take_values(model: torch.nn.Module, other: torch.nn.Module) -> None:
                 mine.copy_(theirs)
 
 
-def _check_values(subject: _Subject, recorded: dict, seed: int, further: list[dict], stages: _Stages) -> None:
+def _check_values(subject: _Subject, recorded: dict, seed: int, further: list[dict], stages: Stages) -> None:
     """With one set of values: the recorded inputs, then three further shapes."""
     stages.run("run", lambda: subject.agrees(recorded, must_vary=True))
     stages.run("verify", lambda: _verify(subject.manifest))
     for number, sizes in enumerate(further):
-        generator = _generator(100 * seed + 10 + number)
+        generator = seeded(100 * seed + 10 + number)
         if subject.random:  # what is drawn must be drawn once: goldens carry it over
             stages.run("shapes", lambda s=sizes, g=generator: subject.verifies(s, g))
         else:
             stages.run("shapes", lambda s=sizes, g=generator: subject.agrees(subject.inputs(s, g)))
-    stages.run("elsewhere", lambda: subject.verifies(further[1], _generator(100 * seed + 50)))
+    stages.run("elsewhere", lambda: subject.verifies(further[1], seeded(100 * seed + 50)))
 
 
-def _inputs_of(entry: Entry, model: torch.nn.Module, sizes: dict, generator: torch.Generator) -> dict:
+def inputs_of(entry: Entry, model: torch.nn.Module, sizes: dict, generator: torch.Generator) -> dict:
     """The entry's inputs under forward's own names: where a model calls them otherwise, they go by position."""
     inputs = entry.inputs(sizes, generator)
     parameters = inspect.signature(model.forward).parameters
@@ -128,7 +128,7 @@ def _inputs_of(entry: Entry, model: torch.nn.Module, sizes: dict, generator: tor
     return dict(zip(parameters, inputs.values(), strict=False))
 
 
-def _generator(seed: int) -> torch.Generator:
+def seeded(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
@@ -139,7 +139,7 @@ def prepared_model(entry: Entry, seed: int) -> torch.nn.Module:
         lazy = any(isinstance(p, torch.nn.UninitializedParameter) for p in model.parameters())
         if lazy:
             with quiet_inference(seed):
-                model(*entry.inputs(entry.sizes, _generator(seed)).values())
+                model(*entry.inputs(entry.sizes, seeded(seed)).values())
         perturb(model, seed=seed)
     return model
 
@@ -173,7 +173,7 @@ class _Subject:
         self.manifest = recorder.output_dir / "model_manifest.json"
 
     def inputs(self, sizes: dict, generator: torch.Generator) -> dict:
-        return _inputs_of(self.entry, self.model, sizes, generator)
+        return inputs_of(self.entry, self.model, sizes, generator)
 
     def agrees(self, call: dict, must_vary: bool = False) -> None:
         """Our outputs are PyTorch's: no further from the program in double precision than rounding explains."""
@@ -302,7 +302,7 @@ def _word_of(stage: str | None, error: Exception) -> str:
     return next((word for sign, word in _WORDS if sign in text), stage or type(error).__name__)
 
 
-def _text_of(error: Exception) -> str:
+def text_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
@@ -310,10 +310,10 @@ def _refused_by_torch(entry: Entry, at_stage: Callable[[str], None]) -> str | No
     """What torch.export alone says to the same example; None when it exports."""
     at_stage("torch.export alone")
     model = prepared_model(entry, 0)
-    inputs = _inputs_of(entry, model, entry.sizes, _generator(0))
+    inputs = inputs_of(entry, model, entry.sizes, seeded(0))
     with prepared(model, (), inputs, 0, []) as (_, kwargs), torch.no_grad():
         try:
             torch.export.export(model, (), kwargs)
         except Exception as error:
-            return _text_of(error)
+            return text_of(error)
     return None

@@ -64,9 +64,7 @@ def _reasons(title: str, rows: list[dict]) -> list[str]:
         return [*lines, "None."]
     lines += ["| model | at | reason | in full |", "|---|---|---|---|"]
     for row in rows:
-        lines.append(
-            f"| {row['key']} | {row.get('stage') or ''} | {row['reason']} | {_cell(row['detail'])} |"
-        )
+        lines.append(f"| {row['key']} | {row.get('stage') or ''} | {row['reason']} | {cell(row['detail'])} |")
     return lines
 
 
@@ -90,34 +88,34 @@ def _table(rows: list[dict]) -> list[str]:
         marks = [{"passed": "✓", "failed": "✗"}.get(passed.get(stage, ""), "") for stage in STAGES]
         cells = [
             row["key"], row["kind"], row["status"] if row["status"] == "passed" else f"{row['status']}: {row['reason']}",
-            *marks, ", ".join(row.get("open", [])), row.get("nodes", ""), _count(row.get("parameters")),
+            *marks, ", ".join(row.get("open", [])), row.get("nodes", ""), readable_count(row.get("parameters")),
             f"{row['seconds']:.0f}", row["peak_mb"], row["commit"], row["note"],
         ]  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
 
-def _count(number: int | None) -> str:
+def readable_count(number: int | None) -> str:
     if number is None:
         return ""
     return f"{number / 1e6:.1f} M" if number >= 1e5 else f"{number / 1e3:.1f} k"
 
 
-def _cell(text: str) -> str:
-    flat = " ".join(_without_paths(text).split()).replace("|", "\\|")
+def cell(text: str) -> str:
+    flat = " ".join(without_paths(text).split()).replace("|", "\\|")
     return flat if len(flat) <= 400 else flat[:397] + "…"
 
 
 _PATHS = re.compile(r"""[^\s"'(\\]*/(?:site-packages|python3\.\d+|pycandle-zoo-\w+)/""")
 
 
-def _without_paths(text: str) -> str:
+def without_paths(text: str) -> str:
     """Paths inside packages only: where the packages lie on this machine says nothing."""
     return _PATHS.sub("", text).replace(f"{ROOT}/", "")
 
 
 def write(rows: list[dict], not_run: Sequence[str], folder: Path) -> None:
     (folder / "zoo.md").write_text(markdown(rows, not_run))
-    kept = [{**row, "detail": _cell(row["detail"])} if "detail" in row else row for row in rows]
+    kept = [{**row, "detail": cell(row["detail"])} if "detail" in row else row for row in rows]
     lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in kept)
-    (folder / "zoo.json").write_text(_without_paths(f"[\n{lines}\n]\n"))
+    (folder / "zoo.json").write_text(without_paths(f"[\n{lines}\n]\n"))

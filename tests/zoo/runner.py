@@ -6,6 +6,7 @@ cannot harm another. Every finished model is a line of `results.jsonl`; the last
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -19,6 +20,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
+
+from pycandle import GoldenRecorder
 
 from .entry import Entry
 from .sources import module_name
@@ -57,24 +62,24 @@ class Results:
 class Fingerprints:
     """Names everything a row depends on: the program, the recorder, the check and the entry's own file."""
 
-    def __init__(self, program: Path):
-        common = [program, *sorted((ROOT / "python" / "pycandle").glob("*.py"))]
+    def __init__(self, *made_by: Path):
+        common = [*made_by, *sorted((ROOT / "python" / "pycandle").glob("*.py"))]
         common += [ROOT / "tests" / "zoo" / name for name in ("check.py", "entry.py")]
-        self._common = _digest(common)
+        self._common = digest(common)
         self._of_source: dict[str, str] = {}
 
     def of(self, entry: Entry) -> str:
         if entry.source not in self._of_source:
             own = ROOT / "tests" / "zoo" / f"{module_name(entry.source)}.py"
-            self._of_source[entry.source] = _digest([own])
+            self._of_source[entry.source] = digest([own])
         return f"{self._common}-{self._of_source[entry.source]}"
 
 
-def _digest(files: list[Path]) -> str:
-    digest = hashlib.sha256()
+def digest(files: list[Path]) -> str:
+    found = hashlib.sha256()
     for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:12]
+        found.update(file.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def commit() -> str:
@@ -102,6 +107,46 @@ def remaining(entries: list[Entry], results: Results, fingerprints: Fingerprints
 # ---- running --------------------------------------------------------------------------------------------------
 
 
+Check = Callable[
+    [Entry, Path, Callable[[str], None]], dict
+]  # entry, its folder, what is told each stage → facts
+
+
+def run_and_keep(
+    todo: list[Entry], check: Check, results: Results, fingerprints: Fingerprints, jobs: int, limits: Limits
+) -> None:
+    """Runs them, adds their rows to the results and says how far it is."""
+    _preload({entry.source for entry in todo})
+    made = {"commit": commit(), "date": datetime.date.today().isoformat()}
+    prints = {entry.key: fingerprints.of(entry) for entry in todo}
+    started, done, bad = time.monotonic(), 0, 0
+
+    def finished(row: dict) -> None:
+        nonlocal done, bad
+        row = {**row, **made, "fingerprint": prints[row["key"]]}
+        results.add(row)
+        done += 1
+        bad += row["status"] == "failed"
+        spent = time.monotonic() - started
+        left = spent / done * (len(todo) - done)
+        word = row["status"] if row["status"] == "passed" else f"{row['status']} ({row['reason']})"
+        print(
+            f"[{done}/{len(todo)}] {row['key']}: {word}, {row['seconds']:.0f} s, {row['peak_mb']} MB"
+            f" · {bad} failed · about {left / 60:.0f} min left",
+            flush=True,
+        )
+
+    run_all(todo, jobs, limits, finished, check)
+
+
+def _preload(sources: set[str]) -> None:
+    """What every child would import; forked, it costs once."""
+    with tempfile.TemporaryDirectory() as folder:  # torch.export imports much of torch at its first use
+        GoldenRecorder(folder).record(torch.nn.Linear(2, 2).eval(), torch.zeros(2, 2))
+    if sources & {"transformers", "basics"}:
+        import transformers.modeling_utils  # noqa: F401
+
+
 @dataclass
 class _Child:
     entry: Entry
@@ -110,14 +155,16 @@ class _Child:
     folder: Path
 
 
-def run_all(entries: list[Entry], jobs: int, limits: Limits, finished: Callable[[dict], None]) -> None:
+def run_all(
+    entries: list[Entry], jobs: int, limits: Limits, finished: Callable[[dict], None], check: Check
+) -> None:
     """Calls `finished` with each row as it comes; slow ones do not hold up the others."""
     waiting, running = list(entries), {}
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # children do not outlive a kill
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
-                child = _start(waiting.pop(0), limits)
+                child = _start(waiting.pop(0), limits, check)
                 running[child.pid] = child
             time.sleep(0.05)
             for child in list(running.values()):
@@ -133,17 +180,17 @@ def run_all(entries: list[Entry], jobs: int, limits: Limits, finished: Callable[
             shutil.rmtree(child.folder, ignore_errors=True)
 
 
-def _start(entry: Entry, limits: Limits) -> _Child:
+def _start(entry: Entry, limits: Limits, check: Check) -> _Child:
     folder = Path(tempfile.mkdtemp(prefix="pycandle-zoo-"))
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
-        _be_child(entry, folder, limits)
+        _be_child(entry, folder, limits, check)
     return _Child(entry, pid, time.monotonic(), folder)
 
 
-def _be_child(entry: Entry, folder: Path, limits: Limits) -> None:
+def _be_child(entry: Entry, folder: Path, limits: Limits, check: Check) -> None:
     """Never returns."""
     try:
         os.setsid()
@@ -153,8 +200,6 @@ def _be_child(entry: Entry, folder: Path, limits: Limits) -> None:
         log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        from .check import check
-
         facts = check(entry, folder, lambda stage: (folder / "stage").write_text(stage) and None)
         (folder / "facts.part").write_text(json.dumps(facts))
         os.rename(folder / "facts.part", folder / "facts.json")

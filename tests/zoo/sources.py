@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 from collections.abc import Iterable
 
@@ -21,3 +22,9 @@ def entries(sources: Iterable[str] = SOURCES) -> list[Entry]:
     names = [entry.key for entry in found]
     assert len(names) == len(set(names)), "an entry's name is its own"
     return found
+
+
+def matches(entry: Entry, patterns: list[str] | None) -> bool:
+    """`=timm/vit` is that one, `*` and `?` match the whole, anything else a part."""
+    key = entry.key
+    return not patterns or any(p == f"={key}" or p in key or fnmatch.fnmatch(key, p) for p in patterns)

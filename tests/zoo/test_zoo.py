@@ -21,16 +21,16 @@ from torch import nn
 from zoo import check, runner, sources, timm_models
 from zoo.check import _beyond_rounding
 from zoo.entry import Entry, floats
-from zoo.report import _without_paths, markdown, rate, summary
+from zoo.report import markdown, rate, summary, without_paths
 from zoo.runner import Fingerprints, Limits, Results, remaining, run_all
 
 ROOT = Path(__file__).parents[2]
 SAMPLE_SECONDS = 30  # of the rows' own time; they were measured beside another
 
 
-def sample_of_today() -> list[str]:
+def sample_of_today(table: str, most: int) -> list[str]:
     """Models that passed when the table was made, quick ones, others each day."""
-    rows = [r for r in json.loads((ROOT / "docs" / "zoo.json").read_text()) if r["status"] == "passed"]
+    rows = [r for r in json.loads((ROOT / "docs" / table).read_text()) if r["status"] == "passed"]
     seed = os.environ.get("PYCANDLE_ZOO_SEED", datetime.date.today().isoformat())
     random.Random(seed).shuffle(rows)
     chosen, seconds = [], 0.0
@@ -38,25 +38,18 @@ def sample_of_today() -> list[str]:
         if row["source"] != "basics" and seconds + row["seconds"] <= SAMPLE_SECONDS:
             chosen.append(row["key"])
             seconds += row["seconds"]
-    return chosen[:5]
+    return chosen[:most]
 
 
-def test_the_sample_of_today_passes(tmp_path) -> None:
-    chosen = sample_of_today()
-    assert chosen, "docs/zoo.json has no quick model that passed"
+@pytest.mark.parametrize(
+    ("module", "table", "most", "flags"),
+    [("zoo", "zoo.json", 5, ["--require", "1"]), ("zoo.zoo_emit", "zoo-emit.json", 2, ["--only-gcc"])],
+)
+def test_the_sample_of_today_passes(tmp_path, module, table, most, flags) -> None:
+    chosen = sample_of_today(table, most)
+    assert chosen, f"docs/{table} has no quick model that passed"
     filters = [word for key in chosen for word in ("--filter", f"={key}")]
-    command = [
-        sys.executable,
-        "-m",
-        "zoo",
-        "--jobs",
-        "1",
-        "--require",
-        "1",
-        "--state",
-        str(tmp_path),
-        *filters,
-    ]
+    command = [sys.executable, "-m", module, "--jobs", "1", "--state", str(tmp_path), *flags, *filters]
     run = subprocess.run(
         command,
         cwd=ROOT,
@@ -114,7 +107,7 @@ def entry_of(model: type[nn.Module]) -> Entry:
 
 def row_of(entry: Entry, limits: Limits | None = None) -> dict:
     rows: list[dict] = []
-    run_all([entry], 1, limits or Limits(), rows.append)
+    run_all([entry], 1, limits or Limits(), rows.append, check.check)
     (row,) = rows
     return row
 
@@ -186,12 +179,20 @@ def test_what_torch_does_not_export_counts_apart() -> None:
 
 def test_the_table_names_no_place_of_this_machine() -> None:
     text = f'File "{ROOT}/.venv/lib/python3.11/site-packages/timm/models/vit.py", line 3; {ROOT}/tests/zoo/check.py'
-    assert _without_paths(text) == 'File "timm/models/vit.py", line 3; tests/zoo/check.py'
-    assert _without_paths("at /somewhere/lib/python3.11/copy.py:128") == "at copy.py:128"
+    assert without_paths(text) == 'File "timm/models/vit.py", line 3; tests/zoo/check.py'
+    assert without_paths("at /somewhere/lib/python3.11/copy.py:128") == "at copy.py:128"
 
 
 def test_every_file_of_the_zoo_is_in_its_map() -> None:
     described = inspect.getdoc(sys.modules["zoo"]) or ""
-    for name in ("entry.py", "check.py", "runner.py", "report.py"):
+    for name in (
+        "entry.py",
+        "check.py",
+        "runner.py",
+        "report.py",
+        "zoo_emit.py",
+        "emit.py",
+        "emit_report.py",
+    ):
         assert name in described
     assert runner.STATE.parent.name == "build"

@@ -1,0 +1,164 @@
+"""What one model must satisfy as source code: it is emitted, compiles without a warning under both compilers, passes the
+test that was generated for it, and is the recorded program."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import nn
+
+from pycandle import GoldenRecorder
+
+from .check import PROGRAM, SEEDS, Failed, Stages, inputs_of, prepared_model, seeded, text_of
+from .entry import Entry
+from .runner import ROOT, Fingerprints, digest
+
+BUILD = Path(os.environ.get("PYCANDLE_BUILD", ROOT / "build" / "release"))
+LIBRARY = BUILD / "libpycandle.so"
+FLAGS = ("-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "include"))
+COMPILERS = {"g++": ("g++-12", "headers.h.gch"), "clang": ("clang++-16", "headers.h.pch")}
+# What a generated test includes first, nothing else: parsed once for all models.
+HEADERS = "#include <gtest/gtest.h>\n#include <pycandle/pycandle.h>\n"
+STAGES = ("record", "codegen", "g++", "clang", "test", "round trip")
+
+
+class EmitCheck:
+    """Called for each model, in a process of its own; recordings are kept in `state` for the next run."""
+
+    def __init__(self, state: Path, with_clang: bool = True):
+        self.state = state
+        self.compilers = {k: v for k, v in COMPILERS.items() if with_clang or k != "clang"}
+        self.headers = state / "headers"
+        self.recordings = Fingerprints()
+
+    def prepare(self) -> None:
+        """The headers, parsed once for each compiler."""
+        self.headers.mkdir(parents=True, exist_ok=True)
+        stamp = self.headers / "stamp"
+        now = digest(sorted((ROOT / "include" / "pycandle").glob("*.h"))) + " ".join(
+            (*FLAGS, *self.compilers)
+        )
+        if stamp.exists() and stamp.read_text() == now:
+            return
+        (self.headers / "headers.h").write_text(HEADERS)
+        for compiler, result in self.compilers.values():
+            command = [compiler, *FLAGS, "-x", "c++-header", "headers.h", "-o", f"{result}.new"]
+            subprocess.run(command, cwd=self.headers, check=True)
+            (self.headers / f"{result}.new").rename(
+                self.headers / result
+            )  # another run may be reading the old one
+        stamp.write_text(now)
+
+    def __call__(self, entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
+        facts: dict = {"stages": {}, "seconds_of": {}}
+        stages = Stages(facts, at_stage)
+        try:
+            self._check(entry, folder, stages, facts)
+            return {**facts, "status": "passed"}
+        except Failed as failure:
+            found = {"status": "failed", "reason": failure.word, "detail": str(failure)}
+        except Exception as error:
+            found = {"status": "failed", "reason": stages.now or "start", "detail": text_of(error)}
+        facts["stages"][stages.now] = "failed"
+        return {**facts, **found, "stage": stages.now}
+
+    def _check(self, entry: Entry, folder: Path, stages: Stages, facts: dict) -> None:
+        recording = self.state / "recordings" / entry.key.replace("/", ".")
+        facts |= stages.run("record", lambda: self._recorded(entry, recording))
+        manifest = recording / "model_manifest.json"
+        facts |= stages.run("codegen", lambda: _emitted(manifest, folder))
+        stages.run("g++", lambda: self._built(folder))
+        if "clang" in self.compilers:
+            stages.run("clang", lambda: self._parsed_by_clang(folder))
+        stages.run("test", lambda: _tested(folder, recording, "-*.IsTheRecordedProgram"))
+        stages.run("round trip", lambda: _tested(folder, recording, "*.IsTheRecordedProgram"))
+
+    def _recorded(self, entry: Entry, folder: Path) -> dict:
+        """The facts of a recording, which is made unless it is there, made by this recorder."""
+        stamp, now = folder / "stamp.json", self.recordings.of(entry)
+        with contextlib.suppress(OSError, ValueError):
+            kept = json.loads(stamp.read_text())
+            if kept.pop("fingerprint") == now:
+                return kept
+        shutil.rmtree(folder, ignore_errors=True)
+        model = prepared_model(entry, SEEDS[0])
+        recorder = GoldenRecorder(folder, dynamic=entry.dynamic)
+        recorder.record(model, **inputs_of(entry, model, entry.sizes, seeded(SEEDS[0])))
+        recorder.save("model")
+        facts = {
+            "nodes": len(recorder.manifest["nodes"]),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "python_lines": python_lines(model),
+        }
+        stamp.write_text(json.dumps({**facts, "fingerprint": now}))
+        return facts
+
+    def _built(self, folder: Path) -> None:
+        compiler, _ = COMPILERS["g++"]
+        parsed = ("-include", str(self.headers / "headers.h"), "-Winvalid-pch")
+        run([compiler, *FLAGS, *parsed, "-c", "test_model.cpp", "-o", "test_model.o"], folder, "g++")
+        libraries = (str(LIBRARY), f"-Wl,-rpath,{LIBRARY.parent}", "-lgtest_main", "-lgtest", "-lpthread")
+        run([compiler, "test_model.o", "-o", "test_model", *libraries], folder, "link")
+
+    def _parsed_by_clang(self, folder: Path) -> None:
+        compiler, parsed = COMPILERS["clang"]
+        include = ("-include-pch", str(self.headers / parsed))
+        run([compiler, *FLAGS, *include, "-fsyntax-only", "test_model.cpp"], folder, "clang")
+
+
+def _emitted(manifest: Path, folder: Path) -> dict:
+    out = run(
+        [PROGRAM, "codegen", "--manifest", manifest, "--out", folder / "model.hpp", "--json"],
+        folder,
+        "codegen",
+    )
+    made = json.loads(out)
+    test = ["gen-test", "--manifest", manifest, "--model", made["model"], "--out", folder / "test_model.cpp"]
+    run([PROGRAM, *test], folder, "gen-test")
+    text = (folder / "model.hpp").read_text()
+    return {
+        "emitted_lines": made["files"][0]["lines"],
+        "classes": len(re.findall(r"^struct \w+ : nn::Module<", text, re.M)),
+        "notes": made["notes"],
+    }
+
+
+def _tested(folder: Path, recording: Path, tests: str) -> None:
+    command = ["./test_model", f"--gtest_filter={tests}", "--gtest_brief=1"]
+    run(command, folder, "round trip" if tests.startswith("*") else "test", PYCANDLE_TRACE=str(recording))
+
+
+def run(command: list, folder: Path, word: str, **environment: str) -> str:
+    done = subprocess.run(
+        [str(c) for c in command],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return done.stdout
+    said = "\n".join(
+        line for line in (done.stdout + done.stderr).splitlines() if "Running main()" not in line
+    )
+    how = f"signal {-done.returncode}: " if done.returncode < 0 else ""
+    raise Failed(word, f"{how}{said[:3000]}")
+
+
+def python_lines(model: nn.Module) -> int:
+    """Lines of the classes of the model's modules, without those of torch.nn."""
+    classes = {type(m) for m in model.modules() if not type(m).__module__.startswith("torch.nn.")}
+    lines = 0
+    for found in classes:
+        with contextlib.suppress(OSError, TypeError):
+            lines += len(inspect.getsourcelines(found)[0])
+    return lines
