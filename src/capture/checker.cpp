@@ -23,6 +23,7 @@ struct Checker::State {
   std::vector<std::string> inputs, outputs;
   std::string name;
   double tolerance = 0;                       // 0: the dtype's own
+  double of_inputs = 0;                       // nothing is more exact than what it was computed from
   bool only_collects = false;
   mutable std::mutex mutex;
   mutable std::vector<CheckResult> results;
@@ -68,6 +69,11 @@ Checker Checker::load(const std::string& name, const std::string& folder) {
   for (const Tap& tap : recording.program.taps) state.key_of.emplace(tap.id, tap.key);
   for (const Input& input : recording.program.inputs) state.inputs.push_back(input.name);
   for (const Output& output : recording.program.outputs) state.outputs.push_back(output.name);
+  for (const std::string& input : state.inputs) {
+    if (!state.trace->contains("input:" + input)) continue;
+    const DType dtype = state.trace->get("input:" + input).dtype();
+    if (is_inexact(dtype)) state.of_inputs = std::max(state.of_inputs, default_tolerance(dtype));
+  }
   return checker;
 }
 
@@ -115,7 +121,8 @@ CheckResult Checker::verify(std::string_view layer, const Array& ours) const {
     shape.pop_back();
     expected = Array(DType::c128, shape, expected.data(), std::make_shared<Array>(expected));
   }
-  CheckResult result = how_close(expected, ours, state_->tolerance);
+  const double own = std::max(default_tolerance(ours.dtype()), state_->of_inputs);
+  CheckResult result = how_close(expected, ours, state_->tolerance > 0 ? state_->tolerance : own);
   result.layer = tap_id(layer);
   if (!result.passed) result.why = result.layer + " " + result.why;
   const std::lock_guard lock(state_->mutex);

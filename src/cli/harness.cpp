@@ -1,8 +1,11 @@
 // pycandle gen-test and gen-bench: the programs around an emitted model.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <regex>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "cli/command.h"
 #include "emit/cpp/harness.h"
@@ -22,6 +25,31 @@ struct Options {
   bool merge = false;
 };
 
+// The header that the program will include, where a project has it; empty when it is not written yet.
+std::string header_text(const Options& options) {
+  const fs::path folder = fs::absolute(options.out).parent_path();
+  std::error_code error;
+  for (const fs::path& path : {folder / options.header, folder.parent_path() / "src" / options.header}) {
+    if (fs::is_regular_file(path, error)) return read_text(path);
+  }
+  return {};
+}
+
+// A header that is there must have the model; its namespace is the one that counts, as somebody may have renamed it.
+void look_into_header(const std::string& text, emit::cpp::Harness& harness) {
+  std::vector<std::string> models;
+  std::smatch found;
+  static const std::regex model(R"(\nstruct (\w+) : nn::Module<)"), space(R"(\nnamespace (\w+) \{)");
+  for (std::sregex_iterator at(text.begin(), text.end(), model), end; at != end; ++at) models.push_back((*at)[1]);
+  if (models.empty()) return;
+  if (std::find(models.begin(), models.end(), harness.model) == models.end()) {
+    throw Error(ErrorCode::usage, fmt::format("{} has no model of that name", harness.header))
+        .expected("--model " + models.back())
+        .found(harness.model);
+  }
+  if (std::regex_search(text, found, space)) harness.name_space = found[1];
+}
+
 emit::cpp::Harness harness_for(const Options& options) {
   const fs::path manifest = find_manifest(options.manifest);
   Recording recording = import_manifest(manifest, catalogue());
@@ -33,6 +61,8 @@ emit::cpp::Harness harness_for(const Options& options) {
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
   harness.model = printed.name;
   harness.name_space = printed.name_space;
+  harness.is_random = printed.is_random;
+  look_into_header(header_text(options), harness);
   return harness;
 }
 

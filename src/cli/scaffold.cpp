@@ -16,7 +16,11 @@ project(@NAME@ LANGUAGES CXX)
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 add_compile_options(-Wall -Wextra)
-find_package(pycandle REQUIRED)  # the presets ask `pycandle --cmake-dir`; by hand: -Dpycandle_DIR=...
+find_package(pycandle QUIET)
+if(NOT pycandle_FOUND)  # then the one that the program on the PATH brought with it
+  execute_process(COMMAND pycandle --cmake-dir OUTPUT_VARIABLE pycandle_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+  find_package(pycandle REQUIRED)
+endif()
 
 add_library(model INTERFACE)  # src/model.hpp, as `pycandle codegen` writes it
 target_include_directories(model INTERFACE src)
@@ -112,7 +116,9 @@ constexpr const char* kReadme = R"text(# @NAME@
 7. Build and test:
 
 ```sh
-cmake --preset release -Dpycandle_DIR="$(pycandle --cmake-dir)" cmake-- build-- preset release ctest-- preset release
+cmake --preset release
+cmake --build --preset release
+ctest --preset release
 ```
 
 `src/*.cpp` are programs, `tests/*.cpp` tests, `benches/*.cpp` benchmarks; CMake finds new ones by itself.

@@ -95,4 +95,21 @@ void name_classes(const Program& p, std::vector<ModuleClass>& classes) {
   }
 }
 
+void rename_hiding_members(std::vector<ModuleClass>& classes) {
+  std::set<std::string> types(kTaken.begin(), kTaken.end());
+  for (const ModuleClass& c : classes) types.insert(c.name);
+  for (ModuleClass& c : classes) {
+    std::vector<std::string*> members;
+    for (Child& child : c.children) members.push_back(&child.name);
+    for (TensorField& tensor : c.tensors) members.push_back(&tensor.name);
+    for (NumberField& number : c.numbers) members.push_back(&number.name);
+    Scope scope;
+    for (const std::string& type : types) scope.reserve(type);
+    for (const std::string* member : members) scope.reserve(*member);
+    for (std::string* member : members) {
+      if (types.count(*member) != 0) *member = scope.take({identifier(snake_case(*member)), *member + "_"});
+    }
+  }
+}
+
 }  // namespace pycandle::emit

@@ -230,6 +230,32 @@ def test_wrong_usage_is_one_clear_error(gpt2, tmp_path, pycandle, arguments, say
     assert not (tmp_path / "model.hpp").exists()
 
 
+def test_a_project_is_written_whole_or_not_at_all(gpt2, tmp_path, pycandle) -> None:
+    mine = tmp_path / "port" / "tests" / "test_model.cpp"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("int mine;\n")
+    error = pycandle("codegen", "--manifest", gpt2, "--out", tmp_path / "port", status=2).stderr
+    assert "not made by codegen; nothing was written" in error and "test_model.cpp" in error
+    assert [f for f in tmp_path.rglob("*") if f.is_file()] == [mine]
+
+
+@pytest.mark.parametrize("command", ["gen-test", "gen-bench"])
+def test_programs_around_a_model_are_refused_as_clearly(gpt2, tmp_path, pycandle, command) -> None:
+    out = tmp_path / "tests" / "made.cpp"
+    pycandle("codegen", "--manifest", gpt2, "--out", tmp_path / "src" / "model.hpp", "--model", "Gpt2")
+    unknown = pycandle(command, "--manifest", gpt2, "--out", out, "--model", "Bert", status=2).stderr
+    assert "has no model of that name" in unknown and "--model Gpt2" in unknown and "Bert" in unknown
+    nowhere = pycandle(command, "--manifest", gpt2, "--out", "/proc/nowhere/made.cpp", status=2).stderr
+    assert "cannot be made" in nowhere
+    absent = pycandle(command, "--manifest", tmp_path / "absent.json", "--out", out, status=2).stderr
+    assert "absent.json" in absent
+    assert not out.exists()
+    out.parent.mkdir()
+    out.write_text("int mine;\n")
+    there = pycandle(command, "--manifest", gpt2, "--out", out, "--model", "Gpt2", status=2).stderr
+    assert "not made by codegen" in there and out.read_text() == "int mine;\n"
+
+
 def test_a_recording_without_weights_is_refused(gpt2, tmp_path, pycandle) -> None:
     manifest = json.loads(gpt2.read_text())
     for parameter in manifest["parameters"]:

@@ -21,6 +21,7 @@ class Body {
   Body(const ModelTree& tree, const ModuleClass& made)
       : tree_(&tree),
         class_(&made),
+        is_random_(draws_numbers(tree.program->graph)),
         names_(tree, made),
         around_{[this](ValueId v) { return value(v); }, [this](Dim d) { return dim(d); },
                 [this](ValueId v) { return uses_[v] == 1; }},
@@ -279,7 +280,8 @@ class Body {
     if (!node.regions.empty()) return write_control_flow(n);
     if (is_part_of_select(node)) return;
     const Expression e = printer_.node(n);
-    if (!node.op->several_results) return define(node.results[0], e, true);
+    // Draws stay in Python's order: C++ may compute the arguments of a call in any.
+    if (!node.op->several_results) return define(node.results[0], e, !node.op->is_random);
     give(node.results, e.text, node.op->name == "split");  // the front end's split<3>() is an array already
   }
 
@@ -351,7 +353,7 @@ class Body {
     std::vector<std::string> arguments;
     for (const ValueId v : step.arguments) arguments.push_back(value(v).text);
     const std::string text = fmt::format("{}({})", child.name, joined(arguments));
-    const bool may_nest = calls_of_[step.child] == 1;  // calls of one module stay in Python's order
+    const bool may_nest = calls_of_[step.child] == 1 && !is_random_;  // calls of one module stay in Python's order
     if (child.use.nn && child.use.nn->results.size() > 1) return write_parts(*child.use.nn, text);
     if (step.results.size() == 1) return define(step.results[0], {text}, may_nest);
     bind(step.results, text);
@@ -480,7 +482,7 @@ class Body {
     step_ = class_->steps.size();
     std::vector<std::string> results;
     for (const ValueId v : class_->outputs) results.push_back(value(v).text);
-    if (results.size() == 1 && !returns_struct(*class_)) {
+    if (!returns_tuple(*class_) && !returns_struct(*class_)) {
       statements_.push_back({{}, fmt::format("return {};", results[0])});
     } else {
       statements_.push_back({{}, fmt::format("return {{{}}};", joined(results))});
@@ -489,6 +491,7 @@ class Body {
 
   const ModelTree* tree_;
   const ModuleClass* class_;
+  bool is_random_;
   ValueNames names_;
   Surroundings around_;
   ExpressionPrinter printer_;
@@ -512,6 +515,12 @@ class Body {
 
 Forward write_forward(const ModelTree& tree, const ModuleClass& made) { return Body(tree, made).write(); }
 
+bool draws_numbers(const Graph& g) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& node) {
+    return node.op->is_random || std::any_of(node.regions.begin(), node.regions.end(), draws_numbers);
+  });
+}
+
 std::string type_of(const ModelTree& tree, const Use& use) {
   if (use.nn) return "nn::" + use.nn->name;
   if (use.module_class >= 0) return tree.classes[static_cast<size_t>(use.module_class)].name;
@@ -528,6 +537,11 @@ bool returns_struct(const ModuleClass& made) {
     if (names[i] != std::to_string(i)) return true;
   }
   return false;
+}
+
+bool returns_tuple(const ModuleClass& made) {
+  if (returns_struct(made)) return false;
+  return made.outputs.size() != 1 || (made.call == 0 && !made.output_names[0].empty());
 }
 
 std::vector<std::string> result_fields(const ModelTree& tree, const ModuleClass& made) {

@@ -10,6 +10,7 @@ struct Harness {
   std::string header = "model.hpp";
   std::string recording;            // its name, as in {name}_manifest.json
   std::string folder;               // of the recording, from where the program is run
+  bool is_random = false;           // its values are other ones in each run
 };
 
 std::string print_program(const Harness&);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "emit/class_names.h"
 #include "emit/cpp/body.h"
 #include "emit/cpp/text.h"
 #include "emit/names.h"
@@ -189,7 +190,7 @@ class ClassPrinter {
 
   std::string result_type() const {
     if (returns_struct(*class_)) return "Output";
-    if (class_->outputs.size() == 1) return "Tensor";
+    if (!returns_tuple(*class_)) return "Tensor";
     return fmt::format("std::tuple<{}>", joined(std::vector<std::string>(class_->outputs.size(), "Tensor")));
   }
 
@@ -245,6 +246,7 @@ void rename_model(ModelTree& tree, const std::string& name) {
 PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   ModelTree tree = recovered;
   rename_model(tree, name);
+  rename_hiding_members(tree.classes);
   if (!tree.program->states.empty()) {
     throw Error(ErrorCode::gap, "a model that changes its buffers is not written as C++ yet")
         .found(tree.program->states[0].name + " is changed by forward")
@@ -256,6 +258,7 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   printed.name_space = snake_case(model.name);
   if (printed.name_space == printed.name || printed.name_space == "pycandle") printed.name_space += "_model";
   printed.notes = tree.notes;
+  printed.is_random = draws_numbers(tree.program->graph);
   std::string& out = printed.header;
   out += fmt::format("// {}, ported from PyTorch by pycandle codegen.\n", last_part(model.python_class));
   for (const std::string& note : tree.notes) out += fmt::format("// Note: {}.\n", note);

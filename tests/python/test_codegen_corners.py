@@ -1,0 +1,61 @@
+"""Corners of emitted code that published models have (make zoo-emit found them), each in a model of a few lines."""
+
+from __future__ import annotations
+
+import torch
+from test_codegen import compiled_and_run, recorded
+from torch import nn
+
+
+class Scale(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x * self.weight) + x
+
+
+class Wide(nn.Module):
+    """Its result has many digits, and no more that are right than what it was given."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.double() * 3
+
+
+class Corners(nn.Module):
+    """A part that is called as its class is; a tuple whose other part is absent; doubles made of floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.Scale = Scale()
+        self.Tensor = nn.Linear(64, 6)
+        self.wide = Wide()
+
+    def forward(self, x: torch.Tensor) -> tuple:
+        return self.wide(self.Scale(self.Tensor(x))).float(), None
+
+
+def test_corners_compile_and_are_the_recorded_program(tmp_path, pycandle) -> None:
+    manifest = recorded(Corners(), tmp_path, {"x": torch.randn(2, 64)})
+    compiled_and_run(manifest, tmp_path, pycandle)
+    text = (tmp_path / "model.hpp").read_text()
+    assert "Scale scale;" in text and "nn::Linear tensor;" in text
+    assert "std::tuple<Tensor> forward(const Tensor& x) const" in text
+
+
+class Noisy(nn.Module):
+    """Two draws as arguments of one call: their order is Python's."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x > 0, torch.rand(3, 6), torch.rand_like(x))
+
+
+def test_the_test_of_a_random_model_compares_programs_not_values(tmp_path, pycandle) -> None:
+    manifest = recorded(Noisy(), tmp_path, {"x": torch.randn(3, 6)}, dynamic={})
+    pycandle("gen-test", "--manifest", manifest, "--out", tmp_path / "test_model.cpp")
+    text = (tmp_path / "test_model.cpp").read_text()
+    assert "draws random numbers" in text and "IsTheRecordedProgram" in text
+    assert "AgreesLayerByLayer" not in text
+    pycandle("codegen", "--manifest", manifest, "--out", tmp_path / "model.hpp")
+    assert (tmp_path / "model.hpp").read_text().count(" = functional::uniform(") == 2
