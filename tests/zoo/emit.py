@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -75,7 +76,9 @@ class EmitCheck:
         facts |= stages.run("record", lambda: self._recorded(entry, recording))
         manifest = recording / "model_manifest.json"
         facts |= stages.run("codegen", lambda: _emitted(manifest, folder))
+        before = _seconds_of_children()
         stages.run("g++", lambda: self._built(folder))
+        facts["build_seconds"] = round(_seconds_of_children() - before, 1)
         if "clang" in self.compilers:
             stages.run("clang", lambda: self._parsed_by_clang(folder))
         stages.run("test", lambda: _tested(folder, recording, "-*.IsTheRecordedProgram"))
@@ -112,6 +115,12 @@ class EmitCheck:
         compiler, parsed = COMPILERS["clang"]
         include = ("-include-pch", str(self.headers / parsed))
         run([compiler, *FLAGS, *include, "-fsyntax-only", "test_model.cpp"], folder, "clang")
+
+
+def _seconds_of_children() -> float:
+    """Processor time: what else the machine does is not counted."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _emitted(manifest: Path, folder: Path) -> dict:

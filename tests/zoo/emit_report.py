@@ -49,7 +49,7 @@ def markdown(rows: list[dict]) -> str:
 def _cells(row: dict) -> list:
     passed, spent = row.get("stages", {}), row.get("seconds_of", {})
     marks = [{"passed": "✓", "failed": "✗"}.get(passed.get(stage, ""), "") for stage in STAGES]
-    seconds = [f"{spent[stage]:.1f}" if stage in spent else "" for stage in ("g++", "test")]
+    seconds = [row.get("build_seconds", ""), spent.get("test", "")]
     result = row["status"] if row["status"] == "passed" else f"{row['status']}: {row['reason']}"
     numbers = [row.get(name, "") for name in ("python_lines", "emitted_lines", "classes")]
     parameters = readable_count(row.get("parameters"))
