@@ -88,7 +88,7 @@ static void one_block(const Attention& g, const Queries& b, const float* packed_
       // A tile at the end of the keys is as short as it was packed, even if causality needs less of it.
       const int64_t rows = smaller(kTileRows, g.keys - key - j);
       tile_function(rows, b.vectors)(g.head_size, packed_keys + (key + j) * g.head_size, rows, b.packed, b.weights + j * width,
-                                     width, false);
+                                     width, false, Ahead{});
     }
     const bool crosses = (g.causal && key + n - 1 > first_position) || (g.window > 0 && key <= last_position - g.window);
     if (masked || crosses) apply_masks(g, b, key, n);
@@ -116,7 +116,7 @@ static void one_block(const Attention& g, const Queries& b, const float* packed_
     const int64_t tiles = divide_up(g.value_size, kTileRows);
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t d = part_begin(g.value_size, tiles, t), rows = part_begin(g.value_size, tiles, t + 1) - d;
-      tile_function(rows, b.vectors)(n, b.v + key * g.v_row + d, g.v_row, b.weights, b.sums + d * width, width, true);
+      tile_function(rows, b.vectors)(n, b.v + key * g.v_row + d, g.v_row, b.weights, b.sums + d * width, width, true, Ahead{});
     }
   }
   for (int64_t v = 0; v < b.vectors; ++v) {

@@ -12,11 +12,16 @@ constexpr int64_t kBlockRows = 256;  // of a block: so does the block of a
 // ---- register tiles
 
 template <int rows, int vectors>
-static void tile(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, bool accumulate) {
+static void tile(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, bool accumulate,
+                 Ahead ahead) {
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < vectors; ++v) __builtin_prefetch(c + r * c_row + v * kLanes, 1);
   F sum[rows][vectors];
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vectors; ++v) sum[r][v] = set(0);
-  for (; k > 0; --k, a += a_step, b += vectors * kLanes) {
+  const float* next = ahead.next != nullptr ? ahead.next : b;
+  for (; k > 0; --k, a += a_step, b += vectors * kLanes, next += ahead.step) {
+    __builtin_prefetch(next, 0, 2);
     F columns[vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) columns[v] = load(b + v * kLanes);
@@ -214,6 +219,7 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
   Epilogue epilogue = g.epilogue;
   if (on_top) epilogue.residual = nullptr;
   const bool plain = does_nothing(epilogue);
+  const int64_t step = divide_up(kPanel, tiles);
   float* packed_panel = scratch + a_scratch(g);
   for (int64_t d = 0; d < depths; ++d) {
     const int64_t k0 = part_begin(g.k, depths, d), k = part_begin(g.k, depths, d + 1) - k0;
@@ -234,11 +240,15 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
         Piece piece = piece_of(g, p, row + r0, col, here, cols);
         if (on_top) piece.residual = nullptr;
         const TileFn multiply = tile_function(here, kVectors);
+        // Each tile fetches its share of the next panel, which comes from far away.
+        const Ahead ahead = tiles > 1 && g.packed != nullptr && panel + 1 < last_panel
+                                ? Ahead{b + g.k * kPanel + t * step * k, step}
+                                : Ahead{};
         if (cols == kPanel) {
-          multiply(k, scratch + r0 * k, here, b, piece.c, g.c_row, d > 0 || on_top);
+          multiply(k, scratch + r0 * k, here, b, piece.c, g.c_row, d > 0 || on_top, ahead);
         } else {
           float edge[kTileRows * kPanel];
-          multiply(k, scratch + r0 * k, here, b, edge, kPanel, false);
+          multiply(k, scratch + r0 * k, here, b, edge, kPanel, false, ahead);
           for (int64_t r = 0; r < here; ++r)
             for (int64_t j = 0; j < cols; ++j) {
               float& c = piece.c[r * g.c_row + j];

@@ -14,6 +14,7 @@ void fill_attention(Kernels& k);
 void fill_moving(Kernels& k);
 void fill_windows(Kernels& k);
 void fill_recurrent(Kernels& k);
+void fill_machine(Kernels& k);
 
 // Register tiles: up to kTileRows rows of a, kVectors vectors of columns of b.
 #if defined(__AVX512F__)
@@ -25,7 +26,13 @@ constexpr int kVectors = 2;
 constexpr int kPanel = kVectors * kLanes;
 
 // c[rows, vectors * kLanes] = (accumulate ? c : 0) + sum over k of a[k * a_step + row] * b[k * vectors * kLanes + column]
-using TileFn = void (*)(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, bool accumulate);
+// While it computes, it asks for the memory from ahead.next on, ahead.step floats for each k.
+struct Ahead {
+  const float* next = nullptr;
+  int64_t step = 0;
+};
+using TileFn = void (*)(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, bool accumulate,
+                        Ahead ahead);
 // For 1 <= rows <= kTileRows and 1 <= vectors <= kVectors.
 TileFn tile_function(int64_t rows, int64_t vectors);
 

@@ -1,6 +1,6 @@
-// Functions of a vector. Errors, in units of the last place of the result, over all floats (tests/cpp/test_cpu_math.cpp
+// Functions of a vector. Errors, in units of the last place of the result, over all floats (tests/cpp/test_cpu_moving.cpp
 // holds them to it; the portable set, which has no fused multiply-add, is allowed one more):
-//   exp exp2 2 · log log2 log10 3 · tanh 3 · erf 2 · sigmoid 4 · sin cos 2 below 8192 (libm beyond)
+//   exp exp2 2 · log log2 log10 3 · tanh 3 · erf 3 · sigmoid 4 · sin cos 2 below 8192 (libm beyond)
 #pragma once
 
 #include "backends/cpu/kernels/isa/vector.h"
@@ -94,7 +94,10 @@ INLINE F verf(F x) {
   return select(lt(a, set(1)), small, with_sign_of(large, x));
 }
 
-INLINE F vsigmoid(F x) { return set(1) / (set(1) + vexp(-x)); }
+INLINE F vsigmoid(F x) {
+  const F e = vexp(-absolute(x));
+  return select(lt(x, set(0)), e, set(1)) / (set(1) + e);
+}
 
 // sin of x turned by `quarters` quarters of a circle.
 INLINE F sin_turned(F x, int32_t quarters) {
@@ -113,13 +116,17 @@ INLINE F sin_turned(F x, int32_t quarters) {
   const F y = select(eq(odd, set(0)), sine, cosine);
   return (F)((I)y ^ ((quadrant & 2) << 30));
 }
+// Lanes that are too large to be reduced by the sum of pi's parts are libm's.
+template <class Libm> INLINE F sin_of_any(F x, int32_t quarters, Libm libm) {
+  const M small = lt(absolute(x), set(8192));
+  const F y = sin_turned(select(small, x, set(0)), quarters);
+  return any(negate(small)) ? select(small, y, each(select(small, set(0), x), libm)) : y;
+}
 INLINE F vsin(F x) {
-  if (any(negate(lt(absolute(x), set(8192))))) return each(x, [](float v) { return __builtin_sinf(v); });
-  return sin_turned(x, 0);
+  return sin_of_any(x, 0, [](float v) { return __builtin_sinf(v); });
 }
 INLINE F vcos(F x) {
-  if (any(negate(lt(absolute(x), set(8192))))) return each(x, [](float v) { return __builtin_cosf(v); });
-  return sin_turned(x, 1);
+  return sin_of_any(x, 1, [](float v) { return __builtin_cosf(v); });
 }
 
 INLINE F clamped(F x, F low, F high) { return min2(high, max2(low, x)); }  // NaN stays

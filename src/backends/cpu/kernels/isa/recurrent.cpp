@@ -98,6 +98,7 @@ void fill(Kernels& k) {
   fill_moving(k);
   fill_windows(k);
   fill_recurrent(k);
+  fill_machine(k);
 }
 
 }  // namespace pycandle::cpu::PYCANDLE_ISA

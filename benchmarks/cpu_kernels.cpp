@@ -1,0 +1,285 @@
+// The kernels of the cpu backend against the machine's limits, measured in the same run: the share of the FMA peak, or of
+// the read bandwidth from huge pages. A kernel that seems to pass its limit by more than 2 % fails the run: something was
+// not computed.
+//
+//   cmake --build build/release --target bench_cpu_kernels && build/release/benchmarks/bench_cpu_kernels [name] [--threads N]
+//
+// One thread is timed by its processor time, so that a neighbour does not count; several by the clock. Best of many runs,
+// the limits measured between them.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "base/huge_pages.h"
+#include "base/parallel.h"
+
+namespace pycandle::cpu {
+namespace {
+
+int threads = 1;
+
+double now() {
+  timespec t{};
+  ::clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+template <class Function> double seconds(const Function& f) {
+  const double start = now();
+  f();
+  return now() - start;
+}
+
+float* random_numbers(size_t n) {
+  static std::vector<HugePages> all;
+  all.emplace_back((n + 64) * sizeof(float));
+  std::mt19937 engine(1);
+  float* out = all.back().floats();
+  for (size_t i = 0; i < n; ++i) out[i] = static_cast<float>(engine() >> 8) * 1e-7f - 0.8f;
+  return out;
+}
+
+template <class Args>
+void run(const Args& args, void (*kernel)(const Args&, int64_t, int64_t, float*), int64_t (*units)(const Args&),
+         int64_t (*scratch)(const Args&)) {
+  static std::vector<HugePages> memory(64);
+  const auto bytes = static_cast<size_t>(scratch(args)) * sizeof(float);
+  const int64_t count = units(args);
+  const auto part = [&](int p) {
+    HugePages& mine = memory[static_cast<size_t>(p)];
+    if (mine.size() < bytes) mine = HugePages(bytes);
+    kernel(args, part_of(count, threads, p), part_of(count, threads, p + 1), mine.floats());
+  };
+  if (threads == 1) {
+    part(0);
+  } else {
+    parallel_parts(threads, part);
+  }
+}
+#define RUN(name, args) run(args, kernels().name, kernels().name##_units, kernels().name##_scratch)
+
+struct Case {
+  std::string name;
+  double flops, bytes;  // one of them is 0
+  std::function<void()> body;
+  double best = 1e30;
+};
+
+Case gemm_case(int64_t m, int64_t n, int64_t k, bool packed, Unary activation = Unary::identity) {
+  Gemm g;
+  g.m = m;
+  g.n = n;
+  g.k = k;
+  g.a = random_numbers(static_cast<size_t>(m * k));
+  g.a_row = k;
+  g.b = random_numbers(static_cast<size_t>(n * k));
+  g.b_row = 1;
+  g.b_col = k;
+  g.c = random_numbers(static_cast<size_t>(m * n));
+  g.c_row = n;
+  g.epilogue.bias = random_numbers(static_cast<size_t>(n));
+  g.epilogue.activation = activation;
+  if (packed) {
+    PackB pack{k, n, g.b, g.b_row, g.b_col, random_numbers(static_cast<size_t>(kernels().packed_size(k, n)))};
+    RUN(pack_b, pack);
+    g.packed = pack.out;
+  }
+  const double work = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const double bytes = 4.0 * static_cast<double>(n) * static_cast<double>(k);
+  std::string name = "gemm " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+  if (!packed) name += " unpacked";
+  if (activation != Unary::identity) name += std::string(" ") + name_of(activation);
+  return {name, m <= 4 ? 0 : work, m <= 4 ? bytes : 0, [g] { RUN(gemm, g); }};
+}
+
+Case attention_case(int64_t heads, int64_t length, int64_t size, bool causal, bool masked = false) {
+  Attention g;
+  g.batch = 1;
+  g.heads = g.kv_heads = heads;
+  g.queries = g.keys = length;
+  g.head_size = g.value_size = size;
+  g.scale = 0.125f;
+  g.causal = causal;
+  const int64_t row = 3 * heads * size;  // q, k and v side by side
+  g.q = random_numbers(static_cast<size_t>(row * length));
+  g.k = g.q + heads * size;
+  g.v = g.k + heads * size;
+  g.out = random_numbers(static_cast<size_t>(heads * size * length));
+  g.q_head = g.k_head = g.v_head = g.out_head = size;
+  g.q_row = g.k_row = g.v_row = row;
+  g.out_row = heads * size;
+  if (masked) {
+    g.mask = random_numbers(static_cast<size_t>(length * length));
+    g.mask_row = length;
+    g.mask_col = 1;
+  }
+  const double pairs = causal ? 0.5 * static_cast<double>(length * (length + 1)) : static_cast<double>(length * length);
+  return {"attention " + std::to_string(heads) + "x" + std::to_string(length) + "x" + std::to_string(size) +
+              (causal ? " causal" : "") + (masked ? " masked" : ""),
+          4.0 * static_cast<double>(heads * size) * pairs, 0, [g] { RUN(attention, g); }};
+}
+
+Case unary_case(Unary f) {
+  constexpr int64_t n = 4096;
+  const float* x = random_numbers(n);
+  float* out = random_numbers(n);
+  return {std::string("unary ") + name_of(f), 0, 4.0 * n * 64, [=] {
+            for (int i = 0; i < 64; ++i) kernels().unary[static_cast<int>(f)](x, out, n, 0, 1);
+          }};
+}
+
+Case norm_case(int64_t rows, int64_t cols) {
+  Norm g;
+  g.rows = rows;
+  g.cols = g.x_row = g.out_row = cols;
+  g.x = random_numbers(static_cast<size_t>(rows * cols));
+  g.out = random_numbers(static_cast<size_t>(rows * cols));
+  g.weight = g.bias = random_numbers(static_cast<size_t>(cols));
+  return {"layer norm " + std::to_string(rows) + "x" + std::to_string(cols), 0, 4.0 * static_cast<double>(rows * cols),
+          [g] { RUN(norm, g); }};
+}
+
+Case lstm_case(int64_t hidden, int steps) {
+  RecurrentStep g;
+  g.batch = 1;
+  g.hidden = hidden;
+  g.sums = random_numbers(static_cast<size_t>(4 * hidden));
+  const PackRecurrent pack{Cell::lstm, hidden, random_numbers(static_cast<size_t>(4 * hidden * hidden)),
+                           random_numbers(static_cast<size_t>(kernels().packed_recurrent_size(Cell::lstm, hidden)))};
+  kernels().pack_recurrent(pack, 0, kernels().pack_recurrent_units(pack), nullptr);
+  g.packed = pack.out;
+  float* state = random_numbers(static_cast<size_t>(3 * hidden));
+  g.c = g.c_out = state + 2 * hidden;
+  return {"lstm step " + std::to_string(hidden) + " x" + std::to_string(steps),
+          8.0 * static_cast<double>(hidden * hidden) * steps, 0, [=] {
+            parallel_team(threads, [&](Team& team, int member) {
+              RecurrentStep mine = g;
+              const int64_t units = kernels().recurrent_step_units(g);
+              for (int i = 0; i < steps; ++i) {
+                mine.h = state + i % 2 * hidden;
+                mine.h_out = state + (i + 1) % 2 * hidden;
+                mine.backwards = i % 2 == 1;
+                kernels().recurrent_step(mine, part_of(units, team.size(), member), part_of(units, team.size(), member + 1),
+                                         nullptr);
+                team.barrier();
+              }
+            });
+          }};
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const int64_t n : {512, 1024, 2048}) cases.push_back(gemm_case(n, n, n, true));
+  cases.push_back(gemm_case(1024, 1024, 1024, false));
+  for (const int64_t m : {197, 128, 512})
+    for (const auto& [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {2304, 768}, {3072, 768}, {768, 3072}})
+      cases.push_back(gemm_case(m, n, k, true));
+  for (const auto& [n, k] : {std::pair<int64_t, int64_t>{384, 384}, {1152, 384}, {1536, 384}, {384, 1536}})
+    cases.push_back(gemm_case(128, n, k, true));
+  cases.push_back(gemm_case(197, 3072, 768, true, Unary::gelu));
+  cases.push_back(gemm_case(512, 3072, 768, true, Unary::gelu_tanh));
+  cases.push_back(gemm_case(8, 3072, 768, true));
+  cases.push_back(gemm_case(1, 50257, 768, true));
+  cases.push_back(gemm_case(1, 50257, 768, false));
+  cases.push_back(gemm_case(2, 50257, 768, true));
+  for (const bool causal : {false, true}) {
+    cases.push_back(attention_case(12, 197, 64, causal));
+    cases.push_back(attention_case(12, 128, 32, causal));
+    cases.push_back(attention_case(12, 512, 64, causal));
+  }
+  cases.push_back(attention_case(12, 512, 64, false, true));
+  cases.push_back(lstm_case(256, 100));
+  cases.push_back(norm_case(197, 768));
+  for (const Unary f : {Unary::exp, Unary::log, Unary::tanh, Unary::erf, Unary::sin, Unary::gelu, Unary::gelu_tanh, Unary::silu})
+    cases.push_back(unary_case(f));
+  return cases;
+}
+
+int measure(const std::string& filter) {
+  constexpr size_t kRead = size_t{147} << 20;
+  const Kernels& k = kernels();
+  float sink = 0;
+  const HugePages huge(kRead);
+  std::memset(huge.data(), 0, kRead);
+  std::vector<float> small(kRead / sizeof(float));
+  double peak = 0, read_huge = 0, read_small = 0;
+  std::vector<float> sinks(1024);
+  const auto on_all = [&](const auto& f) {
+    if (threads == 1) return f(0);
+    parallel_parts(threads, f);
+  };
+  const auto limits = [&] {
+    constexpr int64_t rounds = 200000;
+    int64_t flops = 0;
+    double t = seconds([&] {
+      on_all([&](int p) {
+        const int64_t n = k.fma_loop(rounds, &sinks[static_cast<size_t>(p) * 16]);
+        if (p == 0) flops = n;
+      });
+    });
+    peak = std::max(peak, static_cast<double>(flops) * threads / t);
+    const auto read = [&](const float* x) {
+      constexpr auto n = static_cast<int64_t>(kRead / sizeof(float));
+      return kRead / seconds([&] {
+               on_all([&](int p) {
+                 k.read_loop(x + part_of(n, threads, p), part_of(n, threads, p + 1) - part_of(n, threads, p),
+                             &sinks[static_cast<size_t>(p) * 16]);
+               });
+             });
+    };
+    read_huge = std::max(read_huge, read(huge.floats()));
+    read_small = std::max(read_small, read(small.data()));
+    sink += sinks[0];
+  };
+  std::vector<Case> cases;
+  for (Case& c : all_cases())
+    if (filter.empty() || c.name.find(filter) != std::string::npos) cases.push_back(std::move(c));
+  constexpr int kRounds = 7;
+  for (int round = 0; round < kRounds; ++round) {
+    for (int i = 0; i < 3; ++i) limits();
+    for (Case& c : cases) {
+      const double start = now();
+      do c.best = std::min(c.best, seconds(c.body));
+      while (now() - start < 0.02);
+    }
+  }
+  std::printf("%s, %d thread%s: FMA peak %.1f GFLOP/s, reads %.1f GB/s (huge pages), %.1f GB/s (small)\n", k.isa, threads,
+              threads == 1 ? "" : "s", peak * 1e-9, read_huge * 1e-9, read_small * 1e-9);
+  int failed = 0;
+  for (const Case& c : cases) {
+    const bool streams = c.bytes >= 1e8;  // more than any cache holds
+    const double rate = (c.flops != 0 ? c.flops : c.bytes) / c.best;
+    const double share = c.flops != 0 ? rate / peak : rate / read_huge;
+    std::printf("%-34s %9.3f ms  %7.1f %s", c.name.c_str(), c.best * 1e3, rate * 1e-9, c.flops != 0 ? "GFLOP/s" : "GB/s   ");
+    if (c.flops != 0 || streams) std::printf("  %5.1f %%", 100 * share);
+    if ((c.flops != 0 || streams) && share > 1.02) {
+      std::printf("  more than the machine can do");
+      failed = 1;
+    }
+    std::printf("\n");
+  }
+  return sink == 12345 ? 2 : failed;
+}
+
+}  // namespace
+}  // namespace pycandle::cpu
+
+int main(int argc, char** argv) {
+  std::string filter;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
+      pycandle::cpu::threads = std::max(1, std::atoi(argv[++i]));
+    } else {
+      filter = argv[i];
+    }
+  }
+  return pycandle::cpu::measure(filter);
+}

@@ -1,0 +1,566 @@
+// The kernels that move numbers or have windows, recurrent cells, functions of one and two numbers and their errors.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "kernel_cases.h"
+
+namespace pycandle::cpu {
+namespace {
+
+// ---- moving
+
+TEST(Copy, MovesEveryElementWhateverTheStrides) {
+  Random random(11);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 500; ++i) {
+      Copy g;
+      g.rank = static_cast<int>(random.integer(0, 5));
+      static constexpr int sizes[] = {1, 2, 4, 4, 4, 8, 16};
+      g.element = sizes[random.integer(0, 6)];
+      int64_t count = 1;
+      for (int d = 0; d < g.rank; ++d) count *= g.dims[d] = random.chance(0.05) ? 0 : random.integer(1, g.rank < 3 ? 70 : 9);
+      // x and out each in an order of dims of its own, with gaps; some dims of x broadcast or backwards
+      const auto give = [&](int64_t (&strides)[kMaxRank], int64_t& begin, bool input) {
+        std::vector<int> order(static_cast<size_t>(g.rank));
+        for (int d = 0; d < g.rank; ++d) order[static_cast<size_t>(d)] = d;
+        std::shuffle(order.begin(), order.end(), random.engine);
+        int64_t size = 1;
+        begin = 0;
+        for (const int d : order) {
+          strides[d] = size;
+          size *= g.dims[d] + (random.chance(0.1) ? 1 : 0);
+          if (input && random.chance(0.1)) strides[d] = 0;
+          if (input && random.chance(0.1) && g.dims[d] > 0) {
+            begin += strides[d] * (g.dims[d] - 1);
+            strides[d] = -strides[d];
+          }
+        }
+        return size;
+      };
+      int64_t x_begin = 0, out_begin = 0;
+      Guarded<uint8_t> x(random, give(g.x_strides, x_begin, true) * g.element),
+          out(random, give(g.out_strides, out_begin, false) * g.element);
+      for (int64_t j = 0; j < x.size(); ++j) x[j] = static_cast<uint8_t>(random.integer(0, 255));
+      Guarded<uint8_t> want = out;
+      for (int64_t j = 0; j < count; ++j) {
+        int64_t rest = j, x_at = x_begin, out_at = 0;
+        for (int d = g.rank - 1; d >= 0; --d) {
+          x_at += rest % g.dims[d] * g.x_strides[d];
+          out_at += rest % g.dims[d] * g.out_strides[d];
+          rest /= g.dims[d];
+        }
+        std::memcpy(want.data() + out_at * g.element, x.data() + x_at * g.element, static_cast<size_t>(g.element));
+      }
+      g.x = x.data() + x_begin * g.element;
+      g.out = out.data();
+      plan_copy(g);
+      RUN(k, copy, g);
+      ASSERT_TRUE(out.intact());
+      ASSERT_EQ(std::memcmp(out.data(), want.data(), static_cast<size_t>(out.size())), 0)
+          << "rank " << g.rank << " of " << g.element << " bytes";
+    }
+  });
+}
+
+TEST(GatherRows, TakesRowsAndReportsABadIndex) {
+  Random random(12);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 150; ++i) {
+      GatherRows g;
+      g.count = random.size();
+      g.table_rows = random.some_size();
+      const int64_t cols = random.size();
+      g.row_bytes = g.table_row_bytes = g.out_row_bytes = cols * 4;
+      const Guarded<float> table = numbers(random, g.table_rows * cols);
+      Guarded<float> out(random, g.count * cols);
+      Guarded<int64_t> index(random, g.count);
+      Guarded<int32_t> index32(random, g.count);
+      const bool bad = random.chance(0.2);
+      for (int64_t j = 0; j < g.count; ++j) {
+        index[j] = random.integer(-g.table_rows, g.table_rows - 1);
+        if (bad && random.chance(0.1)) index[j] = random.chance(0.5) ? g.table_rows : -g.table_rows - 1;
+        index32[j] = static_cast<int32_t>(index[j]);
+      }
+      int64_t found = 0;
+      g.table = table.data();
+      g.out = out.data();
+      g.bad = &found;
+      if (random.chance(0.5)) {
+        g.index = index.data();
+      } else {
+        g.index32 = index32.data();
+      }
+      RUN(k, gather_rows, g);
+      ASSERT_TRUE(out.intact());
+      bool any_bad = false;
+      for (int64_t j = 0; j < g.count; ++j) {
+        const int64_t at = index[j] < 0 ? index[j] + g.table_rows : index[j];
+        const bool is_bad = at < 0 || at >= g.table_rows;
+        any_bad = any_bad || is_bad;
+        if (found == j + 1) {
+          ASSERT_TRUE(is_bad);
+        }
+        for (int64_t c = 0; c < cols; ++c) ASSERT_EQ(out[j * cols + c], is_bad ? 0 : table[at * cols + c]);
+      }
+      ASSERT_EQ(found != 0, any_bad);
+    }
+  });
+}
+
+TEST(Rotary, TurnsPairsOfBothKinds) {
+  Random random(13);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 150; ++i) {
+      Rotary g;
+      g.batch = random.integer(0, 2);
+      g.length = random.integer(0, 9);
+      g.heads = random.integer(1, 3);
+      g.rotated = 2 * random.some_size() / 2 * 2;
+      g.rotated = std::max<int64_t>(2, g.rotated);
+      g.size = g.rotated + (random.chance(0.3) ? random.size() : 0);
+      g.interleaved = random.chance(0.5);
+      g.paired = random.chance(0.5);
+      g.x_head = g.out_head = g.size;
+      g.x_row = g.out_row = g.heads * g.size;
+      g.x_batch = g.out_batch = g.length * g.x_row;
+      const int64_t angles = g.paired ? g.rotated / 2 : g.rotated;
+      g.angle_row = angles;
+      g.angle_batch = random.chance(0.5) ? 0 : g.length * angles;
+      Guarded<float> x = numbers(random, g.batch * g.x_batch);
+      const Guarded<float> before = x, cos = numbers(random, 2 * g.length * angles), sin = numbers(random, 2 * g.length * angles);
+      Guarded<float> out(random, x.size());
+      const bool in_place = random.chance(0.4);
+      g.x = x.data();
+      g.out = in_place ? x.data() : out.data();
+      g.cos = cos.data();
+      g.sin = sin.data();
+      RUN(k, rotary, g);
+      ASSERT_TRUE(out.intact() && x.intact());
+      for (int64_t j = 0; j < x.size(); ++j) {
+        const int64_t d = j % g.size, row = j / g.x_row % g.length, batch = j / g.x_batch, half = g.rotated / 2;
+        float want = before[j];
+        if (d < g.rotated) {
+          const bool second = g.interleaved ? d % 2 == 1 : d >= half;
+          const int64_t pair = g.interleaved ? d / 2 : d % half;
+          const int64_t other = j + (second ? -1 : 1) * (g.interleaved ? 1 : half);
+          const int64_t angle = batch * g.angle_batch + row * g.angle_row + (g.paired ? pair : d);
+          want = second ? before[j] * cos[angle] + before[other] * sin[angle]
+                        : before[j] * cos[angle] - before[other] * sin[angle];
+        }
+        ASSERT_NEAR(g.out[j], want, 1e-6 * (1 + std::fabs(want))) << d;
+      }
+    }
+  });
+}
+
+// ---- windows
+
+Window random_window(Random& random, int64_t& height, int64_t& width, int64_t& out_height, int64_t& out_width) {
+  Window w;
+  for (;;) {
+    for (int d : {0, 1}) {
+      w.kernel[d] = random.integer(1, 5);
+      w.stride[d] = random.integer(1, 3);
+      w.padding[d] = random.integer(0, 3);
+      w.dilation[d] = random.chance(0.7) ? 1 : 2;
+    }
+    height = random.integer(1, 20);
+    width = random.some_size();
+    out_height = (height + 2 * w.padding[0] - w.dilation[0] * (w.kernel[0] - 1) - 1) / w.stride[0] + 1;
+    out_width = (width + 2 * w.padding[1] - w.dilation[1] * (w.kernel[1] - 1) - 1) / w.stride[1] + 1;
+    if (height + 2 * w.padding[0] > w.dilation[0] * (w.kernel[0] - 1) &&
+        width + 2 * w.padding[1] > w.dilation[1] * (w.kernel[1] - 1))
+      return w;
+  }
+}
+
+// Calls f(y, x, inside) for each place of the window at output (oh, ow).
+template <class Function> void each_place(const Window& w, int64_t height, int64_t width, int64_t oh, int64_t ow, Function f) {
+  for (int64_t kh = 0; kh < w.kernel[0]; ++kh)
+    for (int64_t kw = 0; kw < w.kernel[1]; ++kw) {
+      const int64_t y = oh * w.stride[0] - w.padding[0] + kh * w.dilation[0],
+                    x = ow * w.stride[1] - w.padding[1] + kw * w.dilation[1];
+      f(y, x, y >= 0 && y < height && x >= 0 && x < width, kh * w.kernel[1] + kw);
+    }
+}
+
+TEST(Im2Col, LaysOutTheWindows) {
+  Random random(14);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 100; ++i) {
+      Im2Col g;
+      g.channels = random.integer(0, 3);
+      g.window = random_window(random, g.height, g.width, g.out_height, g.out_width);
+      const int64_t places = g.window.kernel[0] * g.window.kernel[1], outputs = g.out_height * g.out_width;
+      const Guarded<float> x = numbers(random, g.channels * g.height * g.width);
+      Guarded<float> out(random, g.channels * places * outputs);
+      g.x = x.data();
+      g.out = out.data();
+      RUN(k, im2col, g);
+      ASSERT_TRUE(out.intact());
+      for (int64_t c = 0; c < g.channels; ++c)
+        for (int64_t o = 0; o < outputs; ++o)
+          each_place(g.window, g.height, g.width, o / g.out_width, o % g.out_width,
+                     [&](int64_t y, int64_t xx, bool inside, int64_t place) {
+                       ASSERT_EQ(out[(c * places + place) * outputs + o], inside ? x[(c * g.height + y) * g.width + xx] : 0);
+                     });
+    }
+  });
+}
+
+TEST(Depthwise, AgreesWithALoop) {
+  Random random(15);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 250; ++i) {
+      Depthwise g;
+      g.batch = random.integer(0, 2);
+      g.channels = random.integer(1, 3);
+      g.multiplier = random.chance(0.8) ? 1 : 2;
+      g.window = random_window(random, g.height, g.width, g.out_height, g.out_width);
+      if (random.chance(0.5)) g.window.dilation[0] = g.window.dilation[1] = 1;
+      g.out_height = (g.height + 2 * g.window.padding[0] - g.window.dilation[0] * (g.window.kernel[0] - 1) - 1) /
+                         g.window.stride[0] +
+                     1;
+      g.out_width = (g.width + 2 * g.window.padding[1] - g.window.dilation[1] * (g.window.kernel[1] - 1) - 1) /
+                        g.window.stride[1] +
+                    1;
+      const int64_t places = g.window.kernel[0] * g.window.kernel[1], outputs = g.out_height * g.out_width;
+      const int64_t out_channels = g.channels * g.multiplier;
+      const Guarded<float> x = numbers(random, g.batch * g.channels * g.height * g.width),
+                           weight = numbers(random, out_channels * places), bias = numbers(random, out_channels);
+      Guarded<float> out(random, g.batch * out_channels * outputs);
+      g.x = x.data();
+      g.weight = weight.data();
+      g.out = out.data();
+      if (random.chance(0.5)) g.bias = bias.data();
+      if (random.chance(0.5)) g.activation = Unary::relu6;
+      RUN(k, depthwise, g);
+      ASSERT_TRUE(out.intact());
+      for (int64_t j = 0; j < out.size(); ++j) {
+        const int64_t plane = j / outputs, o = j % outputs, channel = plane % out_channels;
+        const int64_t from = plane / out_channels * g.channels + channel / g.multiplier;
+        double want = g.bias != nullptr ? bias[channel] : 0, scale = std::fabs(want);
+        each_place(
+            g.window, g.height, g.width, o / g.out_width, o % g.out_width,
+            [&](int64_t y, int64_t xx, bool inside, int64_t place) {
+              const double term = inside ? double(x[(from * g.height + y) * g.width + xx]) * weight[channel * places + place] : 0;
+              want += term;
+              scale += std::fabs(term);
+            });
+        if (g.activation == Unary::relu6) want = std::min(std::max(want, 0.0), 6.0);
+        ASSERT_TRUE(agrees(out[j], want, scale * 8 * kEps))
+            << "kernel " << g.window.kernel[1] << " stride " << g.window.stride[1];
+      }
+    }
+  });
+}
+
+TEST(Pool, AgreesWithALoop) {
+  Random random(16);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 250; ++i) {
+      Pool g;
+      g.planes = random.integer(0, 3);
+      do g.window = random_window(random, g.height, g.width, g.out_height, g.out_width);
+      while (g.window.padding[0] > g.window.kernel[0] / 2 || g.window.padding[1] > g.window.kernel[1] / 2);
+      g.average = random.chance(0.5);
+      if (g.average && (g.window.dilation[0] > 1 || g.window.dilation[1] > 1)) continue;  // torch has none
+      g.count_padding = random.chance(0.5);
+      if (random.chance(0.2)) g.divisor = random.integer(1, 9);
+      const Guarded<float> x = numbers(random, g.planes * g.height * g.width, random.chance(0.1) ? 0.02 : 0);
+      const int64_t outputs = g.out_height * g.out_width;
+      Guarded<float> out(random, g.planes * outputs);
+      g.x = x.data();
+      g.out = out.data();
+      RUN(k, pool, g);
+      ASSERT_TRUE(out.intact());
+      for (int64_t j = 0; j < out.size(); ++j) {
+        double best = -INFINITY, total = 0, scale = 0;
+        int64_t count = 0, padded = 0;
+        each_place(g.window, g.height, g.width, j % outputs / g.out_width, j % g.out_width,
+                   [&](int64_t y, int64_t xx, bool inside, int64_t) {
+                     padded += y < g.height + g.window.padding[0] && xx < g.width + g.window.padding[1];
+                     if (!inside) return;
+                     const double v = x[(j / outputs * g.height + y) * g.width + xx];
+                     best = std::isnan(v) || std::isnan(best) ? NAN : std::max(best, v);
+                     total += v;
+                     scale += std::fabs(v);
+                     ++count;
+                   });
+        if (std::isnan(scale) || std::isinf(scale)) scale = 0;
+        const int64_t by = g.divisor != 0 ? g.divisor : g.count_padding ? padded : count;
+        ASSERT_TRUE(agrees(out[j], g.average ? total / static_cast<double>(by) : best, scale * 8 * kEps, scale))
+            << "average " << g.average;
+      }
+    }
+  });
+}
+
+// ---- recurrent cells
+
+TEST(RecurrentStep, IsOneStepOfEachCell) {
+  Random random(17);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 200; ++i) {
+      RecurrentStep g;
+      g.cell = static_cast<Cell>(random.integer(0, 3));
+      g.batch = random.integer(0, 4);
+      g.hidden = random.some_size();
+      g.backwards = random.chance(0.5);
+      const int64_t gates = g.cell == Cell::lstm ? 4 : g.cell == Cell::gru ? 3 : 1, hidden = g.hidden;
+      const Guarded<float> w = numbers(random, gates * hidden * hidden), sums = numbers(random, g.batch * gates * hidden);
+      const Guarded<float> bias = numbers(random, gates * hidden), h = numbers(random, g.batch * hidden),
+                           c = numbers(random, g.batch * hidden);
+      Guarded<float> packed(random, k.packed_recurrent_size(g.cell, hidden)), h_out(random, g.batch * hidden),
+          c_out(random, g.batch * hidden);
+      const PackRecurrent pack{g.cell, hidden, w.data(), packed.data()};
+      RUN(k, pack_recurrent, pack);
+      ASSERT_TRUE(packed.intact());
+      g.sums = sums.data();
+      g.sums_row = gates * hidden;
+      g.packed = packed.data();
+      if (random.chance(0.5)) g.bias_hh = bias.data();
+      g.h = h.data();
+      g.c = c.data();
+      g.h_out = h_out.data();
+      g.c_out = c_out.data();
+      g.h_row = g.c_row = g.h_out_row = g.c_out_row = hidden;
+      RUN(k, recurrent_step, g);
+      ASSERT_TRUE(h_out.intact() && c_out.intact());
+      const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+      for (int64_t b = 0; b < g.batch; ++b)
+        for (int64_t j = 0; j < hidden; ++j) {
+          double from_h[4] = {}, from_x[4] = {};
+          for (int64_t gate = 0; gate < gates; ++gate) {
+            from_x[gate] = sums[(b * gates + gate) * hidden + j];
+            from_h[gate] = g.bias_hh != nullptr ? bias[gate * hidden + j] : 0;
+            for (int64_t l = 0; l < hidden; ++l) from_h[gate] += double(w[(gate * hidden + j) * hidden + l]) * h[b * hidden + l];
+          }
+          double want = 0;
+          if (g.cell == Cell::lstm) {
+            const double cell = sigmoid(from_x[1] + from_h[1]) * c[b * hidden + j] +
+                                sigmoid(from_x[0] + from_h[0]) * std::tanh(from_x[2] + from_h[2]);
+            ASSERT_TRUE(agrees(c_out[b * hidden + j], cell, 2e-5));
+            want = sigmoid(from_x[3] + from_h[3]) * std::tanh(cell);
+          } else if (g.cell == Cell::gru) {
+            const double r = sigmoid(from_x[0] + from_h[0]), z = sigmoid(from_x[1] + from_h[1]),
+                         n = std::tanh(from_x[2] + r * from_h[2]);
+            want = (1 - z) * n + z * h[b * hidden + j];
+          } else {
+            const double x = from_x[0] + from_h[0];
+            want = g.cell == Cell::rnn_tanh ? std::tanh(x) : std::max(x, 0.0);
+          }
+          ASSERT_TRUE(agrees(h_out[b * hidden + j], want, 2e-5)) << "cell " << static_cast<int>(g.cell) << " hidden " << hidden;
+        }
+    }
+  });
+}
+
+// ---- functions of one number
+
+struct Exact {
+  Unary f;
+  double (*value)(double);
+  double units;  // of the last place, allowed
+};
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+constexpr Exact kExact[] = {
+    {Unary::neg, [](double x) { return -x; }, 0},
+    {Unary::abs, [](double x) { return std::fabs(x); }, 0},
+    {Unary::square, [](double x) { return x * x; }, 0.5},
+    {Unary::sqrt, [](double x) { return std::sqrt(x); }, 0.5},
+    {Unary::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 1.5},
+    {Unary::reciprocal, [](double x) { return 1 / x; }, 0.5},
+    {Unary::ceil, [](double x) { return std::ceil(x); }, 0},
+    {Unary::floor, [](double x) { return std::floor(x); }, 0},
+    {Unary::round, [](double x) { return std::nearbyint(x); }, 0},
+    {Unary::trunc, [](double x) { return std::trunc(x); }, 0},
+    {Unary::exp, [](double x) { return std::exp(x); }, 2},
+    {Unary::exp2, [](double x) { return std::exp2(x); }, 2},
+    {Unary::log, [](double x) { return std::log(x); }, 3},
+    {Unary::log2, [](double x) { return std::log2(x); }, 3},
+    {Unary::log10, [](double x) { return std::log10(x); }, 3},
+    {Unary::sin, [](double x) { return std::sin(x); }, 2},
+    {Unary::cos, [](double x) { return std::cos(x); }, 2},
+    {Unary::tanh, [](double x) { return std::tanh(x); }, 3},
+    {Unary::erf, [](double x) { return std::erf(x); }, 3},
+    {Unary::sigmoid, sigmoid_of, 4},
+    {Unary::relu, [](double x) { return std::isnan(x) ? x : std::max(x, 0.0); }, 0},
+    {Unary::softsign, [](double x) { return x / (1 + std::fabs(x)); }, 2},
+    {Unary::expm1, [](double x) { return std::expm1(x); }, 2},
+    {Unary::log1p, [](double x) { return std::log1p(x); }, 2},
+    {Unary::atan, [](double x) { return std::atan(x); }, 2},
+    {Unary::relu6, [](double x) { return std::isnan(x) ? x : std::min(std::max(x, 0.0), 6.0); }, 0},
+};
+
+// How far apart, in units of the last place of `want` as a float.
+double units_between(float got, double want) {
+  if (std::isnan(want)) return std::isnan(got) ? 0 : 1e30;
+  const auto nearest = static_cast<float>(want);
+  if (std::isinf(nearest) || std::isinf(got)) return got == nearest || std::fabs(want) > 3.402e38 ? 0 : 1e30;
+  int exponent = 0;
+  std::frexp(nearest == 0 ? 1e-45f : nearest, &exponent);
+  return std::fabs(got - want) / std::ldexp(1.0, std::max(exponent, -125) - 24);
+}
+
+TEST(UnaryFunctions, AreWithinTheirStatedError) {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < 0x80000000u; bits += 39916801u / 64)  // all exponents, both signs
+    for (const uint32_t sign : {0u, 0x80000000u}) {
+      const uint32_t all = bits | sign;
+      float v = 0;
+      std::memcpy(&v, &all, 4);
+      x.push_back(v);
+    }
+  for (int i = -40000; i < 40000; ++i) x.push_back(static_cast<float>(i) * 0.0031f);
+  for (int i = 1; i < 20000; ++i) x.push_back(1 + static_cast<float>(i - 10000) * 2e-6f);
+  for (const float v : {0.0f, -0.0f, kInf, -kInf, kNan, 1e-40f, 88.72f, 88.73f, -87.4f, -103.9f, -104.1f, 0.625f, 1.0f, 3.999f,
+                        4.001f, 8.0f, 1024.0f})
+    x.push_back(v);
+  std::vector<float> out(x.size());
+  each_isa([&](const Kernels& k) {
+    for (const Exact& exact : kExact) {
+      k.unary[static_cast<int>(exact.f)](x.data(), out.data(), static_cast<int64_t>(x.size()), 0, 0);
+      const double allowed = exact.units + (std::string(k.isa) == "portable" && exact.units > 1 ? 1 : 0);
+      double worst = 0;
+      float at = 0;
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double off = units_between(out[i], exact.value(x[i]));
+        if (off > worst) {
+          worst = off;
+          at = x[i];
+        }
+      }
+      EXPECT_LE(worst, allowed) << name_of(exact.f) << " of " << at;
+    }
+  });
+}
+
+TEST(UnaryFunctions, DoNotDependOnWhereTheVectorEnds) {
+  Random random(18);
+  each_isa([&](const Kernels& k) {
+    for (int f = 0; f < static_cast<int>(Unary::count); ++f)
+      for (int i = 0; i < 6; ++i) {
+        const Guarded<float> x = numbers(random, random.size(), 0.1);
+        Guarded<float> out(random, x.size());
+        k.unary[f](x.data(), out.data(), x.size(), 0.5f, 0.75f);
+        ASSERT_TRUE(out.intact());
+        for (int64_t j = 0; j < x.size(); ++j) {
+          float alone = 0;
+          k.unary[f](&x[j], &alone, 1, 0.5f, 0.75f);
+          ASSERT_TRUE(alone == out[j] || (std::isnan(alone) && std::isnan(out[j])))
+              << name_of(static_cast<Unary>(f)) << " of " << x[j];
+        }
+      }
+  });
+}
+
+// ---- functions of two and three
+
+TEST(BinaryFunctions, AgreeWithALoopForVectorsAndScalars) {
+  Random random(19);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 600; ++i) {
+      const int64_t n = random.size(), a_step = random.integer(0, 1), b_step = random.integer(0, 1),
+                    c_step = random.integer(0, 1);
+      const Guarded<float> a = numbers(random, std::max<int64_t>(n, 1), 0.1), b = numbers(random, std::max<int64_t>(n, 1), 0.1),
+                           c = numbers(random, std::max<int64_t>(n, 1));
+      Guarded<uint8_t> truth(random, std::max<int64_t>(n, 1)), flags(random, n);
+      for (int64_t j = 0; j < truth.size(); ++j) truth[j] = random.chance(0.5);
+      Guarded<float> out(random, n);
+      const auto same = [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); };
+      for (int f = 0; f < static_cast<int>(Binary::count); ++f) {
+        k.binary[f](a.data(), a_step, b.data(), b_step, out.data(), n);
+        ASSERT_TRUE(out.intact());
+        for (int64_t j = 0; j < n; ++j) {
+          const float x = a[j * a_step], y = b[j * b_step];
+          const bool nan = std::isnan(x) || std::isnan(y);
+          const float want[] = {x + y,
+                                x - y,
+                                x * y,
+                                x / y,
+                                nan ? kNan : std::max(x, y),
+                                nan ? kNan : std::min(x, y),
+                                std::pow(x, y),
+                                std::atan2(x, y),
+                                std::fmod(x, y)};
+          ASSERT_TRUE(same(out[j], want[f]))
+              << name_of(static_cast<Binary>(f)) << " of " << x << " and " << y << " is " << out[j];
+        }
+      }
+      for (int f = 0; f < static_cast<int>(Compare::count); ++f) {
+        k.compare[f](a.data(), a_step, b.data(), b_step, flags.data(), n);
+        ASSERT_TRUE(flags.intact());
+        for (int64_t j = 0; j < n; ++j) {
+          const float x = a[j * a_step], y = b[j * b_step];
+          const bool want[] = {x == y, x != y, x<y, x <= y, x> y, x >= y};
+          ASSERT_EQ(flags[j], want[f] ? 1 : 0) << name_of(static_cast<Compare>(f)) << " of " << x << " and " << y;
+        }
+      }
+      k.select(truth.data(), c_step, a.data(), a_step, b.data(), b_step, out.data(), n);
+      for (int64_t j = 0; j < n; ++j) ASSERT_TRUE(same(out[j], truth[j * c_step] != 0 ? a[j * a_step] : b[j * b_step]));
+      k.mul_add(a.data(), a_step, b.data(), b_step, c.data(), c_step, out.data(), n);
+      for (int64_t j = 0; j < n; ++j) {
+        const volatile float product = a[j * a_step] * b[j * b_step];
+        ASSERT_TRUE(same(out[j], product + c[j * c_step]));
+      }
+    }
+  });
+}
+
+TEST(NarrowFloats, RoundToNearestEvenAndComeBack) {
+  each_isa([&](const Kernels& k) {
+    std::vector<uint16_t> all(65536), back(65536);
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
+    std::vector<float> wide(65536);
+    for (const bool half : {false, true}) {
+      (half ? k.from_f16 : k.from_bf16)(all.data(), wide.data(), 65536);
+      (half ? k.to_f16 : k.to_bf16)(wide.data(), back.data(), 65536);
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (std::isnan(wide[i])) continue;
+        ASSERT_EQ(all[i], back[i]) << half;
+      }
+      // Halfway between two neighbours goes to the even one.
+      const std::vector<float> ties = half ? std::vector<float>{1 + 0x1p-11f, 1 + 3 * 0x1p-11f, 65519.0f,
+                                                                65520.0f,     0x1p-25f,         3 * 0x1p-25f}
+                                           : std::vector<float>{1 + 0x1p-8f, 1 + 3 * 0x1p-8f};
+      const std::vector<float> want = half ? std::vector<float>{1, 1 + 4 * 0x1p-11f, 65504.0f, kInf, 0, 0x1p-23f}
+                                           : std::vector<float>{1, 1 + 4 * 0x1p-8f};
+      std::vector<uint16_t> bits(ties.size());
+      std::vector<float> got(ties.size());
+      (half ? k.to_f16 : k.to_bf16)(ties.data(), bits.data(), static_cast<int64_t>(ties.size()));
+      (half ? k.from_f16 : k.from_bf16)(bits.data(), got.data(), static_cast<int64_t>(ties.size()));
+      EXPECT_EQ(got, want);
+    }
+  });
+}
+
+TEST(Dispatch, OffersPortableLastAndTheChosenOneIsAmongThem) {
+  std::vector<std::string> names;
+  for (const Kernels* const* k = all_kernels(); *k != nullptr; ++k) names.emplace_back((*k)->isa);
+  ASSERT_FALSE(names.empty());
+  EXPECT_EQ(names.back(), "portable");
+  const char* wish = std::getenv("PYCANDLE_ISA");
+  EXPECT_EQ(kernels().isa, wish != nullptr && *wish != '\0' ? std::string(wish) : names.front());
+}
+
+// In a process of its own, where nothing has been chosen yet.
+TEST(DispatchDeathTest, RefusesAnInstructionSetThatItDoesNotKnow) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto choose = [] {
+    ::setenv("PYCANDLE_ISA", "mmx", 1);
+    try {
+      kernels();
+    } catch (const Error& error) {
+      std::fputs(error.what(), stderr);
+      std::exit(error.code() == ErrorCode::usage ? 7 : 1);
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(choose(), testing::ExitedWithCode(7), "PYCANDLE_ISA");
+}
+
+}  // namespace
+}  // namespace pycandle::cpu
