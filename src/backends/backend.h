@@ -34,7 +34,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
-  virtual bool claims(const Node&) const = 0;
+  virtual bool claims(const Call&) const = 0;  // of functionals in the program's own graph
   // The program is in program form; compile runs the backend pipeline itself, with these options.
   virtual std::unique_ptr<Executable> compile(const Program&, const OpTable&, std::shared_ptr<const ParameterSource>,
                                               const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr) const = 0;

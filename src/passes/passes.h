@@ -1,9 +1,7 @@
 // The passes, one file each; pipeline.cpp puts them in order. Every one takes the program over and gives it back changed.
 #pragma once
 
-#include <functional>
-
-#include "ir/op_def.h"
+#include "passes/pipeline.h"
 
 namespace pycandle {
 
@@ -17,6 +15,6 @@ Program recognise_heads(Program, const OpTable&);
 Program recognise_linear(Program, const OpTable&);
 Program recognise_split(Program, const OpTable&);
 Program remove_unused(Program, const OpTable&);
-Program decompose(Program, const OpTable&, const std::function<bool(const Node&)>& claims);
+Program decompose(Program, const OpTable&, const Claims& claims);
 
 }  // namespace pycandle

@@ -37,7 +37,7 @@ std::vector<Pass> program_passes() {
 }
 
 // What a backend needs on top of that.
-std::vector<Pass> backend_passes(const std::function<bool(const Node&)>& claims) {
+std::vector<Pass> backend_passes(const Claims& claims) {
   return {
       {"decompose", [claims](Program p, const OpTable& table) { return decompose(std::move(p), table, claims); }, true},
       {"remove-unused", remove_unused},
@@ -98,8 +98,8 @@ Program run_program_pipeline(Program p, const OpTable& table, const PipelineOpti
   return run(std::move(p), table, program_passes(), 0, "import", options, timings);
 }
 
-Program run_backend_pipeline(Program p, const OpTable& table, const std::function<bool(const Node&)>& claims,
-                             const PipelineOptions& options, std::vector<PassTiming>* timings) {
+Program run_backend_pipeline(Program p, const OpTable& table, const Claims& claims, const PipelineOptions& options,
+                             std::vector<PassTiming>* timings) {
   return run(std::move(p), table, backend_passes(claims), program_passes().size(), "program", options, timings);
 }
 

@@ -11,6 +11,9 @@
 
 namespace pycandle {
 
+// Which calls a backend runs itself. It may look at the op, the types, the attributes.
+using Claims = std::function<bool(const Call&)>;
+
 struct Pass {
   std::string name;                             // "fold-shapes"
   std::function<Program(Program, const OpTable&)> run;
@@ -35,8 +38,8 @@ struct PassTiming {
 // Import or capture → canonicalise → fold scalars and shapes → recognise. Emission, inspect, taps and the round trip use this
 // form.
 Program run_program_pipeline(Program, const OpTable&, const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr);
-// Decomposes what the backend does not claim. `claims` says which ops it runs itself.
-Program run_backend_pipeline(Program, const OpTable&, const std::function<bool(const Node&)>& claims, const PipelineOptions& = {},
+// Decomposes what the backend does not claim, and everything inside regions.
+Program run_backend_pipeline(Program, const OpTable&, const Claims& claims, const PipelineOptions& = {},
                              std::vector<PassTiming>* = nullptr);
 std::vector<std::string> pass_names();          // those that can be disabled
 

@@ -69,7 +69,7 @@ ValueId reconciled(Builder& b, ValueId value, const Type& expected, const Node& 
   return b.reshape(value, expected.shape);
 }
 
-enum class Regions { rewrite, keep };
+enum class Regions { rewrite, keep, alone };
 
 Values rewrite_graph(Graph& old, Builder& b, const RewriteRule& rule, Regions regions) {
   Graph& fresh = b.graph();
@@ -79,7 +79,7 @@ Values rewrite_graph(Graph& old, Builder& b, const RewriteRule& rule, Regions re
     operands.clear();
     for (ValueId v : node.operands) operands.push_back(mapped(map, v));
     b.origin = node.origin;
-    if (std::optional<Values> replacement = rule(b, node, operands)) {
+    if (std::optional<Values> replacement = regions == Regions::alone ? std::nullopt : rule(b, node, operands)) {
       require(replacement->size() == node.results.size(), "a rewrite must give every result of the node");
       for (size_t i = 0; i < node.results.size(); ++i) {
         const ValueId result = node.results[i];
@@ -91,7 +91,7 @@ Values rewrite_graph(Graph& old, Builder& b, const RewriteRule& rule, Regions re
       if (regions == Regions::keep) break;
       Graph body;
       Builder inner = b.region(body);
-      rewrite_graph(region, inner, rule, regions);
+      rewrite_graph(region, inner, rule, Regions::rewrite);
       region = std::move(body);
     }
     copy_node(node, old, fresh, operands, map);
@@ -223,6 +223,10 @@ Program rewrite(Program p, const OpTable& table, const RewriteRule& rule) {
 
 Program rewrite_outside_regions(Program p, const OpTable& table, const RewriteRule& rule) {
   return rewritten(std::move(p), table, rule, Regions::keep);
+}
+
+Program rewrite_inside_regions(Program p, const OpTable& table, const RewriteRule& rule) {
+  return rewritten(std::move(p), table, rule, Regions::alone);
 }
 
 std::vector<int32_t> use_counts(const Program& p) {

@@ -20,6 +20,8 @@ Program rewrite(Program, const OpTable&, const RewriteRule&);
 // The same for the nodes of the program's own graph alone: its regions stay as they are, so a rule may know values of
 // the old graph by their numbers.
 Program rewrite_outside_regions(Program, const OpTable&, const RewriteRule&);
+// The same for the nodes inside regions alone.
+Program rewrite_inside_regions(Program, const OpTable&, const RewriteRule&);
 // How often each value of the program's graph is looked at: by nodes, outputs, states, taps and module calls.
 std::vector<int32_t> use_counts(const Program&);
 // Removes nodes that no output, state or tap needs, in regions too.

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "base/error.h"
 
 namespace pycandle {
 namespace {
 
-std::vector<const Backend*> all_backends() { return {&reference_backend()}; }
+std::vector<const Backend*> all_backends() { return {&reference_backend(), &cpu_backend()}; }
 
 }  // namespace
 

@@ -1,0 +1,66 @@
+#include "backends/cpu/cpu.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cpu/executable.h"
+#include "backends/cpu/lowerings.h"
+#include "backends/reference/reference.h"
+
+namespace pycandle {
+namespace {
+
+// Sizes that only the run finds out cannot be planned for.
+bool has_data_bound_sizes(const Program& p) {
+  return std::any_of(p.symbols.begin(), p.symbols.end(), [](const Symbol& s) { return s.axis < 0; });
+}
+
+cpu::Shared shared_by_plans(Program p, std::shared_ptr<const ParameterSource> parameters) {
+  cpu::Shared shared;
+  const size_t values = p.graph.values.size();
+  shared.uses.assign(values, 0);
+  shared.users.resize(values);
+  shared.taps_of.resize(values);
+  for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
+    for (const ValueId v : p.graph.nodes[n].operands) {
+      if (v == kNoValue) continue;
+      ++shared.uses[static_cast<size_t>(v)];
+      shared.users[static_cast<size_t>(v)].push_back(n);
+    }
+  }
+  for (const Output& o : p.outputs) ++shared.uses[static_cast<size_t>(o.value)];
+  for (const State& s : p.states) {
+    if (s.updated != kNoValue) ++shared.uses[static_cast<size_t>(s.updated)];
+  }
+  for (size_t t = 0; t < p.taps.size(); ++t) {
+    if (!p.taps[t].inside) shared.taps_of[static_cast<size_t>(p.taps[t].value)].push_back(t);
+  }
+  shared.parameters = std::move(parameters);
+  shared.program = std::move(p);
+  return shared;
+}
+
+class CpuBackend final : public Backend {
+ public:
+  std::string name() const override { return "cpu"; }
+  bool claims(const Call& call) const override {
+    const cpu::Lowering* lowering = cpu::find_lowering(call.op().name);
+    return lowering && (!lowering->claims || lowering->claims(call));
+  }
+  std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
+                                      const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
+    if (has_data_bound_sizes(p)) return reference_backend().compile(p, table, std::move(parameters), options, timings);
+    const auto claimed = [this](const Call& call) { return claims(call); };
+    return std::make_unique<cpu::CpuExecutable>(
+        shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings), std::move(parameters)));
+  }
+};
+
+}  // namespace
+
+const Backend& cpu_backend() {
+  static const CpuBackend backend;
+  return backend;
+}
+
+}  // namespace pycandle

@@ -1,0 +1,164 @@
+#include "backends/cpu/executable.h"
+
+#include <cstring>
+#include <utility>
+
+#include "backends/cpu/copy.h"
+#include "base/error.h"
+#include "base/huge_memory.h"
+#include "base/threads.h"
+
+namespace pycandle::cpu {
+namespace {
+
+constexpr size_t kMostPlans = 16;
+
+void add_to_key(std::vector<int64_t>& key, const Array& a) {
+  key.push_back(static_cast<int64_t>(a.dtype()));
+  key.push_back(a.rank());
+  key.insert(key.end(), a.shape().begin(), a.shape().end());
+}
+
+std::byte* bytes_of(const Array& a) { return const_cast<std::byte*>(static_cast<const std::byte*>(a.data())); }
+
+}  // namespace
+
+CpuExecutable::CpuExecutable(Shared shared) : shared_(std::move(shared)) {}
+
+std::shared_ptr<CpuExecutable::Entry> CpuExecutable::entry_for(const RunRequest& request) const {
+  std::vector<int64_t> key;
+  for (const Array& a : request.inputs) add_to_key(key, a);
+  const std::lock_guard lock(mutex_);
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    if ((*it)->key != key || (*it)->symbols != request.symbols) continue;
+    entries_.splice(entries_.begin(), entries_, it);
+    return entries_.front();
+  }
+  Bindings bindings = bind_inputs(shared_.program, request.inputs, request.symbols);
+  auto entry = std::make_shared<Entry>();
+  entry->key = std::move(key);
+  entry->symbols = request.symbols;
+  entry->plan = Planner(shared_, std::move(bindings)).plan();
+  entries_.push_front(entry);
+  if (entries_.size() > kMostPlans) entries_.pop_back();
+  return entry;
+}
+
+std::unique_ptr<Context> CpuExecutable::new_context(const Plan& plan) const {
+  auto context = std::make_unique<Context>();
+  context->at.resize(plan.buffers.size());
+  context->arrays.resize(plan.buffers.size());
+  context->outputs.resize(plan.buffers.size());
+  context->threads = shared_.options.threads > 0 ? shared_.options.threads : thread_count();
+  context->arena = huge_memory(plan.arena_bytes);
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    if (buffer.kind == Buffer::Kind::constant) {
+      context->arrays[b] = plan.constants[buffer.index];
+      context->at[b] = bytes_of(context->arrays[b]);
+    } else if (buffer.kind == Buffer::Kind::arena && buffer.same_as == kNoBuffer) {
+      context->at[b] = context->arena.get() + buffer.offset;
+    }
+  }
+  return context;
+}
+
+void CpuExecutable::bind(const Plan& plan, const RunRequest& request, Context& context) const {
+  context.request = &request;
+  context.random_ops = 0;
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    if (buffer.kind == Buffer::Kind::input) {
+      context.arrays[b] = request.inputs[buffer.index];
+      context.at[b] = bytes_of(context.arrays[b]);
+    } else if (buffer.kind == Buffer::Kind::state) {
+      const State& s = shared_.program.states[buffer.index];
+      context.arrays[b] = request.states ? request.states->at(buffer.index)
+                                         : shared_.parameters->get_state(s, shared_.program.graph.type(s.value));
+      context.at[b] = bytes_of(context.arrays[b]);
+    } else if (buffer.kind == Buffer::Kind::output) {
+      // Memory that the caller of an earlier run let go of is used again: fresh pages cost as much as a kernel.
+      std::shared_ptr<std::byte>& memory = context.outputs[b];
+      if (!memory || memory.use_count() > 1) memory = huge_memory(buffer.bytes);
+      context.at[b] = memory.get();
+    }
+  }
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (plan.buffers[b].same_as != kNoBuffer) {
+      size_t root = b;
+      while (plan.buffers[root].same_as != kNoBuffer) root = static_cast<size_t>(plan.buffers[root].same_as);
+      context.at[b] = context.at[root];
+    }
+  }
+}
+
+void CpuExecutable::deliver(const Plan& plan, const Values& values, const Context& context) const {
+  for (const ValueId v : values) {
+    const View& view = plan.views[static_cast<size_t>(v)];
+    Array copy(view.dtype, view.sizes);
+    if (copy.size() != 0) {
+      strided_copy(copy_shape(view, dense_view(kNoBuffer, view.dtype, view.sizes)), context.pointer<std::byte>(view),
+                   static_cast<std::byte*>(copy.mutable_data()), 1);
+    }
+    for (const size_t tap : shared_.taps_of[static_cast<size_t>(v)]) context.request->on_tap(tap, copy);
+  }
+}
+
+std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
+  const std::shared_ptr<Entry> entry = entry_for(request);
+  const Plan& plan = *entry->plan;
+  std::unique_ptr<Context> context;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!entry->idle.empty()) {
+      context = std::move(entry->idle.back());
+      entry->idle.pop_back();
+    }
+  }
+  if (!context) context = new_context(plan);
+  bind(plan, request, *context);
+
+  const Program& p = shared_.program;
+  if (request.on_tap) deliver(plan, plan.defined_at_start, *context);
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const Step& step = plan.steps[s];
+    try {
+      step.run(*context);
+    } catch (Error& error) {
+      const Node& node = p.graph.nodes[step.node];
+      error.op(node.op->name)
+          .module_path(p.module_path(node.origin))
+          .python(p.file_line(node.origin), p.source_line(node.origin));
+      throw;
+    }
+    if (request.on_tap) deliver(plan, step.defines, *context);
+    for (const BufferId b : plan.ends_after[s]) context->arrays[static_cast<size_t>(b)] = Array();
+  }
+
+  std::vector<Array> outputs;
+  outputs.reserve(p.outputs.size());
+  const auto output = [&](const View& v) {
+    const auto b = static_cast<size_t>(v.buffer);
+    if (plan.buffers[b].kind == Buffer::Kind::output) return Array(v.dtype, v.sizes, context->at[b], context->outputs[b]);
+    return context->arrays[b].reshaped(v.sizes);
+  };
+  for (size_t i = 0; i < p.outputs.size(); ++i) outputs.push_back(output(plan.outputs[i]));
+  if (request.states) {
+    for (size_t i = 0; i < p.states.size(); ++i) {
+      const View& v = plan.outputs[p.outputs.size() + i];
+      if (v.buffer != kNoBuffer) (*request.states)[i] = output(v);
+    }
+  }
+  if (request.found) *request.found = plan.bindings;
+
+  // What the caller gave or gets is not kept; the memory is.
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (plan.buffers[b].kind != Buffer::Kind::constant && plan.buffers[b].kind != Buffer::Kind::arena)
+      context->arrays[b] = Array();
+  }
+  const std::lock_guard lock(mutex_);
+  entry->idle.push_back(std::move(context));
+  return outputs;
+}
+
+}  // namespace pycandle::cpu

@@ -1,0 +1,37 @@
+// A compiled program: plans for the sizes it was called with, and the memory to run them in.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/cpu/planner.h"
+
+namespace pycandle::cpu {
+
+class CpuExecutable final : public Executable {
+ public:
+  explicit CpuExecutable(Shared);
+  std::vector<Array> run(const RunRequest&) const override;
+
+ private:
+  // A plan serves calls whose inputs have these dtypes and sizes. Weights are not part of it: they belong to the
+  // executable, and another one has plans of its own.
+  struct Entry {
+    std::vector<int64_t> key;
+    Bindings symbols;
+    std::unique_ptr<const Plan> plan;
+    std::vector<std::unique_ptr<Context>> idle;  // contexts that no run uses at the moment
+  };
+  std::shared_ptr<Entry> entry_for(const RunRequest&) const;
+  std::unique_ptr<Context> new_context(const Plan&) const;
+  void bind(const Plan&, const RunRequest&, Context&) const;
+  void deliver(const Plan&, const Values&, const Context&) const;
+
+  Shared shared_;
+  mutable std::mutex mutex_;
+  mutable std::list<std::shared_ptr<Entry>> entries_;  // the one used last first
+};
+
+}  // namespace pycandle::cpu

@@ -1,0 +1,24 @@
+// The table of what the backend runs itself: for each op which calls it claims, and how a node of it becomes steps.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/planner.h"
+
+namespace pycandle::cpu {
+
+struct Lowering {
+  const char* op;
+  // Functionals: which calls are run whole. Null: always. Primitives are asked nothing.
+  bool (*claims)(const Call&);
+  // Adds the steps of a node; false when this one goes to the evaluator (primitives only).
+  bool (*lower)(Planner&, size_t node);
+};
+
+const Lowering* find_lowering(std::string_view op);  // null when there is none
+
+// One for each file.
+std::vector<Lowering> movement_lowerings();
+
+}  // namespace pycandle::cpu

@@ -1,0 +1,90 @@
+// Where each buffer of the arena lies. Buffers are placed from the largest to the smallest, each at the lowest offset
+// where it overlaps none that lives at the same time.
+#include <algorithm>
+#include <numeric>
+
+#include "backends/cpu/plan.h"
+
+namespace pycandle::cpu {
+namespace {
+
+constexpr size_t kLine = 64;
+
+struct Life {
+  size_t first = SIZE_MAX, last = 0;
+  bool is_used() const { return first != SIZE_MAX; }
+  bool meets(const Life& other) const { return first <= other.last && other.first <= last; }
+  void cover(const Life& other) {
+    first = std::min(first, other.first);
+    last = std::max(last, other.last);
+  }
+};
+
+bool is_arena(const Buffer& b) { return b.kind == Buffer::Kind::arena; }
+
+}  // namespace
+
+void place_buffers(Plan& plan) {
+  std::vector<Buffer>& buffers = plan.buffers;
+  std::vector<Life> lives(buffers.size());
+  const auto use = [&](BufferId b, size_t step) {
+    lives[static_cast<size_t>(b)].first = std::min(lives[static_cast<size_t>(b)].first, step);
+    lives[static_cast<size_t>(b)].last = std::max(lives[static_cast<size_t>(b)].last, step);
+  };
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    for (const BufferId b : plan.steps[s].reads) use(b, s);
+    for (const BufferId b : plan.steps[s].writes) use(b, s);
+  }
+  for (const View& v : plan.outputs) {
+    if (v.buffer != kNoBuffer) use(v.buffer, plan.steps.size());
+  }
+
+  // In place: the written buffer is the one that was read last.
+  const auto root = [&](BufferId b) {
+    while (buffers[static_cast<size_t>(b)].same_as != kNoBuffer) b = buffers[static_cast<size_t>(b)].same_as;
+    return static_cast<size_t>(b);
+  };
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    for (const auto& [read, written] : plan.steps[s].may_share) {
+      const size_t from = root(read), to = root(written);
+      if (from == to || !is_arena(buffers[from]) || buffers[from].bytes != buffers[to].bytes) continue;
+      if (lives[from].last != s || lives[to].first != s) continue;
+      if (is_arena(buffers[to])) {
+        buffers[to].same_as = static_cast<BufferId>(from);
+        lives[from].cover(lives[to]);
+      } else if (buffers[to].kind == Buffer::Kind::output) {
+        buffers[from].same_as = static_cast<BufferId>(to);
+        lives[to].cover(lives[from]);
+      }
+    }
+  }
+
+  std::vector<size_t> order;
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    if (is_arena(buffers[b]) && buffers[b].same_as == kNoBuffer && lives[b].is_used()) order.push_back(b);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::vector<size_t> placed;  // by offset
+  for (const size_t b : order) {
+    const size_t bytes = (buffers[b].bytes + kLine - 1) / kLine * kLine;
+    size_t at = 0;
+    for (const size_t other : placed) {
+      if (!lives[other].meets(lives[b])) continue;
+      if (at + bytes <= buffers[other].offset) break;
+      at = std::max(at, (buffers[other].offset + buffers[other].bytes + kLine - 1) / kLine * kLine);
+    }
+    buffers[b].offset = at;
+    plan.arena_bytes = std::max(plan.arena_bytes, at + bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
+                                   [&](size_t x, size_t y) { return buffers[x].offset < buffers[y].offset; }),
+                  b);
+  }
+
+  plan.ends_after.assign(plan.steps.size(), {});
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    if (buffers[b].kind == Buffer::Kind::held && lives[b].is_used() && lives[b].last < plan.steps.size())
+      plan.ends_after[lives[b].last].push_back(static_cast<BufferId>(b));
+  }
+}
+
+}  // namespace pycandle::cpu

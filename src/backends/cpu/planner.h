@@ -1,0 +1,75 @@
+// Turns a program into a plan for one set of sizes: node by node, a lowering for each op (lowerings.h) adds steps or only
+// another view. Elementwise nodes wait in open chains (chain.h) until something else wants their values.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "backends/cpu/plan.h"
+#include "ir/evaluation.h"
+
+namespace pycandle::cpu {
+
+struct Options {
+  int threads = 0;               // 0: thread_count()
+};
+
+// What plans of one executable share.
+struct Shared {
+  Program program;
+  std::shared_ptr<const ParameterSource> parameters;
+  Options options;
+  std::vector<int32_t> uses;     // per value: by nodes, outputs and states; taps do not count
+  std::vector<std::vector<size_t>> users;    // per value: nodes
+  std::vector<std::vector<size_t>> taps_of;  // per value
+};
+
+class Planner {
+ public:
+  Planner(const Shared&, Bindings);
+  ~Planner();
+  std::unique_ptr<Plan> plan();
+
+  // ---- for lowerings
+  const Shared& shared() const { return shared_; }
+  const Graph& graph() const { return shared_.program.graph; }
+  const Node& node(size_t index) const { return graph().nodes[index]; }
+  const Bindings& bindings() const { return plan_->bindings; }
+  Call call(size_t index) const;
+  Sizes sizes(ValueId v) const { return evaluate(graph().type(v).shape, bindings()); }
+  Sizes sizes(const Dims& dims) const { return evaluate(dims, bindings()); }
+  DType dtype(ValueId v) const { return graph().type(v).dtype; }
+  int32_t uses(ValueId v) const { return shared_.uses[static_cast<size_t>(v)]; }
+
+  const View& view(ValueId);               // closes the chain that it waits in
+  View dense(ValueId);                     // copied once when it is not
+  View dense(const View&);
+  bool is_known(ValueId v) const;          // it has a view, so a step added now may read it
+  bool is_constant(ValueId) const;         // known when planned: computed from parameters and constants alone
+  std::optional<Array> constant(ValueId);  // its value, dense
+
+  BufferId new_buffer(size_t bytes);
+  BufferId constant_buffer(Array);
+  View result(ValueId);                    // its own dense memory
+  void define(ValueId, View);              // and its taps exist from here on
+  void add(Step);                          // `node` and `kernel` are filled in, reads and writes without repeats
+  void copy(const View& from, const View& to);
+  void mark_done(size_t node) { done_[node] = true; }  // swallowed by another
+  bool is_done(size_t node) const { return done_[node]; }
+  void evaluate_by_reference(size_t node);
+  size_t current = 0;                      // the node being lowered
+
+ private:
+  bool fold(size_t node);
+  void finish_outputs();
+
+  const Shared& shared_;
+  std::unique_ptr<Plan> plan_;
+  std::vector<bool> done_;
+  std::map<std::tuple<BufferId, int64_t, Sizes, Sizes>, View> copies_;  // dense copies of views that were not
+};
+
+}  // namespace pycandle::cpu
