@@ -36,7 +36,7 @@ const std::map<std::string, PassFunction>& passes() {
       {"recognise_linear", recognise_linear},
       {"recognise_split", recognise_split},
       {"remove_unused", remove_unused},
-      {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Node&) { return false; }); }},
+      {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Call&) { return false; }); }},
   };
   return table;
 }
