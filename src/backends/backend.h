@@ -14,11 +14,21 @@
 
 namespace pycandle {
 
+// How long one step of a run took.
+struct StepTime {
+  std::string_view kernel;                  // "gemm"
+  std::string_view op;                      // the functional or primitive it computes, the last of several
+  std::string layer;                        // its module path
+  double start = 0, seconds = 0;            // since the run began
+  double work = 0;                          // multiply-adds or elements; 0 when unknown
+};
+
 struct RunRequest {
   std::vector<Array> inputs;                               // in the order of Program::inputs
   std::vector<Array>* states = nullptr;  // in the order of Program::states; updated in place; null: the recorded ones, discarded
   std::function<void(size_t tap, const Array&)>
       on_tap;  // called once per tap of Program::taps that is not inside another, when its value exists
+  std::function<void(const StepTime&)> on_step;  // profiles; backends without steps do not call it
   uint64_t seed = 0;  // of random ops
   Bindings symbols;  // sizes that the inputs do not bind by themselves: a slice of a program
   Bindings* found = nullptr;  // where to write all sizes, also those that the data decided

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,6 +28,9 @@ struct PipelineOptions {
   std::filesystem::path dump_dir;               // empty: no dumps; files are 00-import.ptir, 01-<pass>.ptir, …
   DumpMode dump_mode = DumpMode::all;           // final: only what each pipeline ends with
   bool verify = true;
+  // Of the backend that compiles:
+  int threads = 0;                              // 0: thread_count()
+  std::map<std::string, std::string> overrides;  // functional → implementation: {"linear", "naive"} decomposes it
 };
 
 struct PassTiming {

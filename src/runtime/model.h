@@ -35,6 +35,7 @@ class Model {
   const std::shared_ptr<const ParameterSource>& parameters() const { return parameters_; }
   const std::string& backend() const { return backend_; }
   const std::vector<PassTiming>& timings() const { return timings_; }
+  const Executable& executable() const { return *executable_; }
 
  private:
   Tensors run(const Tensors& inputs, std::function<void(size_t, const Array&)> on_tap) const;

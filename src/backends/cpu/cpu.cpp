@@ -1,11 +1,15 @@
 #include "backends/cpu/cpu.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "backends/cpu/executable.h"
 #include "backends/cpu/lowerings.h"
 #include "backends/reference/reference.h"
+#include "base/error.h"
+#include "base/threads.h"
 
 namespace pycandle {
 namespace {
@@ -13,6 +17,21 @@ namespace {
 // Sizes that only the run finds out cannot be planned for.
 bool has_data_bound_sizes(const Program& p) {
   return std::any_of(p.symbols.begin(), p.symbols.end(), [](const Symbol& s) { return s.axis < 0; });
+}
+
+// "naive" decomposes a functional whatever the backend could do with it.
+void check_overrides(const PipelineOptions& options, const OpTable& table) {
+  for (const auto& [op, choice] : options.overrides) {
+    const OpDef* found = table.find(op);
+    if (!found || found->is_primitive || !cpu::find_lowering(op)) {
+      throw Error(ErrorCode::usage, fmt::format("there is nothing to choose for {}", op))
+          .expected("a functional that the cpu backend runs whole, such as linear")
+          .found(op);
+    }
+    if (choice != "naive" && choice != "default") {
+      throw Error(ErrorCode::usage, fmt::format("{} has no such implementation", op)).expected("default or naive").found(choice);
+    }
+  }
 }
 
 cpu::Shared shared_by_plans(Program p, std::shared_ptr<const ParameterSource> parameters) {
@@ -50,9 +69,14 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
     if (has_data_bound_sizes(p)) return reference_backend().compile(p, table, std::move(parameters), options, timings);
-    const auto claimed = [this](const Call& call) { return claims(call); };
-    return std::make_unique<cpu::CpuExecutable>(
-        shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings), std::move(parameters)));
+    check_overrides(options, table);
+    const auto claimed = [&](const Call& call) {
+      const auto choice = options.overrides.find(call.op().name);
+      return (choice == options.overrides.end() || choice->second != "naive") && claims(call);
+    };
+    cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings), std::move(parameters));
+    shared.threads = options.threads > 0 ? options.threads : thread_count();
+    return std::make_unique<cpu::CpuExecutable>(std::move(shared));
   }
 };
 

@@ -1,12 +1,10 @@
 #include "backends/cpu/executable.h"
 
-#include <cstring>
+#include <chrono>
 #include <utility>
 
 #include "backends/cpu/copy.h"
 #include "base/error.h"
-#include "base/huge_memory.h"
-#include "base/threads.h"
 
 namespace pycandle::cpu {
 namespace {
@@ -49,8 +47,8 @@ std::unique_ptr<Context> CpuExecutable::new_context(const Plan& plan) const {
   context->at.resize(plan.buffers.size());
   context->arrays.resize(plan.buffers.size());
   context->outputs.resize(plan.buffers.size());
-  context->threads = shared_.options.threads > 0 ? shared_.options.threads : thread_count();
-  context->arena = huge_memory(plan.arena_bytes);
+  context->threads = shared_.threads;
+  context->arena = memory_for_runs(plan.arena_bytes);
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const Buffer& buffer = plan.buffers[b];
     if (buffer.kind == Buffer::Kind::constant) {
@@ -79,7 +77,7 @@ void CpuExecutable::bind(const Plan& plan, const RunRequest& request, Context& c
     } else if (buffer.kind == Buffer::Kind::output) {
       // Memory that the caller of an earlier run let go of is used again: fresh pages cost as much as a kernel.
       std::shared_ptr<std::byte>& memory = context.outputs[b];
-      if (!memory || memory.use_count() > 1) memory = huge_memory(buffer.bytes);
+      if (!memory || memory.use_count() > 1) memory = memory_for_runs(buffer.bytes);
       context.at[b] = memory.get();
     }
   }
@@ -120,8 +118,12 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
 
   const Program& p = shared_.program;
   if (request.on_tap) deliver(plan, plan.defined_at_start, *context);
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
+    const double start = request.on_step ? seconds() : 0;
     try {
       step.run(*context);
     } catch (Error& error) {
@@ -130,6 +132,10 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
           .module_path(p.module_path(node.origin))
           .python(p.file_line(node.origin), p.source_line(node.origin));
       throw;
+    }
+    if (request.on_step) {
+      const Node& node = p.graph.nodes[step.node];
+      request.on_step({step.kernel, node.op->name, p.module_path(node.origin), start, seconds() - start, step.work});
     }
     if (request.on_tap) deliver(plan, step.defines, *context);
     for (const BufferId b : plan.ends_after[s]) context->arrays[static_cast<size_t>(b)] = Array();

@@ -76,8 +76,9 @@ bool lower_concat(Planner& p, size_t n) {
 }  // namespace
 
 std::vector<Lowering> movement_lowerings() {
-  return {{"reshape", nullptr, lower_reshape}, {"transpose", nullptr, lower_transpose}, {"broadcast", nullptr, lower_broadcast},
-          {"slice", nullptr, lower_slice},     {"reverse", nullptr, lower_reverse},     {"concat", nullptr, lower_concat}};
+  return {{"reshape", nullptr, lower_reshape, true},     {"transpose", nullptr, lower_transpose, true},
+          {"broadcast", nullptr, lower_broadcast, true}, {"slice", nullptr, lower_slice, true},
+          {"reverse", nullptr, lower_reverse, true},     {"concat", nullptr, lower_concat}};
 }
 
 }  // namespace pycandle::cpu

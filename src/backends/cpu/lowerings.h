@@ -14,11 +14,17 @@ struct Lowering {
   bool (*claims)(const Call&);
   // Adds the steps of a node; false when this one goes to the evaluator (primitives only).
   bool (*lower)(Planner&, size_t node);
+  bool is_view = false;  // moves nothing
 };
 
 const Lowering* find_lowering(std::string_view op);  // null when there is none
 
 // One for each file.
 std::vector<Lowering> movement_lowerings();
+std::vector<Lowering> elementwise_lowerings();
+std::vector<Lowering> product_lowerings();
+std::vector<Lowering> row_lowerings();
+std::vector<Lowering> attention_lowerings();
+std::vector<Lowering> convolution_lowerings();
 
 }  // namespace pycandle::cpu

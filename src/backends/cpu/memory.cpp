@@ -1,9 +1,11 @@
 // Where each buffer of the arena lies. Buffers are placed from the largest to the smallest, each at the lowest offset
 // where it overlaps none that lives at the same time.
 #include <algorithm>
+#include <new>
 #include <numeric>
 
 #include "backends/cpu/plan.h"
+#include "base/huge_pages.h"
 
 namespace pycandle::cpu {
 namespace {
@@ -23,6 +25,17 @@ struct Life {
 bool is_arena(const Buffer& b) { return b.kind == Buffer::Kind::arena; }
 
 }  // namespace
+
+std::shared_ptr<std::byte> memory_for_runs(size_t bytes) {
+  constexpr size_t kLarge = size_t{1} << 20;
+  if (bytes >= kLarge) {
+    auto pages = std::make_shared<HugePages>(bytes);
+    auto* data = static_cast<std::byte*>(pages->data());
+    return {std::move(pages), data};
+  }
+  auto* data = static_cast<std::byte*>(::operator new(std::max<size_t>(bytes, 1), std::align_val_t{kLine}));
+  return {data, [](std::byte* p) { ::operator delete(p, std::align_val_t{kLine}); }};
+}
 
 void place_buffers(Plan& plan) {
   std::vector<Buffer>& buffers = plan.buffers;

@@ -50,6 +50,7 @@ struct Step {
   std::vector<std::pair<BufferId, BufferId>> may_share;
   size_t node = 0;               // that it computes, the last one when it is several
   std::string kernel;            // "gemm", "chain", "evaluator": for profiles
+  double work = 0;               // multiply-adds or elements
   Values defines;                // values with taps that exist after it
 };
 
@@ -64,6 +65,9 @@ struct Plan {
   std::vector<std::vector<BufferId>> ends_after;  // per step: held arrays that nobody needs any more
   size_t arena_bytes = 0;
 };
+
+// Memory for runs: in huge pages when it is large, aligned to a cache line at least.
+std::shared_ptr<std::byte> memory_for_runs(size_t bytes);
 
 // Gives every arena buffer its place: two that live at the same time do not overlap.
 void place_buffers(Plan&);

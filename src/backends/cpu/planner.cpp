@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/chain.h"
 #include "backends/cpu/copy.h"
 #include "backends/cpu/evaluate.h"
 #include "backends/cpu/lowerings.h"
@@ -24,6 +25,7 @@ Planner::Planner(const Shared& shared, Bindings bindings)
     : shared_(shared), plan_(std::make_unique<Plan>()), done_(shared.program.graph.nodes.size()) {
   plan_->bindings = std::move(bindings);
   plan_->views.resize(graph().values.size());
+  chains_ = std::make_unique<Chains>(*this);
 }
 Planner::~Planner() = default;
 
@@ -51,9 +53,11 @@ std::unique_ptr<Plan> Planner::plan() {
     const Node& n = node(current);
     try {
       const Lowering* lowering = find_lowering(n.op->name);
+      if (!(lowering && lowering->is_view) && n.op->is_primitive && fold(current)) continue;
       if (lowering && lowering->lower(*this, current)) continue;
+      if (chains_->join(current)) continue;
       if (!n.op->is_primitive) internal_error(fmt::format("{} was claimed and is not lowered", n.op->name));
-      if (!fold(current)) evaluate_by_reference(current);
+      evaluate_by_reference(current);
     } catch (Error& error) {
       error.op(n.op->name).module_path(p.module_path(n.origin)).python(p.file_line(n.origin), p.source_line(n.origin));
       throw;
@@ -93,12 +97,15 @@ void Planner::finish_outputs() {
 }
 
 const View& Planner::view(ValueId v) {
+  chains_->close(v);
   const View& found = plan_->views[static_cast<size_t>(v)];
   require(found.buffer != kNoBuffer, "a value is used that no step gives");
   return found;
 }
 
-bool Planner::is_known(ValueId v) const { return plan_->views[static_cast<size_t>(v)].buffer != kNoBuffer; }
+bool Planner::is_known(ValueId v) const { return chains_->waits(v) || plan_->views[static_cast<size_t>(v)].buffer != kNoBuffer; }
+
+int Planner::threads() const { return shared_.threads; }
 
 bool Planner::is_constant(ValueId v) const {
   const View& view = plan_->views[static_cast<size_t>(v)];

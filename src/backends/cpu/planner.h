@@ -13,18 +13,17 @@
 
 namespace pycandle::cpu {
 
-struct Options {
-  int threads = 0;               // 0: thread_count()
-};
+class Chains;
 
 // What plans of one executable share.
 struct Shared {
   Program program;
   std::shared_ptr<const ParameterSource> parameters;
-  Options options;
+  int threads = 1;
   std::vector<int32_t> uses;     // per value: by nodes, outputs and states; taps do not count
   std::vector<std::vector<size_t>> users;    // per value: nodes
   std::vector<std::vector<size_t>> taps_of;  // per value
+  mutable std::map<std::pair<ValueId, std::string>, Array> derived;  // parameters in formats of kernels
 };
 
 class Planner {
@@ -60,6 +59,8 @@ class Planner {
   void mark_done(size_t node) { done_[node] = true; }  // swallowed by another
   bool is_done(size_t node) const { return done_[node]; }
   void evaluate_by_reference(size_t node);
+  int threads() const;
+  Array& derived(ValueId v, const std::string& format) { return shared_.derived[{v, format}]; }
   size_t current = 0;                      // the node being lowered
 
  private:
@@ -69,6 +70,7 @@ class Planner {
   const Shared& shared_;
   std::unique_ptr<Plan> plan_;
   std::vector<bool> done_;
+  std::unique_ptr<Chains> chains_;
   std::map<std::tuple<BufferId, int64_t, Sizes, Sizes>, View> copies_;  // dense copies of views that were not
 };
 

@@ -38,6 +38,16 @@ Array numbers(DType dtype, Sizes shape, uint64_t seed = 1) {
 using Arrays = std::vector<Array>;
 using Weights = std::map<std::string, Array>;
 
+const char* const kSwallowing = R"(input %0 "x": f32[2, 3]
+
+parameter %1 "w": f32[2, 3]
+
+%2 = linear(%0, %1, _): f32[2, 2]
+%3 = relu(%2): f32[2, 2]
+
+output "y" %3
+)";
+
 Arrays run(const Executable& e, Arrays inputs) {
   RunRequest request;
   request.inputs = std::move(inputs);
@@ -125,6 +135,193 @@ output "y" %4
 )",
                                     t),
                         {numbers(d, {3, 4})});
+  }
+}
+
+TEST(CpuPlan, ChainsOfElementwiseNodesAgree) {
+  // Values used twice, by others and outside; broadcasts of rows, columns and numbers; comparisons and choices.
+  expect_as_reference(R"(input %0 "x": f32[3, 5, 700]
+input %1 "row": f32[700]
+input %2 "column": f32[5, 1]
+
+%3 = broadcast(%1) {shape = [3, 5, 700], axes = [2]}: f32[3, 5, 700]
+%4 = broadcast(%2) {shape = [3, 5, 700], axes = [1, 2]}: f32[3, 5, 700]
+%5 = add(%0, %3): f32[3, 5, 700]
+%6 = mul(%5, %4): f32[3, 5, 700]
+%7 = sigmoid(%6): f32[3, 5, 700]
+%8 = mul(%7, %6): f32[3, 5, 700]
+%9 = gt(%8, %0): bool[3, 5, 700]
+%10 = select(%9, %8, %3): f32[3, 5, 700]
+%11 = bitwise_not(%9): bool[3, 5, 700]
+%12 = cast(%11) {dtype = f32}: f32[3, 5, 700]
+%13 = sub(%10, %12): f32[3, 5, 700]
+%14 = neg(%4): f32[3, 5, 700]
+%15 = exp(%14): f32[3, 5, 700]
+
+output "a" %13
+output "b" %7
+output "c" %11
+output "d" %15
+output "e" %6
+)",
+                      {numbers(DType::f32, {3, 5, 700}), numbers(DType::f32, {700}, 2), numbers(DType::f32, {5, 1}, 3)});
+}
+
+TEST(CpuPlan, AChainOverwritesOnlyWhatNobodyNeedsAnyMore) {
+  expect_as_reference(R"(input %0 "x": f32[4, 6]
+
+%1 = exp(%0): f32[4, 6]
+%2 = transpose(%1) {permutation = [1, 0]}: f32[6, 4]
+%3 = reshape(%2) {shape = [4, 6]}: f32[4, 6]
+%4 = add(%1, %3): f32[4, 6]
+%5 = mul(%4, %1): f32[4, 6]
+%6 = cumsum(%5) {axis = 1}: f32[4, 6]
+%7 = sub(%6, %5): f32[4, 6]
+%8 = add(%7, %5): f32[4, 6]
+
+output "a" %8
+output "b" %4
+)",
+                      {numbers(DType::f32, {4, 6})});
+}
+
+TEST(CpuPlan, WhatFollowsALinearLayerIsItsEpilogue) {
+  const std::string body = R"(symbol s0 in [1, 64] example 2 from "x" axis 0
+
+input %0 "x": f32[s0, 7, 20]
+input %1 "r": f32[s0, 7, 33]
+
+parameter %2 "w": f32[33, 20]
+parameter %3 "b": f32[33]
+parameter %4 "v": f32[33, 17]
+
+%5 = linear(%0, %2, %3): f32[s0, 7, 33]
+%6 = gelu(%5): f32[s0, 7, 33]
+%7 = mul(%6, %1): f32[s0, 7, 33]
+%8 = add(%1, %7): f32[s0, 7, 33]
+%9 = linear(%8, %4, _) {weight_order = "in_out"}: f32[s0, 7, 17]
+%10 = slice(%9) {starts = [0, 6, 0], stops = [s0, 7, 17], steps = [1, 1, 1]}: f32[s0, 1, 17]
+%11 = linear(%0, %2, _): f32[s0, 7, 33]
+%12 = add(%11, %1): f32[s0, 7, 33]
+%13 = relu(%12): f32[s0, 7, 33]
+
+output "last" %10
+output "sum" %13
+)";
+  for (const int64_t batch : {1, 3}) {
+    expect_as_reference(
+        body, {numbers(DType::f32, {batch, 7, 20}), numbers(DType::f32, {batch, 7, 33}, 5)},
+        {{"w", numbers(DType::f32, {33, 20}, 2)}, {"b", numbers(DType::f32, {33}, 3)}, {"v", numbers(DType::f32, {33, 17}, 4)}});
+  }
+}
+
+TEST(CpuPlan, AValueThatAFusedKernelSwallowedIsNotShown) {
+  Program p = parsed(kSwallowing);
+  for (const ValueId v : {2, 3}) p.taps.push_back({fmt::format("v{}@0/output", v), v, "", false});
+  std::set<size_t> seen;
+  RunRequest request;
+  request.inputs = {numbers(DType::f32, {2, 3})};
+  request.on_tap = [&](size_t tap, const Array&) { seen.insert(tap); };
+  const auto e = cpu_backend().compile(p, catalogue(), memory_parameters({{"w", numbers(DType::f32, {2, 3})}}));
+  const Arrays tapped = e->run(request);
+  EXPECT_EQ(seen, (std::set<size_t>{1}));
+  EXPECT_TRUE(tapped[0].same_bytes(run(*e, request.inputs)[0]));
+}
+
+TEST(CpuPlan, ProductsOfAnyAxesAgree) {
+  expect_as_reference(
+      R"(input %0 "a": f32[2, 3, 4, 5]
+input %1 "b": f32[3, 5, 2, 6]
+input %2 "c": f32[6, 2, 4, 7, 3]
+
+%3 = dot_general(%0, %1) {batch_left = [0, 1], batch_right = [2, 0], contract_left = [3], contract_right = [1]}: f32[2, 3, 4, 6]
+%4 = dot_general(%3, %2) {batch_left = [1, 0], batch_right = [4, 1], contract_left = [3, 2], contract_right = [0, 2]}: f32[3, 2, 7]
+%5 = dot_general(%0, %1) {batch_left = [], batch_right = [], contract_left = [0, 1], contract_right = [2, 0]}: f32[4, 5, 5, 6]
+
+output "x" %3
+output "y" %4
+output "z" %5
+)",
+      {numbers(DType::f32, {2, 3, 4, 5}), numbers(DType::f32, {3, 5, 2, 6}, 2), numbers(DType::f32, {6, 2, 4, 7, 3}, 3)});
+}
+
+TEST(CpuPlan, NormsSoftmaxReductionsAndLookupsAgree) {
+  expect_as_reference(R"(input %0 "x": f32[2, 6, 10]
+input %1 "i": i64[3, 2]
+input %2 "w": f32[10]
+
+%3 = layer_norm(%0, %2, %2) {normalized_shape = [10], eps = 1e-05}: f32[2, 6, 10]
+%4 = rms_norm(%3, %2) {normalized_shape = [10], eps = 1e-06, weight_offset = 1.0}: f32[2, 6, 10]
+%5 = softmax(%4) {dim = -1}: f32[2, 6, 10]
+%6 = log_softmax(%5) {dim = 1}: f32[2, 6, 10]
+%7 = group_norm(%6, _, _) {groups = 3, eps = 1e-05}: f32[2, 6, 10]
+%8 = reduce_sum(%6) {axes = [0, 2]}: f32[6]
+%9 = reduce_max(%6) {axes = [1]}: f32[2, 10]
+%10 = transpose(%0) {permutation = [1, 2, 0]}: f32[6, 10, 2]
+%11 = reduce_min(%10) {axes = [1, 2]}: f32[6]
+%12 = take(%0, %1) {axis = 0}: f32[3, 2, 6, 10]
+%13 = layer_norm(%10, _, _) {normalized_shape = [10, 2], eps = 1e-05}: f32[6, 10, 2]
+
+output "a" %4
+output "b" %7
+output "c" %8
+output "d" %9
+output "e" %11
+output "f" %12
+output "g" %13
+)",
+                      {numbers(DType::f32, {2, 6, 10}), store(DType::i64, {3, 2}, std::vector<int64_t>{0, 1, 1, 0, 0, 1}),
+                       numbers(DType::f32, {10}, 3)});
+}
+
+TEST(CpuPlan, AnIndexThatIsNotThereIsAnErrorThatNamesIt) {
+  const Program p = parsed(R"(input %0 "x": f32[4, 2]
+input %1 "i": i64[2]
+
+%2 = take(%0, %1) {axis = 0}: f32[2, 2]
+
+output "y" %2
+)");
+  const Arrays inputs{numbers(DType::f32, {4, 2}), store(DType::i64, {2}, std::vector<int64_t>{1, 4})};
+  std::vector<std::string> texts;
+  for (const Backend* backend : {&reference_backend(), &cpu_backend()}) {
+    try {
+      run(*backend->compile(p, catalogue(), memory_parameters({})), inputs);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& e) {
+      texts.emplace_back(e.what());
+    }
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+TEST(CpuPlan, AttentionAgreesUnderEveryMask) {
+  const char* const forms[] = {"", "is_causal = true", "is_causal = true, scale = 0.3, window = 3",
+                               "is_causal = true, query_offset = 2, eager = true", "window = 2, query_offset = 1"};
+  for (const char* form : forms) {
+    for (const char* masks : {"_, _", "%3, _", "_, %4", "%5, %4"}) {
+      const std::string attributes = *form ? fmt::format(" {{{}}}", form) : "";
+      expect_as_reference(
+          fmt::format(R"(input %0 "q": f32[2, 5, 12]
+input %1 "k": f32[2, 7, 12]
+input %2 "v": f32[2, 7, 12]
+input %3 "m": f32[5, 7]
+input %4 "n": bool[2, 7]
+input %5 "o": bool[2, 1, 5, 7]
+
+%6 = split_heads(%0) {{heads = 3}}: f32[2, 3, 5, 4]
+%7 = split_heads(%1) {{heads = 3}}: f32[2, 3, 7, 4]
+%8 = split_heads(%2) {{heads = 3}}: f32[2, 3, 7, 4]
+%9 = scaled_dot_product_attention(%6, %7, %8, {}, _, _){}: f32[2, 3, 5, 4]
+%10 = merge_heads(%9): f32[2, 5, 12]
+
+output "y" %10
+output "heads" %9
+)",
+                      masks, attributes),
+          {numbers(DType::f32, {2, 5, 12}), numbers(DType::f32, {2, 7, 12}, 2), numbers(DType::f32, {2, 7, 12}, 3),
+           numbers(DType::f32, {5, 7}, 4), numbers(DType::boolean, {2, 7}, 5), numbers(DType::boolean, {2, 1, 5, 7}, 6)});
+    }
   }
 }
 

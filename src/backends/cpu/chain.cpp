@@ -1,0 +1,306 @@
+#include "backends/cpu/chain.h"
+
+#include <algorithm>
+#include <map>
+
+#include "backends/cpu/kernel_step.h"
+#include "base/error.h"
+
+namespace pycandle::cpu {
+namespace {
+
+constexpr int64_t kTile = 1024;          // elements: eight registers of them are half of the first cache
+constexpr size_t kLongest = 32;          // instructions
+
+int input_register(size_t input) { return -2 - static_cast<int>(input); }
+bool is_input(int r) { return r <= -2; }
+size_t input_of(int r) { return static_cast<size_t>(-2 - r); }
+
+// Everything about a chain that does not change from run to run.
+struct Program {
+  Sizes outer;                           // the loops around the innermost one
+  int64_t inner = 1;
+  struct Operand {                       // an input or an output of the chain
+    View view;
+    Sizes outer;                         // strides
+    int64_t inner = 0;
+    bool is_bool = false;
+    int tile = -1;                       // where an input is gathered first, when its stride is neither 0 nor 1
+  };
+  std::vector<Operand> inputs, outputs;
+  struct Operation {
+    Instruction what;
+    int tile = -1;                       // where the result goes ...
+    int output = -1;                     // ... or the output that it is written to at once
+  };
+  std::vector<Operation> operations;
+  int tiles = 0;
+};
+
+template <class T> void gather(const T* x, int64_t step, T* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i * step];
+}
+
+// A register at run time.
+struct Place {
+  std::byte* data = nullptr;
+  int64_t step = 1;
+  float* f32() const { return reinterpret_cast<float*>(data); }
+  uint8_t* u8() const { return reinterpret_cast<uint8_t*>(data); }
+};
+
+void run_bools(const Instruction& i, const Place& a, const Place* b, uint8_t* out, int64_t n) {
+  using Kind = Instruction::Kind;
+  const uint8_t *x = a.u8(), *y = b ? b->u8() : nullptr;
+  const int64_t s = a.step, t = b ? b->step : 0;
+  for (int64_t k = 0; k < n; ++k) {
+    const bool p = x[k * s] != 0, q = y && y[k * t] != 0;
+    out[k] = i.kind == Kind::bool_and ? p && q : i.kind == Kind::bool_or ? p || q : i.kind == Kind::bool_xor ? p != q : !p;
+  }
+}
+
+void run_instruction(const Kernels& k, const Instruction& i, const Place* operands, std::byte* result, int64_t n) {
+  using Kind = Instruction::Kind;
+  float* out = reinterpret_cast<float*>(result);
+  const Place &a = operands[0], &b = operands[1], &c = operands[2];
+  switch (i.kind) {
+    case Kind::unary: k.unary[i.function](a.f32(), out, n, i.p, i.q); return;
+    case Kind::binary: k.binary[i.function](a.f32(), a.step, b.f32(), b.step, out, n); return;
+    case Kind::compare: k.compare[i.function](a.f32(), a.step, b.f32(), b.step, reinterpret_cast<uint8_t*>(result), n); return;
+    case Kind::select: k.select(a.u8(), a.step, b.f32(), b.step, c.f32(), c.step, out, n); return;
+    case Kind::to_float:
+      for (int64_t e = 0; e < n; ++e) out[e] = a.u8()[e * a.step] != 0 ? 1.0f : 0.0f;
+      return;
+    default: run_bools(i, a, i.kind == Kind::bool_not ? nullptr : &b, reinterpret_cast<uint8_t*>(result), n);
+  }
+}
+
+void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* tiles, int64_t begin, int64_t end) {
+  const int64_t tiles_a_row = (p.inner + kTile - 1) / kTile;
+  std::vector<Place> registers(p.operations.size()), inputs(p.inputs.size());
+  std::vector<std::byte*> outputs(p.outputs.size());
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t row = item / tiles_a_row, first = item % tiles_a_row * kTile, n = std::min(kTile, p.inner - first);
+    const auto place = [&](const Program::Operand& o) {
+      int64_t left = row, at = first * o.inner;
+      for (size_t a = p.outer.size(); a-- > 0;) {
+        at += left % p.outer[a] * o.outer[a];
+        left /= p.outer[a];
+      }
+      return c.pointer<std::byte>(o.view) + at * (o.is_bool ? 1 : 4);
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Program::Operand& o = p.inputs[i];
+      inputs[i] = {place(o), o.inner};
+      if (o.tile < 0) continue;
+      std::byte* tile = tiles + o.tile * kTile * 4;
+      if (o.is_bool)
+        gather(inputs[i].u8(), o.inner, reinterpret_cast<uint8_t*>(tile), n);
+      else
+        gather(inputs[i].f32(), o.inner, reinterpret_cast<float*>(tile), n);
+      inputs[i] = {tile, 1};
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = place(p.outputs[i]);
+    for (size_t i = 0; i < p.operations.size(); ++i) {
+      const Program::Operation& o = p.operations[i];
+      Place operands[3];
+      for (int j = 0; j < 3; ++j) {
+        const int r = o.what.operands[j];
+        if (r != -1) operands[j] = is_input(r) ? inputs[input_of(r)] : registers[static_cast<size_t>(r)];
+      }
+      std::byte* result = o.output >= 0 ? outputs[static_cast<size_t>(o.output)] : tiles + o.tile * kTile * 4;
+      run_instruction(k, o.what, operands, result, n);
+      registers[i] = {result, 1};
+    }
+  }
+}
+
+// The loops that walk all views at once: neighbouring axes joined where every view allows it.
+void choose_loops(Program& p, const Sizes& sizes) {
+  std::vector<Program::Operand*> all;
+  for (auto* list : {&p.inputs, &p.outputs}) {
+    for (Program::Operand& o : *list) all.push_back(&o);
+  }
+  Sizes loops;
+  std::vector<Sizes> strides(all.size());
+  for (size_t a = 0; a < sizes.size(); ++a) {
+    if (sizes[a] == 1) continue;
+    bool joins = !loops.empty();
+    for (size_t o = 0; joins && o < all.size(); ++o) joins = strides[o].back() == all[o]->view.strides[a] * sizes[a];
+    if (joins)
+      loops.back() *= sizes[a];
+    else
+      loops.push_back(sizes[a]);
+    for (size_t o = 0; o < all.size(); ++o) {
+      if (joins)
+        strides[o].back() = all[o]->view.strides[a];
+      else
+        strides[o].push_back(all[o]->view.strides[a]);
+    }
+  }
+  if (loops.empty()) {
+    loops.push_back(1);
+    for (Sizes& s : strides) s.push_back(1);
+  }
+  p.inner = loops.back();
+  p.outer.assign(loops.begin(), loops.end() - 1);
+  for (size_t o = 0; o < all.size(); ++o) {
+    all[o]->inner = strides[o].back();
+    all[o]->outer.assign(strides[o].begin(), strides[o].end() - 1);
+  }
+}
+
+}  // namespace
+
+int Chains::chain_of(ValueId v) const {
+  return static_cast<size_t>(v) < chain_of_.size() ? chain_of_[static_cast<size_t>(v)] : -1;
+}
+
+bool Chains::join(size_t index) {
+  const auto what = elementwise(planner_, index);
+  if (!what) return false;
+  const Node& node = planner_.node(index);
+  const Sizes sizes = planner_.sizes(node.results[0]);
+  if (chain_of_.empty()) chain_of_.assign(planner_.graph().values.size(), -1);
+  int chosen = -1;
+  for (const ValueId v : what->operands) {
+    const int c = chain_of(v);
+    if (c < 0) continue;
+    const Chain& chain = chains_[static_cast<size_t>(c)];
+    if (chain.sizes == sizes && chain.instructions.size() < kLongest) chosen = std::max(chosen, c);
+  }
+  for (const ValueId v : what->operands) {
+    if (chain_of(v) >= 0 && chain_of(v) != chosen) close(v);
+    if (chain_of(v) < 0 && planner_.view(v).sizes != sizes) return false;  // the evaluator says what is wrong
+  }
+  if (chosen < 0) {
+    chosen = static_cast<int>(chains_.size());
+    chains_.emplace_back().sizes = sizes;
+  }
+  Chain& chain = chains_[static_cast<size_t>(chosen)];
+  Instruction instruction = what->instruction;
+  for (size_t i = 0; i < what->operands.size(); ++i) {
+    const ValueId v = what->operands[i];
+    if (chain_of(v) == chosen) {
+      const auto at = std::find(chain.values.begin(), chain.values.end(), v);
+      instruction.operands[i] = static_cast<int>(at - chain.values.begin());
+      continue;
+    }
+    const View view = planner_.view(v);
+    size_t input = 0;
+    while (input < chain.inputs.size() && !(same_places(chain.inputs[input], view) && chain.inputs[input].dtype == view.dtype))
+      ++input;
+    if (input == chain.inputs.size()) chain.inputs.push_back(view);
+    instruction.operands[i] = input_register(input);
+  }
+  instruction.result = static_cast<int>(chain.instructions.size());
+  chain.instructions.push_back(instruction);
+  chain.values.push_back(node.results[0]);
+  chain.nodes.push_back(index);
+  chain_of_[static_cast<size_t>(node.results[0])] = chosen;
+  return true;
+}
+
+void Chains::close(ValueId v) {
+  const int c = chain_of(v);
+  if (c < 0) return;
+  Chain chain = std::move(chains_[static_cast<size_t>(c)]);
+  for (const ValueId value : chain.values) chain_of_[static_cast<size_t>(value)] = -1;
+  emit(chain);
+}
+
+void Chains::emit(Chain& chain) {
+  Program program;
+  const auto is_needed = [&](ValueId v) {
+    const auto& users = planner_.shared().users[static_cast<size_t>(v)];
+    if (static_cast<size_t>(planner_.uses(v)) > users.size()) return true;  // an output of the program
+    return std::any_of(users.begin(), users.end(), [&](size_t n) {
+      return std::find(chain.nodes.begin(), chain.nodes.end(), n) == chain.nodes.end() && !planner_.is_done(n);
+    });
+  };
+  const size_t count = chain.instructions.size();
+  std::vector<size_t> last_read(count, 0), input_last_read(chain.inputs.size(), 0);
+  for (size_t i = 0; i < count; ++i) {
+    for (const int r : chain.instructions[i].operands) {
+      if (is_input(r)) input_last_read[input_of(r)] = i;
+      if (r >= 0) last_read[static_cast<size_t>(r)] = i;
+    }
+  }
+  std::vector<int> free_tiles;
+  const auto new_tile = [&] {
+    if (free_tiles.empty()) return program.tiles++;
+    const int tile = free_tiles.back();
+    free_tiles.pop_back();
+    return tile;
+  };
+  for (const View& v : chain.inputs) program.inputs.push_back({v, {}, 0, v.dtype == DType::boolean, -1});
+  std::vector<std::pair<ValueId, View>> defined;
+  std::vector<size_t> output_instruction;
+  for (size_t i = 0; i < count; ++i) {
+    Program::Operation operation{chain.instructions[i], -1, -1};
+    if (is_needed(chain.values[i])) {
+      const View out = planner_.result(chain.values[i]);
+      operation.output = static_cast<int>(program.outputs.size());
+      program.outputs.push_back({out, {}, 0, out.dtype == DType::boolean, -1});
+      defined.emplace_back(chain.values[i], out);
+      output_instruction.push_back(i);
+    }
+    program.operations.push_back(operation);
+  }
+  choose_loops(program, chain.sizes);
+  for (Program::Operand& o : program.inputs) {
+    const bool only_vectors = std::any_of(chain.instructions.begin(), chain.instructions.end(), [&](const Instruction& i) {
+      return i.kind == Instruction::Kind::unary && is_input(i.operands[0]) &&
+             input_of(i.operands[0]) == static_cast<size_t>(&o - program.inputs.data());
+    });
+    if (o.inner != 1 && (o.inner != 0 || only_vectors)) o.tile = program.tiles++;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (program.operations[i].output < 0) program.operations[i].tile = new_tile();
+    for (size_t j = 0; j <= i; ++j) {
+      if (last_read[j] == i && j != i && program.operations[j].tile >= 0) {
+        free_tiles.push_back(program.operations[j].tile);
+        last_read[j] = SIZE_MAX;
+      }
+    }
+  }
+
+  Step step;
+  step.kernel = "chain";
+  for (const View& v : chain.inputs) step.reads.push_back(v.buffer);
+  for (const auto& [v, out] : defined) step.writes.push_back(out.buffer);
+  // In place where the input is walked as the output is, and nothing reads it (or its buffer otherwise) afterwards.
+  for (size_t i = 0; i < chain.inputs.size(); ++i) {
+    const View& in = chain.inputs[i];
+    const bool once = std::count_if(chain.inputs.begin(), chain.inputs.end(),
+                                    [&](const View& v) { return v.buffer == in.buffer; }) == 1;
+    for (size_t o = 0; once && o < defined.size(); ++o) {
+      const View& out = defined[o].second;
+      if (in.dtype == out.dtype && in.offset == 0 && in.is_dense() && input_last_read[i] <= output_instruction[o])
+        step.may_share.emplace_back(in.buffer, out.buffer);
+    }
+  }
+  int64_t rows = 1;
+  for (const int64_t size : program.outer) rows *= size;
+  const int64_t items = rows * ((program.inner + kTile - 1) / kTile);
+  if (items > 0 && !defined.empty()) {
+    const auto elements = static_cast<double>(rows * program.inner);
+    const int parts = parts_for(planner_.threads(), items, 2 * elements * static_cast<double>(count));
+    const int64_t scratch = std::max(program.tiles, 1) * kTile;
+    const View memory = dense_view(planner_.new_buffer(static_cast<size_t>(scratch * parts) * 4), DType::f32, {scratch * parts});
+    step.writes.push_back(memory.buffer);
+    step.run = [program = std::move(program), items, parts, scratch, memory, &k = kernels()](Context& c) {
+      run_parts(parts, [&](int part) {
+        run_tiles(program, k, c, c.pointer<std::byte>(memory) + part * scratch * 4, part_of(items, parts, part),
+                  part_of(items, parts, part + 1));
+      });
+    };
+    const size_t current = planner_.current;
+    planner_.current = chain.nodes.back();
+    planner_.add(std::move(step));
+    planner_.current = current;
+  }
+  for (const auto& [v, out] : defined) planner_.define(v, out);
+}
+
+}  // namespace pycandle::cpu

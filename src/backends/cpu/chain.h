@@ -1,0 +1,59 @@
+// Elementwise nodes that are run together, tile by tile, so that what lies between them never leaves the cache.
+//
+// A node joins the open chain of one of its operands when the sizes are the same; whoever else asks for a value of a
+// chain closes it, and its step is added then. So a chain reads nothing that comes after it, and needs no proof.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/planner.h"
+
+namespace pycandle::cpu {
+
+// One vector function of a chain.
+struct Instruction {
+  enum class Kind { unary, binary, compare, select, bool_and, bool_or, bool_xor, bool_not, to_float } kind;
+  int function = 0;             // of the kind's enum
+  float p = 0, q = 0;
+  int operands[3] = {-1, -1, -1};  // registers
+  int result = -1;              // a register
+  bool gives_bool() const { return kind == Kind::compare || (kind >= Kind::bool_and && kind <= Kind::bool_not); }
+};
+
+// What a node of f32 (or bool) elements computes; nothing when no vector function does. `operands` are those of the
+// node that it reads as vectors, in order: an exponent that is a constant is not among them.
+struct Elementwise {
+  Instruction instruction;
+  Values operands;
+};
+std::optional<Elementwise> elementwise(Planner&, size_t node);
+// The function of a claimed activation, or of a node that is one (relu, gelu, …), for epilogues.
+std::optional<Instruction> activation(const Planner&, size_t node);
+
+class Chains {
+ public:
+  explicit Chains(Planner& p) : planner_(p) {}
+  bool join(size_t node);       // false: it is not elementwise
+  void close(ValueId);          // the chain in which it waits, if any
+  bool waits(ValueId v) const { return chain_of(v) >= 0; }
+
+ private:
+  struct Chain {
+    Sizes sizes;
+    std::vector<View> inputs;                // registers 0 … inputs - 1 are numbered -2, -3, … while the chain is open
+    std::vector<Instruction> instructions;   // instruction i gives register i while the chain is open
+    std::vector<ValueId> values;             // of instruction i
+    std::vector<size_t> nodes;
+    bool is_open = true;
+  };
+  int chain_of(ValueId) const;
+  void emit(Chain&);
+
+  Planner& planner_;
+  std::vector<Chain> chains_;
+  std::vector<int> chain_of_;  // per value, -1 when it waits in none
+};
+
+}  // namespace pycandle::cpu

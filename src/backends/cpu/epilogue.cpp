@@ -1,0 +1,64 @@
+#include "backends/cpu/epilogue.h"
+
+#include "backends/cpu/chain.h"
+
+namespace pycandle::cpu {
+
+std::optional<View> as_matrix(const View& v, int64_t rows, int64_t columns) {
+  auto m = reshaped(v, {rows, columns});
+  if (m && columns > 1 && m->strides[1] != 1) return std::nullopt;
+  return m;
+}
+
+FusedEpilogue fuse_epilogue(Planner& p, ValueId value, int64_t rows, int64_t columns) {
+  FusedEpilogue f;
+  f.value = value;
+  bool has_activation = false;
+  const auto only_user = [&]() -> std::optional<size_t> {
+    const auto& users = p.shared().users[static_cast<size_t>(f.value)];
+    if (p.uses(f.value) != 1 || users.size() != 1 || p.is_done(users[0])) return std::nullopt;
+    return users[0];
+  };
+  const auto swallow = [&](size_t user) {
+    p.mark_done(user);
+    f.value = p.node(user).results[0];
+  };
+  while (const auto user = only_user()) {
+    const Node& node = p.node(*user);
+    const std::string& op = node.op->name;
+    if (p.dtype(node.results[0]) != DType::f32 || p.sizes(node.results[0]) != p.sizes(f.value)) break;
+    if (node.operands.size() == 1) {
+      const auto a = activation(p, *user);
+      if (!a || has_activation || f.epilogue.multiplier_row != 0 || f.epilogue.residual_row != 0) break;
+      f.epilogue.activation = static_cast<Unary>(a->function);
+      f.epilogue.p = a->p;
+      f.epilogue.q = a->q;
+      has_activation = true;
+      swallow(*user);
+      continue;
+    }
+    if ((op != "add" && op != "mul") || node.operands.size() != 2) break;
+    const ValueId other = node.operands[0] == f.value ? node.operands[1] : node.operands[0];
+    if (other == f.value || !p.is_known(other) || p.dtype(other) != DType::f32 || p.sizes(other) != p.sizes(f.value)) break;
+    const auto matrix = as_matrix(p.view(other), rows, columns);
+    if (!matrix) break;
+    const int64_t row = rows > 1 ? matrix->strides[0] : std::max<int64_t>(columns, 1);
+    if (op == "mul") {
+      if (f.epilogue.multiplier_row != 0 || row == 0) break;
+      f.epilogue.multiplier_row = row;
+      f.reads.push_back({offsetof(Epilogue, multiplier), *matrix});
+      swallow(*user);
+      continue;
+    }
+    if (row == 0) break;  // a repeated row: the chains can do that
+    f.epilogue.residual_row = row;
+    f.reads.push_back({offsetof(Epilogue, residual), *matrix});
+    const bool is_plain = !has_activation && f.epilogue.multiplier_row == 0;
+    if (is_plain && matrix->is_dense() && matrix->offset == 0) f.residual = matrix->buffer;
+    swallow(*user);
+    break;
+  }
+  return f;
+}
+
+}  // namespace pycandle::cpu

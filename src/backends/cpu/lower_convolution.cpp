@@ -1,0 +1,305 @@
+// Convolutions of images (and, as images of one row, of signals): im2col and a product, or depthwise. A batch norm of
+// constants that follows goes into the weights.
+#include <cmath>
+#include <string>
+
+#include "backends/cpu/chain.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/lowerings.h"
+
+namespace pycandle::cpu {
+namespace {
+
+bool is_f32(const Call& c) { return c.type("x").dtype == DType::f32; }
+
+// ---- batch norm
+
+bool claims_batch_norm(const Call& c) {
+  for (const char* name : {"x", "mean", "var", "weight", "bias"}) {
+    if (c.has(name) && c.type(name).dtype != DType::f32) return false;
+  }
+  return c.rank("x") >= 2;
+}
+
+struct ScaleAndShift {
+  std::vector<double> scale, shift;  // one a channel
+};
+
+// y = x * scale + shift, when everything but x is known.
+std::optional<ScaleAndShift> batch_norm_of_constants(Planner& p, size_t index) {
+  const Call c = p.call(index);
+  for (const char* name : {"mean", "var", "weight", "bias"}) {
+    if (c.has(name) && !p.is_constant(c.value(name))) return std::nullopt;
+  }
+  const auto values = [&](const char* name) {
+    return c.has(name) ? load_double(*p.constant(c.value(name))) : std::vector<double>();
+  };
+  const std::vector<double> mean = values("mean"), var = values("var"), weight = values("weight"), bias = values("bias");
+  ScaleAndShift s;
+  for (size_t i = 0; i < mean.size(); ++i) {
+    s.scale.push_back((weight.empty() ? 1 : weight[i]) / std::sqrt(var[i] + c.number("eps")));
+    s.shift.push_back((bias.empty() ? 0 : bias[i]) - mean[i] * s.scale[i]);
+  }
+  return s;
+}
+
+View constant_vector(Planner& p, const std::vector<double>& values) {
+  const Sizes sizes{static_cast<int64_t>(values.size())};
+  return dense_view(p.constant_buffer(store(DType::f32, sizes, values)), DType::f32, sizes);
+}
+
+bool lower_batch_norm(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const Call c = p.call(index);
+  const View x = p.dense(c.value("x"));
+  ScaleShift args;
+  args.period = x.sizes[1];
+  args.rows = x.sizes[0] * x.sizes[1];
+  args.cols = 1;
+  for (size_t a = 2; a < x.sizes.size(); ++a) args.cols *= x.sizes[a];
+  View scale, shift;
+  if (const auto s = batch_norm_of_constants(p, index)) {
+    scale = constant_vector(p, s->scale);
+    shift = constant_vector(p, s->shift);
+  } else {
+    const auto channels = static_cast<size_t>(x.sizes[1]);
+    scale = dense_view(p.new_buffer(channels * 4), DType::f32, {x.sizes[1]});
+    shift = dense_view(p.new_buffer(channels * 4), DType::f32, {x.sizes[1]});
+    Step step;
+    step.kernel = "batch_norm_statistics";
+    std::vector<View> given;
+    for (const char* name : {"mean", "var", "weight", "bias"}) {
+      given.push_back(c.has(name) ? p.dense(c.value(name)) : View());
+      if (c.has(name)) step.reads.push_back(given.back().buffer);
+    }
+    step.writes = {scale.buffer, shift.buffer};
+    step.run = [given, scale, shift, channels, eps = c.number("eps")](Context& context) {
+      const auto value = [&](size_t which, size_t i, double otherwise) {
+        return given[which].buffer == kNoBuffer ? otherwise : static_cast<double>(context.pointer(given[which])[i]);
+      };
+      for (size_t i = 0; i < channels; ++i) {
+        const double factor = value(2, i, 1) / std::sqrt(value(1, i, 0) + eps);
+        context.pointer(scale)[i] = static_cast<float>(factor);
+        context.pointer(shift)[i] = static_cast<float>(value(3, i, 0) - value(0, i, 0) * factor);
+      }
+    };
+    p.add(std::move(step));
+  }
+  const View out = p.result(node.results[0]);
+  const Kernels& k = kernels();
+  std::vector<std::pair<BufferId, BufferId>> may_share;
+  if (x.offset == 0) may_share.emplace_back(x.buffer, out.buffer);
+  add_kernel<ScaleShift>(
+      p, {"scale_shift", 2.0 * static_cast<double>(x.count())}, k.scale_shift, k.scale_shift_units, k.scale_shift_scratch, args,
+      {{offsetof(ScaleShift, x), x}, {offsetof(ScaleShift, scale), scale}, {offsetof(ScaleShift, shift), shift}},
+      {{offsetof(ScaleShift, out), out}}, may_share);
+  p.define(node.results[0], out);
+  return true;
+}
+
+// ---- convolution
+
+bool claims_convolution(const Call& c) {
+  const size_t n = c.shape("weight").size() - 2;
+  if (!is_f32(c) || n < 1 || n > 2 || !all_numbers(c.shape("weight"))) return false;
+  for (size_t i = 0; c.boolean("same") && i < n; ++i) {
+    if (c.integers("dilation")[i] * (c.shape("weight")[i + 2].number() - 1) % 2 != 0) return false;  // more at the end
+  }
+  return element_count(evaluate(c.shape("weight"), {})) > 0;
+}
+
+struct Convolution {
+  int64_t batch = 1, channels = 0, height = 1, width = 0, out_channels = 0, out_height = 1, out_width = 0, groups = 1;
+  Window window;
+  int64_t positions() const { return out_height * out_width; }
+  int64_t taps() const { return window.kernel[0] * window.kernel[1]; }
+  bool is_plain_product() const {  // 1×1 without steps or padding: the image itself is the matrix
+    return taps() == 1 && window.stride[0] == 1 && window.stride[1] == 1 && window.padding[0] == 0 && window.padding[1] == 0;
+  }
+};
+
+Convolution convolution_of(Planner& p, size_t index) {
+  const Call c = p.call(index);
+  const Sizes weight = p.sizes(c.value("weight")), x = p.sizes(c.value("x")), y = p.sizes(p.node(index).results[0]);
+  const size_t n = weight.size() - 2, first = x.size() - n;  // the first position axis
+  Convolution v;
+  v.batch = first == 2 ? x[0] : 1;
+  v.channels = x[first - 1];
+  v.out_channels = weight[0];
+  v.groups = c.integer("groups");
+  for (size_t i = 0; i < n; ++i) {
+    const size_t to = 2 - n + i;
+    v.window.kernel[to] = weight[i + 2];
+    v.window.stride[to] = c.integers("stride")[i];
+    v.window.dilation[to] = c.integers("dilation")[i];
+    v.window.padding[to] = c.boolean("same") ? v.window.dilation[to] * (v.window.kernel[to] - 1) / 2 : c.integers("padding")[i];
+    (to == 0 ? v.height : v.width) = x[first + i];
+    (to == 0 ? v.out_height : v.out_width) = y[first + i];
+  }
+  return v;
+}
+
+View part(const View& dense, int64_t offset, int64_t count) {
+  View v = dense_view(dense.buffer, dense.dtype, {count});
+  v.offset = dense.offset + offset;
+  return v;
+}
+
+bool lower_convolution(Planner& p, size_t index) {
+  const Call c = p.call(index);
+  const Convolution v = convolution_of(p, index);
+  const View x = p.dense(c.value("x"));
+  ValueId y = p.node(index).results[0];
+  View weight = p.dense(c.value("weight")), bias;
+  if (c.has("bias")) bias = p.dense(c.value("bias"));
+
+  // A batch norm of constants after constant weights: other weights.
+  const auto& users = p.shared().users[static_cast<size_t>(y)];
+  const bool weights_known = p.is_constant(c.value("weight")) && (!c.has("bias") || p.is_constant(c.value("bias")));
+  if (weights_known && p.uses(y) == 1 && users.size() == 1 && p.node(users[0]).op->name == "batch_norm" &&
+      p.node(users[0]).operands[0] == y && v.batch > 0 && p.graph().type(y).rank() == static_cast<int64_t>(weight.sizes.size())) {
+    if (const auto norm = batch_norm_of_constants(p, users[0])) {
+      std::vector<double> w = load_double(*p.constant(c.value("weight")));
+      std::vector<double> b = c.has("bias") ? load_double(*p.constant(c.value("bias")))
+                                            : std::vector<double>(norm->scale.size(), 0.0);
+      const size_t row = w.size() / norm->scale.size();
+      for (size_t i = 0; i < w.size(); ++i) w[i] *= norm->scale[i / row];
+      for (size_t i = 0; i < b.size(); ++i) b[i] = b[i] * norm->scale[i] + norm->shift[i];
+      Array& folded = p.derived(c.value("weight"), "with the batch norm of node " + std::to_string(users[0]));
+      if (folded.size() == 0) folded = store(DType::f32, weight.sizes, w);
+      weight = dense_view(p.constant_buffer(folded), DType::f32, weight.sizes);
+      bias = constant_vector(p, b);
+      p.mark_done(users[0]);
+      y = p.node(users[0]).results[0];
+    }
+  }
+
+  const Kernels& k = kernels();
+  const int64_t positions = v.positions(), image = v.channels * v.height * v.width;
+  if (v.groups == v.channels && v.groups > 1) {
+    Depthwise args;
+    args.batch = v.batch;
+    args.channels = v.channels;
+    args.multiplier = v.out_channels / v.channels;
+    args.height = v.height;
+    args.width = v.width;
+    args.out_height = v.out_height;
+    args.out_width = v.out_width;
+    args.window = v.window;
+    std::vector<Bound> reads = {{offsetof(Depthwise, x), x}, {offsetof(Depthwise, weight), weight}};
+    if (bias.buffer != kNoBuffer) reads.push_back({offsetof(Depthwise, bias), bias});
+    const auto& next = p.shared().users[static_cast<size_t>(y)];
+    if (p.uses(y) == 1 && next.size() == 1 && p.node(next[0]).operands.size() == 1) {
+      if (const auto a = activation(p, next[0])) {
+        args.activation = static_cast<Unary>(a->function);
+        args.p = a->p;
+        args.q = a->q;
+        p.mark_done(next[0]);
+        y = p.node(next[0]).results[0];
+      }
+    }
+    const View out = p.result(y);
+    const double work = static_cast<double>(v.batch * v.out_channels * positions) * static_cast<double>(v.taps());
+    add_kernel<Depthwise>(p, {"depthwise", work}, k.depthwise, k.depthwise_units, k.depthwise_scratch, args, reads,
+                          {{offsetof(Depthwise, out), out}});
+    p.define(y, out);
+    return true;
+  }
+
+  const FusedEpilogue fused = fuse_epilogue(p, y, v.batch * v.out_channels, positions);
+  const View out = p.result(fused.value);
+  const int64_t in = v.channels / v.groups, made = v.out_channels / v.groups, depth = in * v.taps();
+  View columns;
+  if (!v.is_plain_product())
+    columns = dense_view(p.new_buffer(static_cast<size_t>(v.channels * v.taps() * positions) * 4), DType::f32,
+                         {v.channels * v.taps() * positions});
+  for (int64_t i = 0; i < v.batch; ++i) {
+    const View source = part(x, i * image, image);
+    if (!v.is_plain_product()) {
+      Im2Col args;
+      args.channels = v.channels;
+      args.height = v.height;
+      args.width = v.width;
+      args.out_height = v.out_height;
+      args.out_width = v.out_width;
+      args.window = v.window;
+      add_kernel<Im2Col>(p, {"im2col", static_cast<double>(columns.count())}, k.im2col, k.im2col_units, k.im2col_scratch, args,
+                         {{offsetof(Im2Col, x), source}}, {{offsetof(Im2Col, out), columns}});
+    }
+    for (int64_t g = 0; g < v.groups; ++g) {
+      Gemm args;
+      args.m = made;
+      args.n = positions;
+      args.k = depth;
+      args.a_row = depth;
+      args.b_row = positions;
+      args.c_row = positions;
+      args.epilogue = fused.epilogue;
+      const View& from = v.is_plain_product() ? source : columns;
+      std::vector<Bound> reads = {{offsetof(Gemm, a), part(weight, g * made * depth, made * depth)},
+                                  {offsetof(Gemm, b), part(from, g * depth * positions, depth * positions)}};
+      constexpr size_t kEpilogue = offsetof(Gemm, epilogue);
+      if (bias.buffer != kNoBuffer) reads.push_back({kEpilogue + offsetof(Epilogue, row_bias), part(bias, g * made, made)});
+      for (const Bound& r : fused.reads) {
+        View rows = r.view;
+        rows.offset += (i * v.out_channels + g * made) * rows.strides[0];
+        reads.push_back({kEpilogue + r.at, rows});
+      }
+      const View target = part(out, (i * v.out_channels + g * made) * positions, made * positions);
+      add_kernel<Gemm>(p, {"gemm", static_cast<double>(made * positions) * static_cast<double>(depth)}, k.gemm, k.gemm_units,
+                       k.gemm_scratch, args, reads, {{offsetof(Gemm, c), target}});
+    }
+  }
+  p.define(fused.value, out);
+  return true;
+}
+
+// ---- pooling
+
+bool claims_pool(const Call& c) {
+  return is_f32(c) && (c.rank("x") == 3 || c.rank("x") == 4) && c.integers("kernel_size").size() == 2 &&
+         c.integers("stride").size() == 2 && c.integers("padding").size() == 2 && !c.boolean("ceil_mode");
+}
+
+bool lower_pool(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const Call c = p.call(index);
+  const View x = p.dense(node.operands[0]), out = p.result(node.results[0]);
+  const size_t first = x.sizes.size() - 2;
+  Pool args;
+  args.average = node.op->name == "avg_pool2d";
+  args.height = x.sizes[first];
+  args.width = x.sizes[first + 1];
+  args.out_height = out.sizes[first];
+  args.out_width = out.sizes[first + 1];
+  args.planes = 1;
+  for (size_t a = 0; a < first; ++a) args.planes *= x.sizes[a];
+  for (size_t i = 0; i < 2; ++i) {
+    args.window.kernel[i] = c.integers("kernel_size")[i];
+    args.window.stride[i] = c.integers("stride")[i];
+    args.window.padding[i] = c.integers("padding")[i];
+    args.window.dilation[i] = args.average ? 1 : c.integers("dilation")[i];
+  }
+  if (args.average) {
+    args.count_padding = c.boolean("count_include_pad");
+    args.divisor = c.has("divisor_override") ? c.integer("divisor_override") : 0;
+  }
+  const Kernels& k = kernels();
+  const double work = static_cast<double>(out.count()) * static_cast<double>(args.window.kernel[0] * args.window.kernel[1]);
+  add_kernel<Pool>(p, {"pool", work}, k.pool, k.pool_units, k.pool_scratch, args, {{offsetof(Pool, x), x}},
+                   {{offsetof(Pool, out), out}});
+  p.define(node.results[0], out);
+  return true;
+}
+
+}  // namespace
+
+std::vector<Lowering> convolution_lowerings() {
+  return {{"conv1d", claims_convolution, lower_convolution},
+          {"conv2d", claims_convolution, lower_convolution},
+          {"batch_norm", claims_batch_norm, lower_batch_norm},
+          {"max_pool2d", claims_pool, lower_pool},
+          {"avg_pool2d", claims_pool, lower_pool}};
+}
+
+}  // namespace pycandle::cpu

@@ -1,0 +1,223 @@
+// Matrix products: linear with packed weights and everything that follows in its epilogue, dot_general by strides.
+#include <cstring>
+#include <string>
+
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/lowerings.h"
+#include "base/huge_pages.h"
+#include "base/parallel.h"
+
+namespace pycandle::cpu {
+namespace {
+
+// A matrix b[k, n], given by strides, in the order in which gemm reads it. Packed once for an executable.
+Array packed_weight(Planner& p, ValueId weight, const Array& source, int64_t k, int64_t n, int64_t row, int64_t column) {
+  const Kernels& kernel = kernels();
+  Array& packed = p.derived(weight, std::string("gemm b ") + kernel.isa);
+  if (packed.size() != 0) return packed;
+  const int64_t floats = kernel.packed_size(k, n);
+  const auto memory = memory_for_runs(static_cast<size_t>(floats) * 4);
+  PackB args;
+  args.k = k;
+  args.n = n;
+  args.b = source.as<float>();
+  args.b_row = row;
+  args.b_col = column;
+  args.out = reinterpret_cast<float*>(memory.get());
+  const int64_t units = kernel.pack_b_units(args);
+  const int parts = parts_for(p.threads(), units, static_cast<double>(k * n));
+  std::vector<float> scratch(static_cast<size_t>(kernel.pack_b_scratch(args) + 16) * static_cast<size_t>(parts));
+  parallel_parts(parts, [&](int part) {
+    kernel.pack_b(args, part_of(units, parts, part), part_of(units, parts, part + 1),
+                  scratch.data() + static_cast<size_t>(part) * (scratch.size() / static_cast<size_t>(parts)));
+  });
+  return packed = Array(DType::f32, {floats}, memory.get(), memory);
+}
+
+int64_t row_stride(const View& matrix) { return matrix.sizes[0] > 1 ? matrix.strides[0] : std::max<int64_t>(matrix.sizes[1], 1); }
+int64_t column_stride(const View& matrix) { return matrix.sizes[1] > 1 ? matrix.strides[1] : 1; }
+
+// x as [rows, k], by strides if it can be.
+View left_matrix(Planner& p, const View& x, int64_t rows, int64_t k) {
+  if (const auto m = reshaped(x, {rows, k})) return *m;
+  return *reshaped(p.dense(x), {rows, k});
+}
+
+// A slice of rows that is the only use of a product is taken of its operand instead: the logits of the last token.
+std::optional<size_t> only_sliced(Planner& p, ValueId y) {
+  const auto& users = p.shared().users[static_cast<size_t>(y)];
+  if (p.uses(y) != 1 || users.size() != 1 || p.node(users[0]).op->name != "slice") return std::nullopt;
+  const Call c = p.call(users[0]);
+  const Sizes starts = p.sizes(c.dims("starts")), stops = p.sizes(c.dims("stops")), sizes = p.sizes(y);
+  if (starts.back() != 0 || stops.back() != sizes.back() || c.integers("steps").back() != 1) return std::nullopt;
+  for (size_t a = 0; a < sizes.size(); ++a) {
+    if (starts[a] < 0 || starts[a] > stops[a] || stops[a] > sizes[a]) return std::nullopt;
+  }
+  return users[0];
+}
+
+bool claims_linear(const Call& c) { return c.type("x").dtype == DType::f32 && c.rank("weight") == 2; }
+
+bool lower_linear(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const Call c = p.call(index);
+  const bool in_out = c.string("weight_order") == "in_out";
+  View x = p.view(c.value("x"));
+  const Sizes weight_sizes = p.sizes(c.value("weight"));
+  const int64_t k = weight_sizes[in_out ? 0 : 1], n = weight_sizes[in_out ? 1 : 0];
+  if (x.sizes.back() != k) {
+    throw Error(ErrorCode::bad_input, "the last dim of x is not what the weight takes in")
+        .expected(std::to_string(k))
+        .found(std::to_string(x.sizes.back()));
+  }
+  ValueId y = node.results[0];
+  if (const auto slice = only_sliced(p, y)) {
+    const Call s = p.call(*slice);
+    Sizes stops = p.sizes(s.dims("stops"));
+    stops.back() = k;
+    x = sliced(x, p.sizes(s.dims("starts")), stops, s.integers("steps"));
+    p.mark_done(*slice);
+    y = p.node(*slice).results[0];
+  }
+  const int64_t m = k == 0 ? element_count(p.sizes(y)) / std::max<int64_t>(n, 1) : x.count() / k;
+  const View a = left_matrix(p, x, m, k);
+
+  Gemm args;
+  args.m = m;
+  args.n = n;
+  args.k = k;
+  args.a_row = row_stride(a);
+  args.a_col = column_stride(a);
+  std::vector<Bound> reads = {{offsetof(Gemm, a), a}};
+  if (const auto weight = p.constant(c.value("weight"))) {
+    const Array packed = packed_weight(p, c.value("weight"), *weight, k, n, in_out ? n : 1, in_out ? 1 : k);
+    reads.push_back({offsetof(Gemm, packed), dense_view(p.constant_buffer(packed), DType::f32, packed.shape())});
+  } else {
+    const View b = p.view(c.value("weight"));
+    args.b_row = b.strides[in_out ? 0 : 1];
+    args.b_col = b.strides[in_out ? 1 : 0];
+    reads.push_back({offsetof(Gemm, b), b});
+  }
+  if (c.has("bias")) reads.push_back({offsetof(Gemm, epilogue) + offsetof(Epilogue, bias), p.dense(c.value("bias"))});
+  FusedEpilogue fused = fuse_epilogue(p, y, m, n);
+  const float* none = nullptr;
+  args.epilogue = fused.epilogue;
+  args.epilogue.bias = none;
+  for (const Bound& r : fused.reads) reads.push_back({offsetof(Gemm, epilogue) + r.at, r.view});
+  const View out = p.result(fused.value);
+  args.c_row = n;
+  std::vector<std::pair<BufferId, BufferId>> may_share;
+  if (fused.residual != kNoBuffer && !c.has("bias")) may_share.emplace_back(fused.residual, out.buffer);
+  const Kernels& kernel = kernels();
+  add_kernel<Gemm>(p, {"gemm", static_cast<double>(m) * static_cast<double>(n * k)}, kernel.gemm, kernel.gemm_units,
+                   kernel.gemm_scratch, args, reads, {{offsetof(Gemm, c), out}}, may_share);
+  p.define(fused.value, out);
+  return true;
+}
+
+Ints rest_of(int64_t rank, const Ints& batch, const Ints& contract) {
+  Ints rest;
+  for (int64_t a = 0; a < rank; ++a) {
+    const bool is_taken = std::find(batch.begin(), batch.end(), a) != batch.end() ||
+                          std::find(contract.begin(), contract.end(), a) != contract.end();
+    if (!is_taken) rest.push_back(a);
+  }
+  return rest;
+}
+
+int64_t count_over(const View& v, const Ints& axes) {
+  int64_t n = 1;
+  for (const int64_t a : axes) n *= v.sizes[static_cast<size_t>(a)];
+  return n;
+}
+
+// The view with these groups of axes as its axes, after the batch axes: [batch…, rows, columns].
+std::optional<View> grouped(const View& v, const Ints& batch, const Ints& rows, const Ints& columns) {
+  Ints order = batch;
+  order.insert(order.end(), rows.begin(), rows.end());
+  order.insert(order.end(), columns.begin(), columns.end());
+  Sizes sizes;
+  for (const int64_t a : batch) sizes.push_back(v.sizes[static_cast<size_t>(a)]);
+  sizes.push_back(count_over(v, rows));
+  sizes.push_back(count_over(v, columns));
+  return reshaped(transposed(v, order), sizes);
+}
+
+bool lower_dot_general(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  if (p.dtype(node.results[0]) != DType::f32 || p.dtype(node.operands[0]) != DType::f32) return false;
+  const Call c = p.call(index);
+  const Ints &batch_left = c.integers("batch_left"), &batch_right = c.integers("batch_right");
+  const Ints &contract_left = c.integers("contract_left"), &contract_right = c.integers("contract_right");
+  const View left = p.view(node.operands[0]), right = p.view(node.operands[1]);
+  for (size_t i = 0; i < batch_left.size(); ++i) {
+    if (left.sizes[static_cast<size_t>(batch_left[i])] != right.sizes[static_cast<size_t>(batch_right[i])]) return false;
+  }
+  for (size_t i = 0; i < contract_left.size(); ++i) {
+    if (left.sizes[static_cast<size_t>(contract_left[i])] != right.sizes[static_cast<size_t>(contract_right[i])]) return false;
+  }
+  const Ints rows = rest_of(left.rank(), batch_left, contract_left), columns = rest_of(right.rank(), batch_right, contract_right);
+  const auto dense_grouped = [&](const View& v, const Ints& batch, const Ints& first, const Ints& second) {
+    if (const auto g = grouped(v, batch, first, second)) return *g;
+    Ints order = batch;
+    order.insert(order.end(), first.begin(), first.end());
+    order.insert(order.end(), second.begin(), second.end());
+    const View moved = p.dense(transposed(v, order));
+    Sizes sizes;
+    for (size_t i = 0; i < batch.size(); ++i) sizes.push_back(moved.sizes[i]);
+    sizes.push_back(count_over(v, first));
+    sizes.push_back(count_over(v, second));
+    return *reshaped(moved, sizes);
+  };
+  View a = dense_grouped(left, batch_left, rows, contract_left), b = dense_grouped(right, batch_right, contract_right, columns);
+  const int64_t m = a.sizes[a.sizes.size() - 2], k = a.sizes.back(), n = b.sizes.back();
+  // The batch axes as two; three that no strides join are copied.
+  Sizes batch(a.sizes.begin(), a.sizes.end() - 2);
+  const auto with_batch = [&](const View& v, const Sizes& two) {
+    return reshaped(v, {two[0], two[1], v.sizes[v.sizes.size() - 2], v.sizes.back()});
+  };
+  std::optional<View> a2, b2;
+  Sizes two;
+  for (size_t cut = 0; cut <= batch.size() && !(a2 && b2); ++cut) {
+    two = {element_count(Sizes(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(cut))),
+           element_count(Sizes(batch.begin() + static_cast<std::ptrdiff_t>(cut), batch.end()))};
+    a2 = with_batch(a, two);
+    b2 = with_batch(b, two);
+  }
+  if (!a2 || !b2) {
+    two = {1, element_count(batch)};
+    a2 = with_batch(p.dense(a), two);
+    b2 = with_batch(p.dense(b), two);
+  }
+  Gemm args;
+  args.m = m;
+  args.n = n;
+  args.k = k;
+  for (size_t i = 0; i < 2; ++i) {
+    args.batch[i] = two[i];
+    args.a_batch[i] = two[i] > 1 ? a2->strides[i] : 0;
+    args.b_batch[i] = two[i] > 1 ? b2->strides[i] : 0;
+  }
+  args.a_row = a2->strides[2];
+  args.a_col = a2->strides[3];
+  args.b_row = b2->strides[2];
+  args.b_col = b2->strides[3];
+  args.c_row = n;
+  args.c_batch[0] = two[1] * m * n;
+  args.c_batch[1] = m * n;
+  const View out = p.result(node.results[0]);
+  const Kernels& kernel = kernels();
+  const double work = static_cast<double>(two[0] * two[1]) * static_cast<double>(m * n) * static_cast<double>(k);
+  add_kernel<Gemm>(p, {"gemm", work}, kernel.gemm, kernel.gemm_units, kernel.gemm_scratch, args,
+                   {{offsetof(Gemm, a), *a2}, {offsetof(Gemm, b), *b2}}, {{offsetof(Gemm, c), out}});
+  p.define(node.results[0], out);
+  return true;
+}
+
+}  // namespace
+
+std::vector<Lowering> product_lowerings() {
+  return {{"linear", claims_linear, lower_linear}, {"dot_general", nullptr, lower_dot_general}};
+}
+
+}  // namespace pycandle::cpu

@@ -1,0 +1,216 @@
+// Norms, softmax, reductions and lookups: work on rows.
+#include <algorithm>
+
+#include "backends/cpu/evaluate.h"
+#include "backends/cpu/kernel_step.h"
+#include "backends/cpu/lowerings.h"
+
+namespace pycandle::cpu {
+namespace {
+
+// x as rows of `columns` elements side by side.
+View as_rows(Planner& p, const View& x, int64_t columns) {
+  const int64_t rows = columns == 0 ? 0 : x.count() / columns;
+  const auto m = reshaped(x, {rows, columns});
+  if (m && (columns == 1 || m->strides[1] == 1)) return *m;
+  return *reshaped(p.dense(x), {rows, columns});
+}
+
+int64_t row_of(const View& rows) { return rows.sizes[0] > 1 ? rows.strides[0] : rows.sizes[1]; }
+
+std::vector<std::pair<BufferId, BufferId>> in_place(const View& x, const View& out) {
+  if (x.is_dense() && x.offset == 0) return {{x.buffer, out.buffer}};
+  return {};
+}
+
+bool is_f32(const Call& c) { return c.type("x").dtype == DType::f32; }
+
+bool are_f32(const Call& c, std::initializer_list<const char*> names) {
+  return std::all_of(names.begin(), names.end(), [&](const char* n) { return !c.has(n) || c.type(n).dtype == DType::f32; });
+}
+
+// ---- softmax
+
+bool claims_softmax(const Call& c) {
+  return is_f32(c) && c.rank("x") > 0 && (c.integer("dim") == -1 || c.integer("dim") == c.rank("x") - 1);
+}
+
+template <bool kLogarithm> bool lower_softmax(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const View x = as_rows(p, p.view(node.operands[0]), p.sizes(node.results[0]).back());
+  const View out = p.result(node.results[0]);
+  Softmax args;
+  args.rows = x.sizes[0];
+  args.cols = x.sizes[1];
+  args.x_row = row_of(x);
+  args.out_row = x.sizes[1];
+  args.logarithm = kLogarithm;
+  const Kernels& k = kernels();
+  add_kernel<Softmax>(p, {"softmax", 16.0 * static_cast<double>(x.count())}, k.softmax, k.softmax_units, k.softmax_scratch, args,
+                      {{offsetof(Softmax, x), x}}, {{offsetof(Softmax, out), out}}, in_place(x, out));
+  p.define(node.results[0], out);
+  return true;
+}
+
+// ---- norms
+
+bool claims_layer_norm(const Call& c) { return is_f32(c) && are_f32(c, {"weight", "bias"}); }
+
+bool claims_rms_norm(const Call& c) {
+  return is_f32(c) && are_f32(c, {"weight"}) && (!c.has("compute_dtype") || c.dtype("compute_dtype") == DType::f32) &&
+         c.has("eps");
+}
+
+void add_norm(Planner& p, size_t index, Norm args, double eps, bool has_bias) {
+  const Node& node = p.node(index);
+  const Call c = p.call(index);
+  int64_t columns = 1;
+  for (const int64_t size : p.sizes(c.dims("normalized_shape"))) columns *= size;
+  const View x = as_rows(p, p.view(node.operands[0]), columns);
+  const View out = p.result(node.results[0]);
+  args.rows = x.sizes[0];
+  args.cols = columns;
+  args.x_row = row_of(x);
+  args.out_row = columns;
+  args.eps = static_cast<float>(eps);
+  std::vector<Bound> reads = {{offsetof(Norm, x), x}};
+  if (c.has("weight")) reads.push_back({offsetof(Norm, weight), p.dense(c.value("weight"))});
+  if (has_bias) reads.push_back({offsetof(Norm, bias), p.dense(c.value("bias"))});
+  const Kernels& k = kernels();
+  add_kernel<Norm>(p, {args.rms ? "rms_norm" : "layer_norm", 8.0 * static_cast<double>(x.count())}, k.norm, k.norm_units,
+                   k.norm_scratch, args, reads, {{offsetof(Norm, out), out}}, in_place(x, out));
+  p.define(node.results[0], out);
+}
+
+bool lower_layer_norm(Planner& p, size_t index) {
+  const Call c = p.call(index);
+  add_norm(p, index, {}, c.number("eps"), c.has("bias"));
+  return true;
+}
+
+bool lower_rms_norm(Planner& p, size_t index) {
+  const Call c = p.call(index);
+  Norm args;
+  args.rms = true;
+  args.weight_plus = static_cast<float>(c.number("weight_offset"));
+  add_norm(p, index, args, c.number("eps"), false);
+  return true;
+}
+
+bool lower_group_norm(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const Call c = p.call(index);
+  const View x = p.dense(node.operands[0]), out = p.result(node.results[0]);
+  GroupNorm args;
+  args.batch = x.sizes[0];
+  args.channels = x.sizes[1];
+  args.size = 1;
+  for (size_t a = 2; a < x.sizes.size(); ++a) args.size *= x.sizes[a];
+  args.groups = c.integer("groups");
+  args.eps = static_cast<float>(c.number("eps"));
+  std::vector<Bound> reads = {{offsetof(GroupNorm, x), x}};
+  if (c.has("weight")) reads.push_back({offsetof(GroupNorm, weight), p.dense(c.value("weight"))});
+  if (c.has("bias")) reads.push_back({offsetof(GroupNorm, bias), p.dense(c.value("bias"))});
+  const Kernels& k = kernels();
+  add_kernel<GroupNorm>(p, {"group_norm", 8.0 * static_cast<double>(x.count())}, k.group_norm, k.group_norm_units,
+                        k.group_norm_scratch, args, reads, {{offsetof(GroupNorm, out), out}}, in_place(x, out));
+  p.define(node.results[0], out);
+  return true;
+}
+
+// ---- reductions
+
+template <Reduction kKind> bool lower_reduce(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  if (p.dtype(node.operands[0]) != DType::f32) return false;
+  const View x = p.view(node.operands[0]);
+  Ints axes = p.call(index).integers("axes");
+  std::sort(axes.begin(), axes.end());
+  if (axes.empty() || x.count() == 0) return false;
+  // [outer, reduced, inner] when the axes are neighbours; else they are moved to the end first.
+  const bool are_neighbours = axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
+  Reduce args;
+  args.kind = kKind;
+  View dense;
+  if (are_neighbours) {
+    dense = p.dense(x);
+    args.outer = args.count = args.inner = 1;
+    for (int64_t a = 0; a < x.rank(); ++a) {
+      (a < axes.front() ? args.outer : a > axes.back() ? args.inner : args.count) *= x.sizes[static_cast<size_t>(a)];
+    }
+  } else {
+    Ints order;
+    args.outer = args.count = 1;
+    for (int64_t a = 0; a < x.rank(); ++a) {
+      if (std::find(axes.begin(), axes.end(), a) == axes.end()) order.push_back(a);
+    }
+    for (const int64_t a : order) args.outer *= x.sizes[static_cast<size_t>(a)];
+    for (const int64_t a : axes) args.count *= x.sizes[static_cast<size_t>(a)];
+    order.insert(order.end(), axes.begin(), axes.end());
+    dense = p.dense(transposed(x, order));
+  }
+  const View out = p.result(node.results[0]);
+  const Kernels& k = kernels();
+  add_kernel<Reduce>(p, {"reduce", static_cast<double>(x.count())}, k.reduce, k.reduce_units, k.reduce_scratch, args,
+                     {{offsetof(Reduce, x), dense}}, {{offsetof(Reduce, out), out}});
+  p.define(node.results[0], out);
+  return true;
+}
+
+// ---- lookups
+
+bool lower_take(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const View table = p.view(node.operands[0]);
+  if (p.call(index).integer("axis") != 0 || !table.is_dense() || table.sizes[0] == 0) return false;
+  const View indices = p.dense(node.operands[1]), out = p.result(node.results[0]);
+  if (out.count() == 0) return false;
+  GatherRows args;
+  args.count = indices.count();
+  args.table_rows = table.sizes[0];
+  args.row_bytes = table.count() / table.sizes[0] * static_cast<int64_t>(size_of(table.dtype));
+  args.table_row_bytes = args.out_row_bytes = args.row_bytes;
+  Step step;
+  step.kernel = "gather_rows";
+  step.reads = {table.buffer, indices.buffer};
+  step.writes = {out.buffer};
+  step.run = [&g = p.graph(), &node, &bound = p.bindings(), args, table, indices, out, &k = kernels()](Context& c) {
+    GatherRows filled = args;
+    const auto is_out = [&](int64_t i) { return i < 0 || i >= args.table_rows; };
+    bool is_wrong = false;
+    if (indices.dtype == DType::i64) {
+      filled.index = c.pointer<int64_t>(indices);
+      is_wrong = std::any_of(filled.index, filled.index + args.count, is_out);
+    } else {
+      filled.index32 = c.pointer<int32_t>(indices);
+      is_wrong = std::any_of(filled.index32, filled.index32 + args.count, is_out);
+    }
+    if (is_wrong) {  // the evaluator says which
+      Evaluator{bound, 0, nullptr}.run(g, node, {c.array(table), c.array(indices)});
+    }
+    int64_t bad = 0;
+    filled.table = c.pointer<std::byte>(table);
+    filled.out = c.pointer<std::byte>(out);
+    filled.bad = &bad;
+    k.gather_rows(filled, 0, args.count, nullptr);
+  };
+  p.add(std::move(step));
+  p.define(node.results[0], out);
+  return true;
+}
+
+}  // namespace
+
+std::vector<Lowering> row_lowerings() {
+  return {{"softmax", claims_softmax, lower_softmax<false>},
+          {"log_softmax", claims_softmax, lower_softmax<true>},
+          {"layer_norm", claims_layer_norm, lower_layer_norm},
+          {"rms_norm", claims_rms_norm, lower_rms_norm},
+          {"group_norm", claims_layer_norm, lower_group_norm},
+          {"reduce_sum", nullptr, lower_reduce<Reduction::sum>},
+          {"reduce_max", nullptr, lower_reduce<Reduction::max>},
+          {"reduce_min", nullptr, lower_reduce<Reduction::min>},
+          {"take", nullptr, lower_take}};
+}
+
+}  // namespace pycandle::cpu
