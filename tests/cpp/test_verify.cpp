@@ -340,7 +340,7 @@ class InexactBackend final : public Backend {
  public:
   explicit InexactBackend(double factor) : factor_(factor) {}
   std::string name() const override { return "inexact"; }
-  bool claims(const Node& node) const override { return reference_backend().claims(node); }
+  bool claims(const Call& call) const override { return reference_backend().claims(call); }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
     return std::make_unique<Off>(reference_backend().compile(p, table, std::move(parameters), options, timings), factor_);
