@@ -9,13 +9,14 @@ FUZZ_SECONDS ?= 60
 PYTEST_JOBS ?= 2
 PYTEST_FLAGS ?= -q
 ZOO_FLAGS ?=
+FAULTS_FLAGS ?=
 # ctest without a line for each test that passed
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
-test test-full zoo zoo-emit op-db: export OMP_NUM_THREADS ?= 1
+test test-full zoo zoo-emit op-db faults: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db test-asan format lint fuzz requirements wheel clean
+.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db faults test-asan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +50,9 @@ zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes 
 
 op-db: build ## torch's operator and module databases, every sample; writes the dated table docs/op-db.md
 	@PYTHONPATH=tests .venv/bin/python -m op_db --all --jobs $(JOBS) --markdown docs/op-db.md
+
+faults: build ## faults put into models on purpose: does the verifier find layer, op and cause? (FAULTS_FLAGS="--models bert")
+	@PYTHONPATH=tests .venv/bin/python -m faults --jobs $(JOBS) $(FAULTS_FLAGS)
 
 test-asan: ## the C++ tests under the address and undefined-behaviour sanitizers
 	@scripts/setup.sh build

@@ -16,6 +16,7 @@ _HOMES = {
     "Model": "model",
     "load_model": "model",
     "compile": "compiling",
+    "lockstep": "side_by_side",
 }
 __all__ = ["__version__", *_HOMES]
 

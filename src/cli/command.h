@@ -21,6 +21,7 @@ void add_inspect(CLI::App&, Context&);
 void add_forward(CLI::App&, Context&);
 void add_trace(CLI::App&, Context&);
 void add_verify(CLI::App&, Context&);
+void add_replay(CLI::App&, Context&);
 void add_codegen(CLI::App&, Context&);
 void add_todos(CLI::App&, Context&);
 void add_gen_test(CLI::App&, Context&);

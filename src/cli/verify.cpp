@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "verify/hashes.h"
+#include "verify/repro.h"
 #include "verify/result_file.h"
 #include "verify/result_json.h"
 
@@ -51,6 +52,11 @@ void print_wrong(const LayerResult& layer) {
   fmt::print("  why   {}\n", layer.why);
   const Sizes at = coordinates_of(layer.metrics.largest_difference, layer.shape);
   if (!at.empty()) fmt::print("  most  at {}\n", to_string(at));
+  if (!layer.diagnosis) return;
+  const Diagnosis& d = *layer.diagnosis;
+  if (d.place != layer.place || d.op != layer.op) fmt::print("  op    {}{}\n", d.op, d.place.empty() ? "" : ", " + d.place);
+  if (!d.pass.empty()) fmt::print("  pass  {}: right without it\n", d.pass);
+  if (!d.cause.empty()) fmt::print("  cause {}\n", d.cause_kind.empty() ? d.cause : styled(d.cause, Style::yellow));
 }
 
 std::string counts_text(const VerifyResult& result) {
@@ -122,7 +128,7 @@ Json to_json(const VerifyResult& result, double seconds) {
 
 void add_verify(CLI::App& app, Context& context) {
   struct Options {
-    std::string model, out, baseline, source;
+    std::string model, out, baseline, source, repro;
     std::optional<double> atol, rtol;
     VerifyOptions verify;
   };
@@ -141,6 +147,8 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_option("--out", options->out, "write what was found to this file, a line a layer (docs/result-file.md)");
   command->add_option("--baseline", options->baseline,
                       "a file of --out: say what became better or worse; exit 1 when anything did");
+  command->add_option("--repro", options->repro,
+                      "write a folder for each wrong layer below this one: pycandle replay runs it again");
   command->add_option("--source", options->source, "emitted code whose hash goes into the result as well");
   add_pipeline_options(command, options->verify.pipeline);
   command->callback([options, &context] {
@@ -162,16 +170,24 @@ void add_verify(CLI::App& app, Context& context) {
     verify.on_layer = [&](const LayerResult& layer) {
       if (writer) writer->layer(layer);
     };
+    std::vector<std::string> folders;
+    if (!options->repro.empty()) {
+      verify.on_wrong = [&](const LayerResult& layer, const Reproduction& r) {
+        folders.push_back(write_reproduction(options->repro, layer, r, verify.backend).string());
+      };
+    }
     const VerifyResult result = verify_recording(find_manifest(options->model), verify);
     if (writer) writer->finish(result);
     const std::optional<Comparison> comparison = baseline ? std::optional(compare_with(*baseline, result)) : std::nullopt;
     if (context.json) {
       Json json = to_json(result, progress.seconds());
       if (comparison) json["baseline"] = to_json(*comparison);
+      if (!options->repro.empty()) json["repro"] = folders;
       fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
     } else {
       print_text(result, progress.seconds());
       if (comparison) print_text(*comparison);
+      if (!folders.empty()) fmt::print("Next: pycandle replay {}\n", folders.front());
     }
     context.status = result.passed() && !(comparison && comparison->regressed()) ? 0 : 1;
   });

@@ -20,6 +20,7 @@ class Goldens {
   const Bindings& sizes() const { return sizes_; }                      // of the golden inputs, and of data
   const std::vector<Array>& inputs() const { return inputs_; }          // in the order of Program::inputs
   bool has(ValueId v) const { return !key_of_[static_cast<size_t>(v)].empty(); }
+  const std::string& key(ValueId v) const { return key_of_[static_cast<size_t>(v)]; }  // in the trace file
   Array get(ValueId v) const { return read(key_of_[static_cast<size_t>(v)]); }
   std::optional<Array> output(const std::string& name) const;
 

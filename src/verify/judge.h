@@ -20,6 +20,7 @@ struct Judgement {
   double error_rms = 0, error_max = 0, floor_rms = 0, floor_max = 0;
   double scale = 0;              // RMS of the program's exact value
   std::string why;               // when it failed
+  bool rounds_more = false;      // it failed because the program rounds to a smaller float, and the model does not
 };
 
 // Is the golden within rounding of the program's exact value? The floor has nothing of the golden in it.

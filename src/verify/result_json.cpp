@@ -40,6 +40,11 @@ Json to_json(const LayerResult& l) {
   json["verdict"] = to_string(l.verdict);
   json["why"] = l.why;
   if (!l.decisions.empty()) json["decisions"] = l.decisions;
+  if (l.diagnosis) {
+    const Diagnosis& d = *l.diagnosis;
+    json["diagnosis"] = {{"op", d.op},     {"path", d.path},   {"python", d.place},         {"source", d.source},
+                         {"pass", d.pass}, {"cause", d.cause}, {"cause_kind", d.cause_kind}};
+  }
   return json;
 }
 

@@ -1,5 +1,8 @@
 #include "verify/trials.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 namespace pycandle {
@@ -9,6 +12,30 @@ using Kind = ReferenceMode::Kind;
 
 // Two random runs may both land close to the exact value, and PyTorch may have added many equal terms.
 constexpr double kPerhapsBadLuck = 32;
+
+bool narrows_floats(const Program& p) {
+  return std::any_of(p.graph.nodes.begin(), p.graph.nodes.end(), [&](const Node& node) {
+    if (node.op->name != "cast") return false;
+    const DType from = p.graph.type(node.operands[0]).dtype, to = p.graph.type(node.results[0]).dtype;
+    return is_floating(from) && is_floating(to) && unit_roundoff(to) > unit_roundoff(from);
+  });
+}
+
+// The program's own rounding is in the floor, so a cast to a smaller float that the model does not have would pass. The
+// golden gives it away: it is far closer to the exact value than such a rounding lets anything be.
+void look_at_casts(const Program& p, const Evidence& e, Judgement& j) {
+  constexpr double kFarCloser = 32;
+  if (!j.passed || !narrows_floats(p)) return;
+  const double by_rounding = root_mean_square(as_reals(e.rounded)) == 0
+                                 ? 0
+                                 : compare(cast(e.rounded, DType::f64), cast(e.f64, DType::f64)).rms;
+  if (by_rounding <= kFarCloser * std::max(j.error_rms, unit_roundoff(e.golden.dtype()) * j.scale)) return;
+  j.passed = false;
+  j.rounds_more = true;
+  j.why = fmt::format(
+      "the program rounds to a smaller float and is {:.2g} (rms) from its exact value; PyTorch's value is {:.2g} from it",
+      by_rounding, j.error_rms);
+}
 
 }  // namespace
 
@@ -45,7 +72,9 @@ Judgement Trials::judge(const Program& p, const std::vector<Array>& inputs, Evid
     return judge_exactly(evidence.golden, evidence.rounded);
   }
   add_runs(decomposed, run, {{Kind::rounded, 0}, {Kind::f64, 0}, {Kind::jittered, 1}, {Kind::jittered, 2}}, evidence);
-  return judge_decomposed(decomposed, run, evidence);
+  Judgement j = judge_decomposed(decomposed, run, evidence);
+  if (is_floating(evidence.golden.dtype())) look_at_casts(p, evidence, j);
+  return j;
 }
 
 Judgement Trials::judge_decomposed(const Program& decomposed, const RunRequest& run, Evidence& evidence) const {

@@ -6,13 +6,16 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
 #include "ops/catalogue.h"
+#include "verify/causes.h"
 #include "verify/decisions.h"
 #include "verify/goldens.h"
 #include "verify/hashes.h"
+#include "verify/isolate.h"
 #include "verify/slices.h"
 #include "verify/trials.h"
 
@@ -112,6 +115,32 @@ Bindings all_sizes(const Program& p, const OpTable& table, const ParameterSource
   return sizes;
 }
 
+// What slices begin with: goldens, and states as they were recorded.
+std::vector<bool> known_values(const Program& p, const Goldens& goldens) {
+  std::vector<bool> known(p.graph.values.size());
+  for (size_t v = 0; v < known.size(); ++v) known[v] = goldens.has(static_cast<ValueId>(v));
+  for (const State& s : p.states) known[static_cast<size_t>(s.value)] = true;
+  return known;
+}
+
+std::vector<Array> known_arrays(const Program& p, const Goldens& goldens, const ParameterSource& parameters,
+                                const Values& values) {
+  std::vector<Array> arrays;
+  for (ValueId v : values) {
+    if (goldens.has(v)) {
+      arrays.push_back(goldens.get(v));
+      continue;
+    }
+    const auto state = std::find_if(p.states.begin(), p.states.end(), [&](const State& s) { return s.value == v; });
+    require(state != p.states.end(), "a slice begins with goldens and states");
+    arrays.push_back(parameters.get_state(*state, p.graph.type(v)));
+  }
+  return arrays;
+}
+
+// Is the golden of this value what the program computes, when these passes are left out? Nothing when the value is gone.
+using WithoutPasses = std::function<std::optional<bool>(const std::string& key, const std::set<std::string>& disabled)>;
+
 // Values that depend on one that is wrong.
 class Taint {
  public:
@@ -139,26 +168,29 @@ class Taint {
 class Verification {
  public:
   Verification(const Program& p, const OpTable& table, const Backend& backend,
-               const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens, const VerifyOptions& options)
+               const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens, const VerifyOptions& options,
+               WithoutPasses without_passes)
       : p_(p),
         backend_(backend),
         goldens_(goldens),
         options_(options),
+        without_passes_(std::move(without_passes)),
         trials_(table, parameters, all_sizes(p, table, *parameters, goldens)),
-        slicer_(p, known_values()),
+        slicer_(p, known_values(p, goldens)),
         whole_(run_whole(p, table, backend, parameters, goldens)),
         taint_(p.graph) {}
 
   const std::vector<OutputError>& outputs() const { return whole_.outputs; }
 
   // Without a verdict when the value cannot be judged; `why` says the reason.
-  std::optional<LayerResult> judge(ValueId v, std::string& why) {
+  std::optional<LayerResult> judge(ValueId v, const std::string& tap, std::string& why) {
     const Slice slice = slicer_.slice(v);
     if (slice.has_random_op) {
       why = "random values are not the same twice: they are taken from the goldens";
       return std::nullopt;
     }
     LayerResult result;
+    result.tap = tap;
     result.op = slice.last_op;
     result.path = p_.module_path(slice.origin);
     result.place = p_.file_line(slice.origin);
@@ -174,27 +206,21 @@ class Verification {
       throw;
     }
     look_at_whole_run(v, evidence.golden, result);
+    if (result.verdict == Verdict::wrong_here && diagnosed_++ < options_.diagnoses) {
+      try {
+        diagnose(v, slice, evidence, result);
+      } catch (const Error& error) {  // the verdict stands without it
+        result.diagnosis->cause = "the search for a cause failed: " + error.message();
+      }
+    }
     return result;
   }
 
  private:
-  std::vector<bool> known_values() const {
-    std::vector<bool> known(p_.graph.values.size());
-    for (size_t v = 0; v < known.size(); ++v) known[v] = goldens_.has(static_cast<ValueId>(v));
-    for (const State& s : p_.states) known[static_cast<size_t>(s.value)] = true;
-    return known;
-  }
-
-  Array known(ValueId v) const {
-    if (goldens_.has(v)) return goldens_.get(v);
-    const auto state = std::find_if(p_.states.begin(), p_.states.end(), [&](const State& s) { return s.value == v; });
-    require(state != p_.states.end(), "a slice begins with goldens and states");
-    return trials_.parameters()->get_state(*state, p_.graph.type(v));
-  }
+  std::vector<Array> known(const Values& values) const { return known_arrays(p_, goldens_, *trials_.parameters(), values); }
 
   void judge_locally(const Slice& slice, Evidence& evidence, LayerResult& result) const {
-    std::vector<Array> inputs;
-    for (ValueId v : slice.inputs) inputs.push_back(known(v));
+    const std::vector<Array> inputs = known(slice.inputs);
     evidence.ours = backend_.compile(slice.program, trials_.table(), trials_.parameters())->run(trials_.request(inputs)).at(0);
     result.metrics = compare(evidence.ours, evidence.golden);
     const bool is_equal = evidence.ours.same_bytes(evidence.golden);
@@ -270,6 +296,123 @@ class Verification {
     }
   }
 
+  void diagnose(ValueId v, const Slice& slice, const Evidence& evidence, LayerResult& result) const {
+    Diagnosis& d = result.diagnosis.emplace();
+    const std::vector<Array> inputs = known(slice.inputs);
+    const bool is_backend = result.judged == "backend" || (result.judged == "tolerance" && &backend_ != &reference_backend());
+    if (is_backend) {
+      if (const std::optional<Isolated> part = isolate(slice, inputs, backend_, trials_)) {
+        describe_place(part->nodes, d);
+        const Suspect suspect{p_, part->part, part->inputs, part->got, true, part->judgement.floor_rms, part->judgement.floor_max,
+                              {}};
+        const Causes causes = find_causes(suspect, trials_);
+        describe_cause(causes, d);
+        d.pass = guilty_backend_pass(*part);
+        show(result, part->part.program, part->inputs, part->expected, part->got);
+        return;
+      }
+      d.op = slice.last_op;
+      d.cause = "every op of this layer is right alone: what is wrong depends on what is around them";
+    } else if (result.judged == "program") {
+      Evidence again;
+      again.golden = evidence.golden;
+      if (trials_.judge(slice.program, inputs, again).rounds_more) {
+        d.op = "cast";
+        d.cause = "looks like a rounding to a smaller float where the model has none";
+        d.cause_kind = "accumulation dtype";
+        show(result, slice.program, inputs, evidence.golden, evidence.ours);
+        return;
+      }
+      const Suspect suspect{p_, slice, inputs, evidence.golden, false, result.floor_rms, result.floor_max, beside(v, slice)};
+      const Causes causes = find_causes(suspect, trials_);
+      std::vector<int32_t> nodes;
+      for (size_t n = 0; n < slice.program.graph.nodes.size(); ++n) {
+        const Node& node = slice.program.graph.nodes[n];
+        const bool is_named = causes.only() != nullptr && causes.only()->node == static_cast<int32_t>(n);
+        if (is_named || (causes.only() == nullptr && computes(node))) nodes.push_back(node.origin.line);
+      }
+      describe_place(nodes, d);
+      describe_cause(causes, d);
+      d.pass = guilty_program_pass(v);
+    }
+    if (d.op.empty()) d.op = slice.last_op;
+    show(result, slice.program, inputs, evidence.golden, evidence.ours);
+  }
+
+  // Numbers are made there, not only moved.
+  static bool computes(const Node& node) {
+    static const std::set<std::string, std::less<>> kMoves{"constant", "split_heads", "merge_heads", "split",
+                                                           "stack",    "concat",      "repeat"};
+    return !only_moves(node) && kMoves.count(node.op->name) == 0;
+  }
+
+  void show(const LayerResult& result, const Program& p, const std::vector<Array>& inputs, const Array& expected,
+            const Array& got) const {
+    if (options_.on_wrong) options_.on_wrong(result, {p, inputs, *trials_.parameters(), trials_.sizes(), expected, got});
+  }
+
+  // Several ops are named all; the last one says where.
+  void describe_place(const std::vector<int32_t>& nodes, Diagnosis& d) const {
+    for (int32_t n : nodes) {
+      const Node& node = p_.graph.nodes.at(static_cast<size_t>(n));
+      d.op += (d.op.empty() ? "" : ", ") + node.op->name;
+      d.path = p_.module_path(node.origin);
+      d.place = p_.file_line(node.origin);
+      d.source = p_.source_line(node.origin);
+    }
+  }
+
+  static void describe_cause(const Causes& causes, Diagnosis& d) {
+    d.cause = causes.text();
+    if (causes.only()) d.cause_kind = causes.only()->kind;
+  }
+
+  // Goldens of the same type computed before it, the nearest first: what a residual may be.
+  std::vector<std::pair<std::string, Array>> beside(ValueId target, const Slice& slice) const {
+    constexpr size_t kEnough = 64;
+    std::vector<std::pair<std::string, Array>> found;
+    const Type& type = p_.graph.type(target);
+    for (ValueId v = target; v-- > 0 && found.size() < kEnough;) {
+      if (p_.graph.type(v) != type || !goldens_.has(v)) continue;
+      const auto tap = std::find_if(p_.taps.begin(), p_.taps.end(), [&](const Tap& t) { return t.value == v && !t.inside; });
+      const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), [&](const Input& i) { return i.value == v; });
+      found.emplace_back(tap != p_.taps.end()       ? tap->id
+                         : input != p_.inputs.end() ? input->name
+                                                    : slice.last_op,
+                         goldens_.get(v));
+    }
+    return found;
+  }
+
+  // Passes one after another, until the value is wrong.
+  std::string guilty_program_pass(ValueId v) const {
+    const std::vector<std::string> names = pass_names();
+    std::set<std::string> disabled(names.begin(), names.end());
+    const std::string key = goldens_.key(v);
+    if (!without_passes_(key, disabled).value_or(false)) return {};
+    for (const std::string& name : names) {
+      disabled.erase(name);
+      if (!without_passes_(key, disabled).value_or(true)) return name;
+    }
+    return {};
+  }
+
+  std::string guilty_backend_pass(const Isolated& part) const {
+    for (const std::string& name : pass_names()) {
+      PipelineOptions without;
+      without.disabled = {name};
+      const Array got = backend_.compile(part.part.program, trials_.table(), trials_.parameters(), without)
+                            ->run(trials_.request(part.inputs))
+                            .at(0);
+      Evidence e;
+      e.golden = part.expected;
+      e.ours = got;
+      if (is_inexact(got.dtype())) trials_.judge(part.part.program, part.inputs, e);
+      if (is_inexact(got.dtype()) ? judge_backend(e).passed : judge_exactly(e.golden, e.ours).passed) return name;
+    }
+    return {};
+  }
+
   static void record(const Judgement& j, const char* question, LayerResult& result) {
     result.error_rms = j.error_rms;
     result.error_max = j.error_max;
@@ -285,10 +428,12 @@ class Verification {
   const Backend& backend_;
   const Goldens& goldens_;
   const VerifyOptions& options_;
+  const WithoutPasses without_passes_;
   const Trials trials_;
   Slicer slicer_;
   const WholeRun whole_;
   Taint taint_;
+  int diagnosed_ = 0;
 };
 
 // "transformer.h.3.mlp@0/output" → "transformer.h.3.mlp@0"; the root is "". An argument of a module was computed outside
@@ -311,7 +456,12 @@ std::string inside_text(const Program& p, const Tap& tap) {
 VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& options) {
   const OpTable& table = options.table ? *options.table : catalogue();
   const Backend& backend = options.backend_object ? *options.backend_object : find_backend(options.backend);
-  Recording recording = import_manifest(manifest, table);
+  const auto import = [&] {
+    Recording imported = import_manifest(manifest, table);
+    if (options.change_program) options.change_program(imported.program);
+    return imported;
+  };
+  Recording recording = import();
   if (options.trace.empty() && recording.trace_file.empty()) {
     throw Error(ErrorCode::bad_input, "this recording has no goldens to verify against")
         .hint("record the model with its weights, not on the meta device");
@@ -326,13 +476,28 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
   result.name = p.name;
   result.backend = backend.name();
   if (options.on_start) options.on_start(result);
-  Verification verification(p, table, backend, parameters, goldens, options);
+  const auto without_passes = [&](const std::string& key, const std::set<std::string>& disabled) -> std::optional<bool> {
+    PipelineOptions pipeline;
+    pipeline.disabled = disabled;
+    const Program other = run_program_pipeline(import().program, table, pipeline);
+    const Goldens its_goldens(other, trace);
+    for (size_t v = 0; v < other.graph.values.size(); ++v) {
+      const auto value = static_cast<ValueId>(v);
+      if (!its_goldens.has(value) || its_goldens.key(value) != key || other.graph.values[v].node < 0) continue;
+      const Slice slice = Slicer(other, known_values(other, its_goldens)).slice(value);
+      const Trials trials(table, parameters, all_sizes(other, table, *parameters, its_goldens));
+      return trials.explains(slice.program, known_arrays(other, its_goldens, *parameters, slice.inputs), its_goldens.get(value))
+          .passed;
+    }
+    return std::nullopt;
+  };
+  Verification verification(p, table, backend, parameters, goldens, options, without_passes);
   const std::map<ValueId, std::vector<std::string>> values = values_to_judge(p, goldens);
   size_t done = 0;
   for (const auto& [value, taps] : values) {
     if (options.progress) options.progress(done++, values.size());
     std::string why;
-    const std::optional<LayerResult> judged = verification.judge(value, why);
+    const std::optional<LayerResult> judged = verification.judge(value, taps.front(), why);
     for (const std::string& tap : taps) {
       if (!judged) {
         result.skipped.push_back({tap, why});

@@ -33,6 +33,15 @@ inline constexpr Verdict kVerdicts[] = {Verdict::exact,
 const char* to_string(Verdict);          // "exact", "within rounding", …
 std::optional<Verdict> verdict_from_text(std::string_view);
 
+// What is known of a layer that is wrong here.
+struct Diagnosis {
+  std::string op;                        // the smallest part that is wrong: one op, or a few that are wrong together
+  std::string path, place, source;       // where that stands
+  std::string pass;                      // the pass without which it is right; empty: none, or it was not looked for
+  std::string cause;                     // "looks like … where the model uses …", or why nothing is said
+  std::string cause_kind;                // "epsilon"; empty when no single cause fits
+};
+
 struct LayerResult {
   std::string tap, op, place, source;    // place: file:line
   std::string path;                      // module and call: "transformer.h.3.mlp@0"; the root is ""
@@ -46,6 +55,16 @@ struct LayerResult {
   Verdict verdict = Verdict::exact;
   std::string why;                       // one sentence when it is not plainly fine
   std::string decisions;                 // of argmax, topk and sort: how many, and by what margin
+  std::optional<Diagnosis> diagnosis;    // when wrong here
+};
+
+// The smallest program that shows what is wrong.
+struct Reproduction {
+  const Program& program;                // one output; parameters by name
+  const std::vector<Array>& inputs;
+  const ParameterSource& parameters;
+  const Bindings& sizes;
+  const Array &expected, &got;
 };
 
 struct VerifyResult;
@@ -63,6 +82,9 @@ struct VerifyOptions {
   const OpTable* table = nullptr;        // null: the catalogue
   PipelineOptions pipeline;
   std::function<void(size_t done, size_t total)> progress;
+  int diagnoses = 8;                     // of how many wrong layers the op and the cause are looked for
+  std::function<void(const LayerResult&, const Reproduction&)> on_wrong;  // for each of those, before on_layer
+  std::function<void(Program&)> change_program;  // after import, before any pass: for tests of the verifier
   bool hash_files = false;               // fills VerifyResult::hashes
   std::function<void(VerifyResult&)> on_start;  // once name, backend and hashes are known: the place to add a hash
   std::function<void(const LayerResult&)> on_layer;   // as soon as it is judged

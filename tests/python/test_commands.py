@@ -14,7 +14,7 @@ from zoo.basics import BY_NAME, bert
 
 from pycandle import GoldenRecorder, perturb
 
-COMMANDS = ["record", "inspect", "forward", "trace", "verify", "codegen", "todos", "ops", "doctor"]
+COMMANDS = ["record", "inspect", "forward", "trace", "verify", "replay", "codegen", "todos", "ops", "doctor"]
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,13 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from pycandle import GoldenRecorder, perturb
@@ -172,3 +174,46 @@ def test_tolerances_decide_when_they_are_given(manifest, tmp_path, pycandle):
     strict = pycandle.json("verify", manifest, "--rtol", "1e-12", status=1)
     wrong = [row for row in strict["layers"] if row["verdict"] == "wrong here"]
     assert wrong and all(row["judged"] == "tolerance" for row in wrong)
+
+
+def test_a_wrong_layer_gets_its_op_and_cause(manifest, tmp_path, pycandle):
+    other = changed(manifest, tmp_path / "other", "aten.gelu.default", "approximate", "tanh")
+    result = pycandle.json("verify", other, status=1)
+    (row,) = [row for row in result["layers"] if row["verdict"] == "wrong here"]
+    assert row["diagnosis"]["op"] == "gelu" and row["diagnosis"]["cause_kind"] == "gelu form"
+    assert row["diagnosis"]["cause"] == "looks like the tanh GELU where the model uses the erf GELU"
+    assert row["diagnosis"]["cause"] in pycandle("verify", other, status=1).stdout
+
+
+def test_a_wrong_layer_has_a_folder_that_runs_in_torch_and_is_replayed(manifest, tmp_path, pycandle):
+    other = changed(manifest, tmp_path / "other", "aten.gelu.default", "approximate", "tanh")
+    (folder,) = pycandle.json("verify", other, "--repro", tmp_path / "repro", status=1)["repro"]
+    assert {"repro.safetensors", "op.ptir", "debug_layer.py", "README.md"} == {
+        path.name for path in Path(folder).iterdir()
+    }
+    tensors = load_file(Path(folder, "repro.safetensors"))
+    (given,) = [tensor for name, tensor in tensors.items() if name.startswith("input:")]
+    torch.testing.assert_close(tensors["expected"], torch.nn.functional.gelu(given))
+    torch.testing.assert_close(tensors["got"], torch.nn.functional.gelu(given, approximate="tanh"))
+    assert len(Path(folder, "README.md").read_text().splitlines()) == 3
+    ran = subprocess.run(
+        [sys.executable, Path(folder, "debug_layer.py")], capture_output=True, text=True, check=True
+    )
+    assert "torch now, got" in ran.stdout
+    again = pycandle.json("replay", folder, status=1)
+    assert again["status"] == "wrong" and again["op"] == "gelu"
+    assert "still wrong" in pycandle("replay", folder, status=1).stdout
+
+
+def test_lockstep_gives_torchs_and_our_values_layer_by_layer(manifest):
+    from pycandle import lockstep
+
+    torch.manual_seed(0)
+    model = Small().eval()
+    perturb(model, seed=1)
+    layers = list(lockstep(model, manifest))
+    assert [layer.tap for layer in layers][:3] == ["norm@0/output", "up@0/output", "act@0/output"]
+    assert all(layer.max_abs < 1e-5 and layer.torch.shape == layer.ours.shape for layer in layers)
+    model.up.bias.data[3] += 1
+    worst = next(layer for layer in lockstep(model, manifest, torch.randn(2, 16)) if layer.max_abs > 0.1)
+    assert worst.tap == "up@0/output"

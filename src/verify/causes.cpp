@@ -1,0 +1,283 @@
+#include "verify/causes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "passes/rewriter.h"
+#include "verify/variants.h"
+
+namespace pycandle {
+namespace {
+
+// A mistake must remove nearly all of the error, not just be drowned in a larger floor of its own.
+constexpr double kRemoves = 8;
+
+double rms_between(const Array& a, const Array& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return std::numeric_limits<double>::infinity();
+  return compare(a, b).rms;
+}
+
+// The slice with another way to compute one of its nodes; nothing when that is not possible there.
+std::optional<Program> with_variant(const Slice& slice, const OpTable& table, const Node& target, const Variant& variant,
+                                    double number) {
+  try {
+    const Values wanted = target.results;
+    bool is_changed = false;
+    Program changed = rewrite_outside_regions(slice.program, table,
+                                              [&](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
+                                                if (node.results != wanted) return std::nullopt;
+                                                is_changed = true;
+                                                return variant.build({b, node, operands, number});
+                                              });
+    return is_changed ? std::optional(std::move(changed)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // the op's constraints, or another type
+  }
+}
+
+// One more input, after the others.
+ValueId add_input(Program& p, const Type& type, const std::string& name) {
+  const ValueId v = p.graph.add_input(type);
+  p.graph.inputs.pop_back();
+  p.graph.inputs.insert(p.graph.inputs.begin() + static_cast<std::ptrdiff_t>(p.inputs.size()), v);
+  p.inputs.push_back({name, v, {}, true});
+  for (size_t i = 0; i < p.graph.inputs.size(); ++i) {
+    p.graph.values[static_cast<size_t>(p.graph.inputs[i])].index = static_cast<int32_t>(i);
+  }
+  return v;
+}
+
+class Search {
+ public:
+  Search(const Suspect& suspect, const Trials& trials, double seconds)
+      : s_(suspect),
+        trials_(trials),
+        end_(std::chrono::steady_clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
+        before_(rms_between(trials.rounded(suspect.slice.program, suspect.inputs), suspect.value)) {}
+
+  // Mistakes without a number first: they say most. What fits there is not looked for further.
+  Causes run() {
+    const Graph& g = s_.slice.program.graph;
+    for (size_t n = g.nodes.size(); n-- > 0;) {
+      for (const Variant& v : variants_of(g.nodes[n], g, trials_.sizes())) {
+        if (v.grid.empty()) try_variant(n, v);
+      }
+    }
+    if (causes_.found.empty()) weights();
+    if (causes_.found.empty() && !s_.is_backend) absent_parameters();
+    if (causes_.found.empty()) residuals();
+    if (causes_.found.empty()) {
+      for (size_t n = g.nodes.size(); n-- > 0;) {
+        for (const Variant& v : variants_of(g.nodes[n], g, trials_.sizes())) {
+          if (!v.grid.empty()) try_number(n, v);
+        }
+      }
+    }
+    return std::move(causes_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool is_over() const { return Clock::now() > end_; }
+
+  bool explains(const Program& p, const std::vector<Array>& inputs) {
+    ++causes_.tried;
+    try {
+      const Judgement j = trials_.explains(p, inputs, s_.value);
+      if (!is_inexact(s_.value.dtype())) return j.passed;
+      return j.passed && (!std::isfinite(before_) || j.error_rms * kRemoves <= before_);
+    } catch (const Error&) {
+      return false;  // sizes or indices that the mistake does not fit
+    }
+  }
+
+  // A rounding more: exact arithmetic does not see it, so the rounded value itself must be the one in question.
+  bool is_rounded_to(const Program& p) {
+    ++causes_.tried;
+    const Metrics m = compare(trials_.rounded(p, s_.inputs), s_.value);
+    return m.rms * kRemoves <= before_ && m.rms <= kRmsFactor * s_.floor_rms && m.max_abs <= kMaxFactor * s_.floor_max;
+  }
+
+  void add(size_t node, const std::string& kind, const std::string& now, const std::string& instead) {
+    const std::string& seen = s_.is_backend ? instead : now;
+    const std::string& right = s_.is_backend ? now : instead;
+    causes_.found.push_back(
+        {kind, fmt::format("looks like {} where the model uses {}", seen, right), static_cast<int32_t>(node)});
+  }
+
+  void try_variant(size_t n, const Variant& v) {
+    if (is_over()) return;
+    const auto p = with_variant(s_.slice, trials_.table(), s_.slice.program.graph.nodes[n], v, 0);
+    if (!p || !(v.only_rounds ? is_rounded_to(*p) : explains(*p, s_.inputs))) return;
+    add(n, v.kind, v.now, v.instead);
+  }
+
+  // ---- a number: the best of the grid, refined between its neighbours; then the shortest that still fits
+
+  void try_number(size_t n, const Variant& v) {
+    const Node& node = s_.slice.program.graph.nodes[n];
+    const auto error_at = [&](double x) {
+      if (is_over()) return std::numeric_limits<double>::infinity();
+      const auto p = with_variant(s_.slice, trials_.table(), node, v, x);
+      ++causes_.tried;
+      try {
+        return p ? rms_between(trials_.rounded(*p, s_.inputs), s_.value) : std::numeric_limits<double>::infinity();
+      } catch (const Error&) {
+        return std::numeric_limits<double>::infinity();
+      }
+    };
+    std::vector<double> errors;
+    for (double x : v.grid) errors.push_back(error_at(x));
+    const auto best = static_cast<size_t>(std::min_element(errors.begin(), errors.end()) - errors.begin());
+    if (!(errors[best] < before_)) return;
+    double low = v.grid[best == 0 ? 0 : best - 1], high = v.grid[std::min(best + 1, v.grid.size() - 1)];
+    const bool by_ratio = low > 0 && high / low > 4;
+    const auto middle = [&](double a, double b, double t) { return by_ratio ? a * std::pow(b / a, t) : a + (b - a) * t; };
+    constexpr double kGolden = 0.3819660112501051;
+    double a = middle(low, high, kGolden), b = middle(low, high, 1 - kGolden), at_a = error_at(a), at_b = error_at(b);
+    for (int step = 0; step < 40 && std::abs(high - low) > 1e-9 * std::abs(high); ++step) {
+      if (at_a < at_b) {
+        high = std::exchange(b, a);
+        at_b = std::exchange(at_a, error_at(a = middle(low, high, kGolden)));
+      } else {
+        low = std::exchange(a, b);
+        at_a = std::exchange(at_b, error_at(b = middle(low, high, 1 - kGolden)));
+      }
+      if (is_over()) return;
+    }
+    const double found = std::min(at_a, at_b) < errors[best] ? (at_a < at_b ? a : b) : v.grid[best];
+    for (const int digits : {1, 2, 3, 4, 6, 9}) {
+      const double rounded = std::stod(fmt::format("{:.{}g}", found, digits));
+      const auto p = with_variant(s_.slice, trials_.table(), node, v, rounded);
+      if (!p || !explains(*p, s_.inputs)) continue;
+      add(n, v.kind, v.now, fmt::format(fmt::runtime(v.instead), fmt::format("{:.{}g}", rounded, digits)));
+      return;
+    }
+  }
+
+  // ---- weights: another parameter of the same type, or the tensor that has this one's name
+
+  void weights() {
+    const Program& slice = s_.slice.program;
+    for (size_t i = 0; i < slice.parameters.size(); ++i) {
+      const Parameter& used = slice.parameters[i];
+      std::set<std::pair<std::string, std::string>> others{{used.file, used.name}};
+      for (const Parameter& other : s_.program.parameters) {
+        if (other.type == used.type && !other.file.empty()) others.emplace(other.file, other.key);
+      }
+      others.erase({used.file, used.key});
+      for (const auto& [file, key] : others) {
+        if (is_over()) return;
+        Program changed = slice;
+        changed.parameters[i].file = file;
+        changed.parameters[i].key = key;
+        if (explains(changed, s_.inputs)) add(user_of(used.value), "wrong weight", used.key, key);
+      }
+    }
+  }
+
+  size_t user_of(ValueId v) const {
+    const std::vector<Node>& nodes = s_.slice.program.graph.nodes;
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      if (std::find(nodes[n].operands.begin(), nodes[n].operands.end(), v) != nodes[n].operands.end()) return n;
+    }
+    return nodes.size() - 1;
+  }
+
+  // ---- an optional weight or bias that the program lacks: one of the parameters fits there
+
+  void absent_parameters() {
+    const Graph& g = s_.slice.program.graph;
+    for (size_t n = g.nodes.size(); n-- > 0;) {
+      const Node& node = g.nodes[n];
+      for (const char* name : {"bias", "weight"}) {
+        const int index = node.op->operand_index(name);
+        if (index < 0 || static_cast<size_t>(index) >= node.operands.size() ||
+            node.operands[static_cast<size_t>(index)] != kNoValue)
+          continue;
+        for (const Parameter& q : s_.program.parameters) {
+          if (is_over()) return;
+          if (q.file.empty()) continue;
+          Slice more{s_.slice.program, {}, {}, {}, false};
+          const ValueId extra = add_input(more.program, q.type, q.name);
+          Variant with;
+          with.build = [&](const Making& m) {
+            return m.same(m.with_operand(name, m.b.graph().inputs[position(more.program, extra)]));
+          };
+          const auto p = with_variant(more, trials_.table(), node, with, 0);
+          if (!p) continue;
+          std::vector<Array> inputs = s_.inputs;
+          inputs.push_back(trials_.parameters()->get(q));
+          if (explains(*p, inputs)) add(n, std::string("missing ") + name, std::string("no ") + name, q.name);
+        }
+      }
+    }
+  }
+
+  // Inputs of a graph keep their order when it is rewritten.
+  static size_t position(const Program& p, ValueId input) {
+    return static_cast<size_t>(std::find(p.graph.inputs.begin(), p.graph.inputs.end(), input) - p.graph.inputs.begin());
+  }
+
+  // ---- a sum that is missing: the error itself is a value that is known
+
+  void residuals() {
+    if (!is_floating(s_.value.dtype())) return;
+    const Array now = trials_.rounded(s_.slice.program, s_.inputs);
+    const std::vector<double> have = as_reals(now), want = as_reals(s_.value);
+    for (const auto& [name, array] : s_.beside) {
+      if (is_over()) return;
+      if (array.dtype() != now.dtype() || array.shape() != now.shape()) continue;
+      const std::vector<double> more = as_reals(array);
+      double left = 0;
+      for (size_t i = 0; i < have.size(); ++i) left += std::pow(want[i] - have[i] - more[i], 2);
+      if (std::sqrt(left / static_cast<double>(have.size())) * kRemoves > before_) continue;  // the sum is worth a run
+      Program changed = s_.slice.program;
+      const ValueId result = changed.outputs[0].value, extra = add_input(changed, changed.graph.type(result), "beside");
+      Builder b(changed.graph, trials_.table());
+      changed.outputs[0].value = b.add(result, extra);
+      changed.bind_outputs();
+      std::vector<Array> inputs = s_.inputs;
+      inputs.push_back(array);
+      if (!explains(changed, inputs)) continue;
+      add(s_.slice.program.graph.nodes.size() - 1, "missing residual", "no residual", fmt::format("plus {}", name));
+    }
+  }
+
+  const Suspect& s_;
+  const Trials& trials_;
+  const Clock::time_point end_;
+  const double before_;
+  Causes causes_;
+};
+
+}  // namespace
+
+const Cause* Causes::only() const {
+  if (found.empty()) return nullptr;
+  const bool is_one_kind = std::all_of(found.begin(), found.end(), [&](const Cause& c) { return c.kind == found[0].kind; });
+  return is_one_kind ? &found[0] : nullptr;
+}
+
+std::string Causes::text() const {
+  if (found.empty()) return fmt::format("none of {} mistakes that were tried gives this value", tried);
+  if (only()) return found[0].sentence;
+  std::string text = "several mistakes would give this value: ";
+  for (size_t i = 0; i < found.size(); ++i) text += (i == 0 ? "" : "; or it ") + found[i].sentence;
+  return text;
+}
+
+Causes find_causes(const Suspect& suspect, const Trials& trials, double seconds) {
+  return Search(suspect, trials, seconds).run();
+}
+
+}  // namespace pycandle

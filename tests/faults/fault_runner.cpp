@@ -1,0 +1,171 @@
+// fault_runner MANIFEST imported|program          lists the nodes, a JSON line each
+// fault_runner MANIFEST run [BACKEND] < faults    verifies with each fault in turn; a JSON line each
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+
+#include "base/error.h"
+#include "injector.h"
+#include "ops/catalogue.h"
+#include "runtime/model.h"
+#include "verify/goldens.h"
+#include "verify/result_json.h"
+
+namespace pycandle::faults {
+namespace {
+
+Json attribute_json(const Attribute& a) {
+  if (const auto* b = std::get_if<bool>(&a)) return *b;
+  if (const auto* i = std::get_if<int64_t>(&a)) return *i;
+  if (const auto* d = std::get_if<double>(&a)) return *d;
+  if (const auto* s = std::get_if<std::string>(&a)) return *s;
+  if (const auto* list = std::get_if<Ints>(&a)) return *list;
+  if (std::holds_alternative<std::monostate>(a)) return nullptr;
+  return to_string(a);
+}
+
+void list_nodes(const Program& p) {
+  std::map<ValueId, const Parameter*> parameters;
+  for (const Parameter& q : p.parameters) parameters[q.value] = &q;
+  const auto type_json = [&](ValueId v) {
+    Json shape = Json::array();
+    for (const Dim d : p.graph.type(v).shape) shape.push_back(d.is_number() ? Json(d.number()) : Json(d.text()));
+    return Json{{"dtype", name_of(p.graph.type(v).dtype)}, {"shape", shape}};
+  };
+  for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
+    const Node& node = p.graph.nodes[n];
+    Json operands = Json::array(), results = Json::array(), attributes = Json::object();
+    for (ValueId v : node.operands) {
+      if (v == kNoValue) {
+        operands.push_back(nullptr);
+        continue;
+      }
+      Json operand = type_json(v);
+      operand["value"] = v;
+      if (const auto q = parameters.find(v); q != parameters.end()) operand["parameter"] = q->second->name;
+      operands.push_back(operand);
+    }
+    for (ValueId v : node.results) results.push_back(type_json(v));
+    for (const auto& [name, value] : node.attributes) attributes[name] = attribute_json(value);
+    std::cout
+        << Json{{"node", n},          {"op", node.op->name},     {"path", p.module_path(node.origin)}, {"operands", operands},
+                {"results", results}, {"attributes", attributes}}
+               .dump()
+        << '\n';
+  }
+  Json all = Json::array();
+  for (const Parameter& q : p.parameters)
+    all.push_back({{"name", q.name}, {"file", q.file}, {"key", q.key}, {"type", q.type.text()}});
+  std::cout << Json{{"parameters", all}}.dump() << '\n';
+}
+
+// The largest change of any output or tap in a run of the whole program, relative to its size: a fault that changes
+// nothing is none. Measured without the verifier.
+double effect(const Program& clean, const Backend& good, const Program& faulty, const Backend& bad, const RunRequest& inputs,
+              const std::shared_ptr<const ParameterSource>& parameters) {
+  std::map<std::string, Array> before;
+  double largest = 0;
+  const auto compare_one = [&](const std::string& id, const Array& now) {
+    const auto old = before.find(id);
+    if (old == before.end() || old->second.shape() != now.shape()) return;
+    const std::vector<double> a = load_double(old->second), b = load_double(now);
+    double difference = 0, size = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (std::isfinite(a[i]) && std::isfinite(b[i])) {
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+        size += a[i] * a[i];
+      } else if (std::isfinite(a[i]) != std::isfinite(b[i])) {
+        difference += 1;
+      }
+    }
+    largest = std::max(largest, size > 0 ? std::sqrt(difference / size) : std::sqrt(difference));
+  };
+  RunRequest request = inputs;
+  request.on_tap = [&](size_t tap, const Array& value) { before[clean.taps[tap].id] = value; };
+  const std::vector<Array> outputs = good.compile(clean, catalogue(), parameters)->run(request);
+  for (size_t i = 0; i < outputs.size(); ++i) before["output:" + clean.outputs[i].name] = outputs[i];
+  request.on_tap = [&](size_t tap, const Array& value) { compare_one(faulty.taps[tap].id, value); };
+  const std::vector<Array> now = bad.compile(faulty, catalogue(), parameters)->run(request);
+  for (size_t i = 0; i < now.size(); ++i) compare_one("output:" + faulty.outputs[i].name, now[i]);
+  return largest;
+}
+
+Json run_fault(const std::filesystem::path& manifest, const Json& fault, const std::string& backend_name, bool is_clean) {
+  const OpTable& table = catalogue();
+  const Backend& backend = find_backend(backend_name);
+  VerifyOptions options;
+  options.backend = backend_name;
+  if (fault.contains("trace")) options.trace = fault.at("trace").get<std::string>();
+  Json out{{"id", fault.value("id", 0)}};
+  std::unique_ptr<Backend> faulty;
+  if (!is_clean) {
+    Recording recording = import_manifest(manifest, table);
+    const auto parameters = recorded_parameters(recording);
+    const Program imported = recording.program;
+    const Program program = run_program_pipeline(imported, table);
+    const Goldens goldens(program, recording.folder / recording.trace_file);
+    RunRequest request;
+    request.inputs = goldens.inputs();
+    if (fault.at("where") == "backend") {
+      faulty = faulty_backend(backend, program, fault);
+      options.backend_object = faulty.get();
+      out["effect"] = fault.at("edit") == "corrupt" ? 1.0 : effect(program, backend, program, *faulty, request, parameters);
+    } else {
+      const auto change = [&](Program& p) {
+        const auto number = fault.value("node", size_t{0});
+        p = injected(std::move(p), table, fault, [&](size_t index, const Node&) { return index == number; });
+      };
+      Program changed = imported;
+      change(changed);
+      std::map<std::string, int> more;  // ops that the fault put in
+      for (const Node& node : changed.graph.nodes) ++more[node.op->name];
+      for (const Node& node : imported.graph.nodes) --more[node.op->name];
+      for (const auto& [op, count] : more) {
+        if (count > 0) out["inserted"].push_back(op);
+      }
+      out["effect"] = effect(program, backend, run_program_pipeline(changed, table), backend, request, parameters);
+      options.change_program = change;
+    }
+  }
+  const VerifyResult result = verify_recording(manifest, options);
+  Json wrong = Json::array();
+  for (const LayerResult& layer : result.layers) {
+    if (layer.verdict == Verdict::wrong_here) wrong.push_back(to_json(layer));
+  }
+  out["layers"] = result.layers.size();
+  out["counts"] = counts_json(result);
+  out["wrong"] = wrong;
+  return out;
+}
+
+int run(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const std::filesystem::path manifest = argv[1];
+  const std::string what = argv[2];
+  if (what == "imported" || what == "program") {
+    Program p = import_manifest(manifest, catalogue()).program;
+    if (what == "program") p = run_program_pipeline(std::move(p), catalogue());
+    list_nodes(p);
+    return 0;
+  }
+  const std::string backend = argc > 3 ? argv[3] : "reference";
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const Json fault = Json::parse(line);
+    Json out;
+    try {
+      out = run_fault(manifest, fault, backend, fault.value("clean", false));
+    } catch (const std::exception& error) {
+      out = {{"id", fault.value("id", 0)}, {"error", error.what()}};
+    }
+    std::cout << out.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace pycandle::faults
+
+int main(int argc, char** argv) { return pycandle::faults::run(argc, argv); }

@@ -1,0 +1,15 @@
+"""The C++ side: tests/faults/fault_runner.cpp."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+
+def runner(program: Path, manifest: Path, *arguments: str, lines: list[dict] = ()) -> list[dict]:
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    finished = subprocess.run(
+        [program, manifest, *arguments], input=text, capture_output=True, text=True, check=True, timeout=3000
+    )
+    return [json.loads(line) for line in finished.stdout.splitlines()]
