@@ -30,7 +30,7 @@ constexpr Unary kActivations[] = {Unary::identity, Unary::relu,  Unary::gelu,   
 
 void gemm_case(Random& random, const Kernels& k) {
   Gemm g;
-  g.m = random.size();
+  g.m = random.chance(0.2) ? random.integer(1, 4) : random.size();
   g.n = random.size();
   g.k = random.chance(0.03) ? random.integer(700, 1700) : random.size();
   g.batch[0] = random.chance(0.2) ? random.integer(0, 3) : 1;

@@ -11,7 +11,8 @@
 
 namespace pycandle::cpu::PYCANDLE_ISA {
 
-constexpr int64_t kKeyBlock = 8 * kTileRows;
+constexpr int64_t kTilesInBlock = 8, kKeyBlock = kTilesInBlock * kTileRows;
+constexpr float kLog2E = 1.44269504f;  // scores are kept times this: powers of two are cheaper than those of e
 
 static int64_t query_blocks(const Attention& g) { return divide_up(g.queries, kPanel); }
 static int64_t attention_units(const Attention& g) { return g.batch * g.heads * query_blocks(g); }
@@ -22,10 +23,20 @@ static int64_t attention_scratch(const Attention& g) {
   return packed_keys_size(g) + (g.head_size + kKeyBlock + g.value_size) * kPanel + kLanes;
 }
 
-// The keys of one head, block after block, in each block tile after tile: [head_size][rows of the tile].
+// The keys are cut evenly into tiles, 8 tiles make a block.
+static int64_t key_tiles(const Attention& g) { return divide_up(g.keys, kTileRows); }
+static int64_t tile_begin(const Attention& g, int64_t tile) { return part_begin(g.keys, key_tiles(g), tile); }
+// The tile that holds a key.
+static int64_t tile_of(const Attention& g, int64_t key) {
+  int64_t tile = smaller(key_tiles(g) - 1, key / kTileRows);
+  while (tile_begin(g, tile + 1) <= key) ++tile;
+  return tile;
+}
+
+// The keys of one head, tile after tile: [head_size][rows of the tile].
 static void pack_keys(const Attention& g, const float* k, float* out) {
-  for (int64_t row = 0; row < g.keys; row += kTileRows) {
-    const int64_t rows = smaller(kTileRows, g.keys - row);
+  for (int64_t tile = 0; tile < key_tiles(g); ++tile) {
+    const int64_t row = tile_begin(g, tile), rows = tile_begin(g, tile + 1) - row;
     transpose_rows(k + row * g.k_row, g.k_row, rows, g.head_size, 1, out + row * g.head_size, rows);
   }
 }
@@ -37,20 +48,60 @@ struct Queries {
   float *weights, *sums;
 };
 
+// Adds mask[query, key] to the scores of n keys.
+static void add_mask(const Attention& g, const Queries& b, const float* mask, int64_t n) {
+  const int64_t width = b.vectors * kLanes;
+  const F log2e = set(kLog2E);
+  if (g.mask_row == 0) {
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = 0; i < width; i += kLanes) {
+        float* to = b.weights + j * width + i;
+        store(to, load(to) + set(mask[j * g.mask_col] * kLog2E));
+      }
+  } else if (g.mask_col == 1) {  // squares of it, turned
+    for (int64_t v = 0; v < b.vectors; ++v)
+      for (int64_t j = 0; j < n; j += kLanes) {
+        const int64_t here = smaller(kLanes, n - j);
+        F square[kLanes];
+        for (int64_t i = 0; i < kLanes; ++i) {
+          const int64_t query = v * kLanes + i;
+          square[i] = query < b.count ? load_n(mask + query * g.mask_row + j, here) : set(0);
+        }
+        transpose_square(square);
+        for (int64_t i = 0; i < kLanes; ++i) {
+          float* to = b.weights + (j + i) * width + v * kLanes;
+          if (i < here) store(to, load(to) + square[i] * log2e);
+        }
+      }
+  } else {
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t i = 0; i < b.count; ++i) b.weights[j * width + i] += mask[i * g.mask_row + j * g.mask_col] * kLog2E;
+  }
+}
+
+// 2^x for x <= 0; 0 for -inf, NaN stays.
+INLINE F power_of_two(F x) {
+  x = max2(set(-150), x);
+  const F n = round(x);
+  constexpr float c[] = {6.9314720644e-01f, 2.4022651336e-01f, 5.5503274098e-02f,
+                         9.6180049083e-03f, 1.3400416719e-03f, 1.5476044666e-04f};
+  const F r = x - n;
+  return scale_by_power(fma(r, polynomial(r, c), set(1)), n);
+}
+
 // Makes the scores of keys [key, key + n) that may not be attended -inf and adds the mask.
 static void apply_masks(const Attention& g, const Queries& b, int64_t key, int64_t n) {
   const int64_t width = b.vectors * kLanes;
   const float never = -__builtin_inff();
   if (g.mask != nullptr) {
     const float* mask = g.mask + b.batch * g.mask_batch + b.head * g.mask_head + b.first * g.mask_row + key * g.mask_col;
-    for (int64_t j = 0; j < n; ++j)
-      for (int64_t i = 0; i < b.count; ++i) b.weights[j * width + i] += mask[i * g.mask_row + j * g.mask_col];
+    add_mask(g, b, mask, n);
   }
   if (g.allowed != nullptr) {
     const uint8_t* allowed = g.allowed + b.batch * g.allowed_batch + b.head * g.allowed_head + b.first * g.allowed_row +
                              key * g.allowed_col;
-    for (int64_t j = 0; j < n; ++j)
-      for (int64_t i = 0; i < b.count; ++i)
+    for (int64_t i = 0; i < b.count; ++i)
+      for (int64_t j = 0; j < n; ++j)
         if (allowed[i * g.allowed_row + j * g.allowed_col] == 0) b.weights[j * width + i] = never;
   }
   if (g.key_mask != nullptr) {
@@ -74,7 +125,8 @@ static void one_block(const Attention& g, const Queries& b, const float* packed_
   const int64_t width = b.vectors * kLanes;
   const int64_t last_position = b.first + b.count - 1 + g.query_offset, first_position = b.first + g.query_offset;
   const int64_t end = g.causal ? larger(0, smaller(g.keys, last_position + 1)) : g.keys;
-  const int64_t start = g.window > 0 ? larger(0, first_position - g.window + 1) / kTileRows * kTileRows : 0;
+  const int64_t start = g.window > 0 ? larger(0, first_position - g.window + 1) : 0;
+  const int64_t first_tile = start < end ? tile_of(g, start) : 0, last_tile = start < end ? tile_of(g, end - 1) + 1 : 0;
   const bool masked = g.mask != nullptr || g.allowed != nullptr || g.key_mask != nullptr;
   F top[kVectors], total[kVectors];
   for (int v = 0; v < kVectors; ++v) {
@@ -82,26 +134,27 @@ static void one_block(const Attention& g, const Queries& b, const float* packed_
     total[v] = set(0);
   }
   __builtin_memset(b.sums, 0, static_cast<size_t>(g.value_size * width) * sizeof(float));
-  for (int64_t key = start; key < end; key += kKeyBlock) {
-    const int64_t n = smaller(kKeyBlock, end - key);
-    for (int64_t j = 0; j < n; j += kTileRows) {
-      // A tile at the end of the keys is as short as it was packed, even if causality needs less of it.
-      const int64_t rows = smaller(kTileRows, g.keys - key - j);
-      tile_function(rows, b.vectors)(g.head_size, packed_keys + (key + j) * g.head_size, rows, b.packed, b.weights + j * width,
-                                     width, false, Ahead{});
+  for (int64_t block = first_tile; block < last_tile; block += kTilesInBlock) {
+    const int64_t key = tile_begin(g, block), tiles_here = smaller(kTilesInBlock, last_tile - block);
+    const int64_t n = tile_begin(g, block + tiles_here) - key;
+    for (int64_t t = block; t < block + tiles_here; ++t) {
+      const int64_t row = tile_begin(g, t), rows = tile_begin(g, t + 1) - row;
+      tile_function(rows, b.vectors)(g.head_size, packed_keys + row * g.head_size, rows, b.packed,
+                                     b.weights + (row - key) * width, width, false, Ahead{});
     }
     const bool crosses = (g.causal && key + n - 1 > first_position) || (g.window > 0 && key <= last_position - g.window);
     if (masked || crosses) apply_masks(g, b, key, n);
     for (int64_t v = 0; v < b.vectors; ++v) {
       float* column = b.weights + v * kLanes;
       F highest = top[v];
-      for (int64_t j = 0; j < n; ++j) highest = max_nan(highest, load(column + j * width));
+      // A NaN may be lost here: its own weight brings it back.
+      for (int64_t j = 0; j < n; ++j) highest = max2(highest, load(column + j * width));
       // Nothing attended so far: any finite number does.
       const F base = select(eq(highest, set(-__builtin_inff())), set(0), highest);
-      const F correction = vexp(top[v] - base);
+      const F correction = power_of_two(top[v] - base);
       F sum = total[v] * correction;
       for (int64_t j = 0; j < n; ++j) {
-        const F weight = vexp(load(column + j * width) - base);
+        const F weight = power_of_two(load(column + j * width) - base);
         sum = sum + weight;
         store(column + j * width, weight);
       }
@@ -161,7 +214,7 @@ static void attention(const Attention& g, int64_t begin, int64_t end, float* scr
     b.sums = sums;
     const float* q = g.q + batch * g.q_batch + head * g.q_head + b.first * g.q_row;
     for (int64_t v = 0; v < b.vectors; ++v)
-      transpose_rows(q + v * kLanes * g.q_row, g.q_row, smaller(kLanes, b.count - v * kLanes), g.head_size, g.scale,
+      transpose_rows(q + v * kLanes * g.q_row, g.q_row, smaller(kLanes, b.count - v * kLanes), g.head_size, g.scale * kLog2E,
                      packed_queries + v * kLanes, b.vectors * kLanes);
     one_block(g, b, packed_keys, g.out + batch * g.out_batch + head * g.out_head + b.first * g.out_row);
   }

@@ -261,11 +261,28 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
   }
 }
 
+// Few rows, and a matrix that is not packed: it is read once, where it lies.
+static bool is_thin(const Gemm& g) {
+  const bool on_top = g.epilogue.residual != nullptr && g.epilogue.residual == g.c;
+  return g.packed == nullptr && g.m <= kThinRows && g.a_col == 1 && (g.b_row == 1 || g.b_col == 1) && !on_top;
+}
+
+static void multiply_thin(const Gemm& g, const Product& p, int64_t first_panel, int64_t last_panel) {
+  const int64_t col = first_panel * kPanel, cols = smaller(last_panel * kPanel, g.n) - col;
+  thin_product({g.m, cols, g.k, p.a, g.a_row, p.b + col * g.b_col, g.b_row, g.b_col, p.c + col, g.c_row});
+  if (!does_nothing(g.epilogue)) finish(g.epilogue, piece_of(g, p, 0, col, g.m, cols));
+}
+
 static void gemm(const Gemm& g, int64_t begin, int64_t end, float* scratch) {
   const int64_t across = panels(g), blocks = row_blocks(g);
   while (begin < end) {
     const int64_t batch = begin / (blocks * across), block = begin / across % blocks, panel = begin % across;
     const int64_t last = smaller(across, panel + end - begin);
+    if (is_thin(g)) {
+      multiply_thin(g, product_of(g, batch), panel, last);
+      begin += last - panel;
+      continue;
+    }
     const int64_t row = part_begin(g.m, blocks, block), rows = part_begin(g.m, blocks, block + 1) - row;
     multiply_block(g, product_of(g, batch), row, rows, panel, last, scratch);
     begin += last - panel;

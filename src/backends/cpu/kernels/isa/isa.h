@@ -36,6 +36,19 @@ using TileFn = void (*)(int64_t k, const float* a, int64_t a_step, const float* 
 // For 1 <= rows <= kTileRows and 1 <= vectors <= kVectors.
 TileFn tile_function(int64_t rows, int64_t vectors);
 
+// c[rows, cols] = a[rows, k] · b[k, cols] with b as it lies: b_row or b_col is 1, rows at most kThinRows.
+constexpr int64_t kThinRows = 4;
+struct ThinProduct {
+  int64_t rows, cols, k;
+  const float* a;
+  int64_t a_row;
+  const float* b;
+  int64_t b_row, b_col;
+  float* c;
+  int64_t c_row;
+};
+void thin_product(const ThinProduct& g);
+
 // out[c * out_step + r] = x[r * x_row + c] * scale for rows <= kLanes; may write up to out[(cols - 1) * out_step + kLanes - 1].
 void transpose_rows(const float* x, int64_t x_row, int64_t rows, int64_t cols, float scale, float* out, int64_t out_step);
 
