@@ -175,6 +175,25 @@ Case lstm_case(int64_t hidden, int steps) {
           }};
 }
 
+Case depthwise_case(int64_t channels, int64_t size, int64_t kernel, int64_t stride) {
+  Depthwise g;
+  g.batch = 1;
+  g.channels = channels;
+  g.height = g.width = size;
+  g.out_height = g.out_width = size / stride;
+  for (const int d : {0, 1}) {
+    g.window.kernel[d] = kernel;
+    g.window.stride[d] = stride;
+    g.window.padding[d] = kernel / 2;
+  }
+  g.x = random_numbers(static_cast<size_t>(channels * size * size));
+  g.weight = random_numbers(static_cast<size_t>(channels * kernel * kernel));
+  g.out = random_numbers(static_cast<size_t>(channels * g.out_height * g.out_width));
+  return {"depthwise " + std::to_string(channels) + "x" + std::to_string(size) + " " + std::to_string(kernel) + "/" +
+              std::to_string(stride),
+          2.0 * static_cast<double>(channels * g.out_height * g.out_width * kernel * kernel), 0, [g] { RUN(depthwise, g); }};
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const int64_t n : {512, 1024, 2048}) cases.push_back(gemm_case(n, n, n, true));
@@ -196,6 +215,11 @@ std::vector<Case> all_cases() {
     cases.push_back(attention_case(12, 512, 64, causal));
   }
   cases.push_back(attention_case(12, 512, 64, false, true));
+  cases.push_back(depthwise_case(96, 112, 3, 2));
+  cases.push_back(depthwise_case(144, 56, 3, 1));
+  cases.push_back(depthwise_case(384, 14, 3, 1));
+  cases.push_back(depthwise_case(96, 56, 7, 1));
+  cases.push_back(depthwise_case(768, 7, 7, 1));
   cases.push_back(lstm_case(256, 100));
   cases.push_back(norm_case(197, 768));
   for (const Unary f : {Unary::exp, Unary::log, Unary::tanh, Unary::erf, Unary::sin, Unary::gelu, Unary::gelu_tanh, Unary::silu})
