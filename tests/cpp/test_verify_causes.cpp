@@ -34,7 +34,7 @@ class EditingBackend final : public Backend {
  public:
   explicit EditingBackend(Edit edit) : edit_(std::move(edit)) {}
   std::string name() const override { return "editing"; }
-  bool claims(const Node& node) const override { return reference_backend().claims(node); }
+  bool claims(const Call& call) const override { return reference_backend().claims(call); }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
     return reference_backend().compile(rewrite_outside_regions(p, table, edit_), table, std::move(parameters), options, timings);

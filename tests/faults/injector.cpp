@@ -261,7 +261,7 @@ class FaultyBackend final : public Backend {
   FaultyBackend(const Backend& inner, const Program& whole, Json fault)
       : inner_(inner), whole_nodes_(whole.graph.nodes.size()), fault_(std::move(fault)) {}
   std::string name() const override { return inner_.name() + " with a fault"; }
-  bool claims(const Node& node) const override { return inner_.claims(node); }
+  bool claims(const Call& call) const override { return inner_.claims(call); }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
     const auto number = fault_.value("node", int64_t{-1});
