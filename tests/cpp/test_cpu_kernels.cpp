@@ -415,16 +415,23 @@ void attention_case(Random& random, const Kernels& k) {
   const int64_t plane = by_query ? g.queries * g.keys : g.keys, heads = by_head ? g.heads : 1, batches = by_batch ? g.batch : 1;
   Guarded<float> mask = numbers(random, plane * heads * batches);
   Guarded<uint8_t> allowed(random, mask.size()), key_mask(random, g.batch * g.keys);
+  // Whole rows of the lowest float, as models mask padding: their weights are all the same then.
+  const int64_t lowest_rows = random.chance(0.3) && by_query ? random.integer(0, g.queries) : 0;
   for (int64_t i = 0; i < mask.size(); ++i) {
     allowed[i] = random.chance(0.7);
     if (random.chance(0.1)) mask[i] = -kInf;
   }
+  if (random.chance(0.2)) g.masked_bias = random.chance(0.5) ? -30.0f : std::numeric_limits<float>::lowest();
   for (int64_t i = 0; i < key_mask.size(); ++i) key_mask[i] = random.chance(0.7);
   const bool turned = by_query && random.chance(0.3);
   g.mask_row = g.allowed_row = !by_query ? 0 : turned ? 1 : g.keys;
   g.mask_col = g.allowed_col = turned ? g.queries : 1;
   g.mask_head = g.allowed_head = by_head ? plane : 0;
   g.mask_batch = g.allowed_batch = by_batch ? plane * heads : 0;
+  for (int64_t b = 0; b < batches * heads; ++b)
+    for (int64_t i = 0; i < lowest_rows; ++i)
+      for (int64_t j = 0; j < g.keys; ++j)
+        mask[b * plane + i * g.mask_row + j * g.mask_col] = std::numeric_limits<float>::lowest();
   if (random.chance(0.3)) g.mask = mask.data();
   if (random.chance(0.3)) g.allowed = allowed.data();
   if (random.chance(0.2)) g.key_mask = key_mask.data();
@@ -444,11 +451,13 @@ void attention_case(Random& random, const Kernels& k) {
                      g.k[b * g.k_batch + kv * g.k_head + j * g.k_row + d];
           score *= g.scale;
           const int64_t at = b * g.mask_batch + h * g.mask_head + i * g.mask_row + j * g.mask_col;
-          if (g.mask != nullptr) score += g.mask[at];
-          const bool may = (g.allowed == nullptr || g.allowed[at] != 0) &&
-                           (g.key_mask == nullptr || g.key_mask[b * g.keys + j] != 0) && (!g.causal || j <= position) &&
+
+          const bool may = (g.key_mask == nullptr || g.key_mask[b * g.keys + j] != 0) && (!g.causal || j <= position) &&
                            (g.window == 0 || j > position - g.window);
-          weight[static_cast<size_t>(j)] = may ? score : -INFINITY;
+          if (!may) score = g.masked_bias != 0 ? static_cast<float>(score) + g.masked_bias : -INFINITY;
+          if (g.mask != nullptr) score = static_cast<float>(score) + g.mask[at];
+          if (g.allowed != nullptr && g.allowed[at] == 0) score = -INFINITY;
+          weight[static_cast<size_t>(j)] = score;
           top = std::max(top, weight[static_cast<size_t>(j)]);
         }
         const bool nothing = std::isinf(top);
@@ -461,11 +470,30 @@ void attention_case(Random& random, const Kernels& k) {
             scale += nothing ? 0 : std::fabs(term);
           }
           if (nothing) want = g.nan_when_nothing ? NAN : 0;
-          ASSERT_TRUE(agrees(out[b * g.out_batch + h * g.out_head + i * g.out_row + d], want, (scale + 1e-3) * 64 * kEps))
+          ASSERT_TRUE(agrees(out[b * g.out_batch + h * g.out_head + i * g.out_row + d], want,
+                             (scale + 1e-3) * (g.masked_bias == -30 ? 500 : 64) * kEps))
               << "queries " << g.queries << " keys " << g.keys << " head " << g.head_size << " at " << b << ' ' << h << ' ' << i
               << ' ' << d;
         }
       }
+}
+
+TEST(Attention, KeepsANanToTheQueryThatHasIt) {
+  Random random(9);
+  each_isa([&](const Kernels& k) {
+    Attention g;
+    g.batch = g.heads = g.kv_heads = 1;
+    g.queries = g.keys = 150;
+    g.head_size = g.value_size = g.q_row = g.k_row = g.v_row = g.out_row = 24;
+    Guarded<float> q = numbers(random, 150 * 24), out(random, 150 * 24);
+    q[37 * 24 + 5] = kNan;
+    g.q = q.data();
+    const Guarded<float> other = numbers(random, 150 * 24);
+    g.k = g.v = other.data();
+    g.out = out.data();
+    RUN(k, attention, g);
+    for (int64_t i = 0; i < 150 * 24; ++i) ASSERT_EQ(std::isnan(out[i]), i / 24 == 37) << i / 24;
+  });
 }
 
 TEST(Attention, AgreesWithALoop) {

@@ -48,15 +48,20 @@ struct Queries {
   float *weights, *sums;
 };
 
+// A mask times log2(e). Models mask with the lowest float: it must not become -inf, which would mean another thing.
+INLINE F in_powers_of_two(F mask) {
+  const F limit = set(__FLT_MAX__);
+  return select(le(absolute(mask), limit), min2(limit, max2(-limit, mask * set(kLog2E))), mask);
+}
+
 // Adds mask[query, key] to the scores of n keys.
 static void add_mask(const Attention& g, const Queries& b, const float* mask, int64_t n) {
   const int64_t width = b.vectors * kLanes;
-  const F log2e = set(kLog2E);
   if (g.mask_row == 0) {
     for (int64_t j = 0; j < n; ++j)
       for (int64_t i = 0; i < width; i += kLanes) {
         float* to = b.weights + j * width + i;
-        store(to, load(to) + set(mask[j * g.mask_col] * kLog2E));
+        store(to, load(to) + in_powers_of_two(set(mask[j * g.mask_col])));
       }
   } else if (g.mask_col == 1) {  // squares of it, turned
     for (int64_t v = 0; v < b.vectors; ++v)
@@ -70,12 +75,18 @@ static void add_mask(const Attention& g, const Queries& b, const float* mask, in
         transpose_square(square);
         for (int64_t i = 0; i < kLanes; ++i) {
           float* to = b.weights + (j + i) * width + v * kLanes;
-          if (i < here) store(to, load(to) + square[i] * log2e);
+          if (i < here) store(to, load(to) + in_powers_of_two(square[i]));
         }
       }
   } else {
     for (int64_t j = 0; j < n; ++j)
-      for (int64_t i = 0; i < b.count; ++i) b.weights[j * width + i] += mask[i * g.mask_row + j * g.mask_col] * kLog2E;
+      for (int64_t v = 0; v < b.vectors; ++v) {
+        float column[kLanes] = {};
+        for (int64_t i = 0; i < smaller(kLanes, b.count - v * kLanes); ++i)
+          column[i] = mask[(v * kLanes + i) * g.mask_row + j * g.mask_col];
+        float* to = b.weights + j * width + v * kLanes;
+        store(to, load(to) + in_powers_of_two(load(column)));
+      }
   }
 }
 
@@ -104,28 +115,37 @@ static void apply_masks(const Attention& g, const Queries& b, int64_t key, int64
       for (int64_t j = 0; j < n; ++j)
         if (allowed[i * g.allowed_row + j * g.allowed_col] == 0) b.weights[j * width + i] = never;
   }
-  if (g.key_mask != nullptr) {
-    const uint8_t* allowed = g.key_mask + b.batch * g.key_mask_batch + key * g.key_mask_col;
-    for (int64_t j = 0; j < n; ++j)
-      if (allowed[j * g.key_mask_col] == 0)
-        for (int64_t i = 0; i < width; i += kLanes) store(b.weights + j * width + i, set(never));
-  }
+  // The masks of positions: scores there become -inf, or have the bias added.
+  const F bias = in_powers_of_two(set(g.masked_bias));
+  const auto forbid = [&](int64_t j, int64_t from, int64_t to) {  // queries [from, to) of key j
+    float* row = b.weights + j * width;
+    float with_bias[kLanes];
+    for (int64_t i = from / kLanes * kLanes; i < to; i += kLanes) {
+      store(with_bias, g.masked_bias != 0 ? load(row + i) + bias : set(never));
+      for (int64_t l = larger(from, i); l < smaller(to, i + kLanes); ++l) row[l] = with_bias[l - i];
+    }
+  };
   const int64_t position = b.first + g.query_offset;  // of the first query
+  const uint8_t* keys = g.key_mask != nullptr ? g.key_mask + b.batch * g.key_mask_batch : nullptr;
   for (int64_t j = 0; j < n; ++j) {
     const int64_t here = key + j;
-    float* row = b.weights + j * width;
-    if (g.causal && here > position)
-      for (int64_t i = 0; i < width && position + i < here; ++i) row[i] = never;
-    if (g.window > 0 && here <= position + width - 1 - g.window)
-      for (int64_t i = larger(0, here + g.window - position); i < width; ++i) row[i] = never;
+    if (keys != nullptr && keys[here * g.key_mask_col] == 0) {
+      forbid(j, 0, width);
+      continue;
+    }
+    const int64_t too_early = g.causal ? smaller(width, larger(0, here - position)) : 0;  // queries before the key
+    const int64_t too_late = g.window > 0 ? smaller(width, larger(too_early, here + g.window - position)) : width;
+    if (too_early > 0) forbid(j, 0, too_early);
+    if (too_late < width) forbid(j, too_late, width);
   }
 }
 
 static void one_block(const Attention& g, const Queries& b, const float* packed_keys, float* out) {
   const int64_t width = b.vectors * kLanes;
   const int64_t last_position = b.first + b.count - 1 + g.query_offset, first_position = b.first + g.query_offset;
-  const int64_t end = g.causal ? larger(0, smaller(g.keys, last_position + 1)) : g.keys;
-  const int64_t start = g.window > 0 ? larger(0, first_position - g.window + 1) : 0;
+  const bool skips = g.masked_bias == 0;  // keys that no query of the block attends
+  const int64_t end = skips && g.causal ? larger(0, smaller(g.keys, last_position + 1)) : g.keys;
+  const int64_t start = skips && g.window > 0 ? larger(0, first_position - g.window + 1) : 0;
   const int64_t first_tile = start < end ? tile_of(g, start) : 0, last_tile = start < end ? tile_of(g, end - 1) + 1 : 0;
   const bool masked = g.mask != nullptr || g.allowed != nullptr || g.key_mask != nullptr;
   F top[kVectors], total[kVectors];
