@@ -74,6 +74,18 @@ bool CallTree::binds(int32_t call, const std::string& symbol) const {
   return found != binders_.end() && call_of(found->second) == call;
 }
 
+int32_t CallTree::hidden_binder(Dim d, int32_t from) const {
+  std::vector<std::string> symbols;
+  d.collect_symbols(symbols);
+  for (const std::string& symbol : symbols) {
+    const auto found = binders_.find(symbol);
+    if (found == binders_.end()) continue;
+    const int32_t call = call_of(found->second);
+    if (!contains(call, from)) return call;
+  }
+  return -1;
+}
+
 const std::string* CallTree::gap(ValueId v) const {
   const auto found = gaps_.find(v);
   return found == gaps_.end() ? nullptr : &found->second;

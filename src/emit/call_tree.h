@@ -43,6 +43,8 @@ class CallTree {
   // Does a node of the call itself give this size, which only the data decides?
   bool binds(int32_t call, const std::string& symbol) const;
   int32_t call_of(size_t node) const;   // the written call that the node stands in
+  // The call whose node gives a size of `d` that only the data decides, when that is not seen in `from`; -1 when there is none.
+  int32_t hidden_binder(Dim d, int32_t from) const;
   bool contains(int32_t call, int32_t inner) const;
 
  private:

@@ -521,7 +521,7 @@ void write_draft(const CallTree& tree, int32_t call, std::vector<Draft>& drafts,
   Drafting(tree, call, drafts, classes).write();
 }
 
-bool sizes_can_be_said(const CallTree& tree, int32_t call) {
+std::optional<Dim> unsaid_size(const CallTree& tree, int32_t call) {
   const Graph& g = tree.program().graph;
   Values scope = tree.body(call).inputs;
   const auto fine = [&](Dim d) {
@@ -539,17 +539,18 @@ bool sizes_can_be_said(const CallTree& tree, int32_t call) {
     const auto n = static_cast<size_t>(unit.node);
     for (size_t i = 0; i < tree.implicit().operand_count(n); ++i) {
       const Dim* d = std::get_if<Dim>(&tree.implicit().operand(n, i));
-      if (d && !fine(*d)) return false;
+      if (d && !fine(*d)) return *d;
     }
     for (const auto& [name, value] : g.nodes[n].attributes) {
-      if (const Dim* d = std::get_if<Dim>(&value); d && !fine(*d)) return false;
+      if (const Dim* d = std::get_if<Dim>(&value); d && !fine(*d)) return *d;
       if (const Dims* dims = std::get_if<Dims>(&value)) {
-        if (!std::all_of(dims->begin(), dims->end(), fine)) return false;
+        const auto unsaid = std::find_if_not(dims->begin(), dims->end(), fine);
+        if (unsaid != dims->end()) return *unsaid;
       }
     }
     scope.insert(scope.end(), g.nodes[n].results.begin(), g.nodes[n].results.end());
   }
-  return true;
+  return std::nullopt;
 }
 
 }  // namespace pycandle::emit

@@ -7,7 +7,7 @@ namespace pycandle::emit {
 
 // The drafts of all calls inside it are ready.
 void write_draft(const CallTree&, int32_t call, std::vector<Draft>& drafts, const std::vector<ModuleClass>& classes);
-// Can every size in the call's own nodes be said in terms of tensors that it sees?
-bool sizes_can_be_said(const CallTree&, int32_t call);
+// A size in the call's own nodes that cannot be said in terms of tensors that it sees, if any.
+std::optional<Dim> unsaid_size(const CallTree&, int32_t call);
 
 }  // namespace pycandle::emit

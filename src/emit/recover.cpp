@@ -53,8 +53,14 @@ class Recovery {
     for (bool again = true; again;) {
       again = false;
       for (const int32_t call : tree_->depth_first()) {
-        if (call == 0 || nn_module(*tree_, call) || sizes_can_be_said(*tree_, call)) continue;
-        tree_->inline_call(call, "it uses a size that none of its arguments has");
+        const auto unsaid = nn_module(*tree_, call) ? std::nullopt : unsaid_size(*tree_, call);
+        const int32_t hidden = unsaid ? tree_->hidden_binder(*unsaid, call) : -1;
+        if (!unsaid || (call == 0 && hidden < 0)) continue;
+        if (hidden >= 0) {
+          tree_->inline_call(hidden, "a size that its data decides is used elsewhere");
+        } else {
+          tree_->inline_call(call, "it uses a size that none of its arguments has");
+        }
         again = true;
         break;
       }

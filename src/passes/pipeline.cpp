@@ -25,6 +25,7 @@ std::vector<Pass> program_passes() {
       {"fold-shapes", fold_shapes},
       {"attention-scores", attention_scores},
       {"recognise", recognise},
+      {"canonicalise", canonicalise},          // again: what is recognised may take its operands transposed
       {"recognise-masks", recognise_masks},
       {"recognise-linear", recognise_linear},
       {"recognise-heads", recognise_heads},

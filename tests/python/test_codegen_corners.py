@@ -44,6 +44,40 @@ def test_corners_compile_and_are_the_recorded_program(tmp_path, pycandle) -> Non
     assert "std::tuple<Tensor> forward(const Tensor& x) const" in text
 
 
+class Experts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+
+    def forward(self, x: torch.Tensor, counts: list[int]) -> torch.Tensor:
+        parts = x.split(counts, dim=0)
+        return torch.cat([expert(part) for expert, part in zip(self.experts, parts, strict=True)])
+
+
+class Pooled(nn.Module):
+    """Sizes that the data decides in one module, used in the next; attention whose keys are not its queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = Experts(), Experts()
+        self.probe = nn.Parameter(torch.randn(1, 1, 8))
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        sizes = counts.tolist()
+        rows = self.down(torch.relu(self.up(x, sizes)), sizes)
+        return self.attention(self.probe, x[None], x[None])[0] + rows.sum(0)
+
+
+def test_sizes_of_data_cross_modules_and_recognised_attention_stays_as_it_is(tmp_path, pycandle) -> None:
+    inputs = {"x": torch.randn(5, 8), "counts": torch.tensor([2, 3])}
+    manifest = recorded(Pooled(), tmp_path, inputs, dynamic={})
+    compiled_and_run(manifest, tmp_path, pycandle)
+    text = (tmp_path / "model.hpp").read_text()
+    assert "const Dim u0 = data_dim();" in text and "a size that its data decides is used elsewhere" in text
+    assert "functional::scaled_dot_product_attention(" in text
+
+
 class Noisy(nn.Module):
     """Two draws as arguments of one call: their order is Python's."""
 
