@@ -438,6 +438,33 @@ TEST(UnaryFunctions, AreWithinTheirStatedError) {
   });
 }
 
+// Activations whose value is x times a share of it: right to a few roundings of x.
+TEST(UnaryFunctions, ActivationsAreRightToAFewRoundingsOfTheirArgument) {
+  const Exact activations[] = {
+      {Unary::gelu, [](double x) { return x * std::erfc(-x * std::sqrt(0.5)) / 2; }, 0},
+      {Unary::gelu_tanh, [](double x) { return x * sigmoid_of(2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)); }, 0},
+      {Unary::silu, [](double x) { return x * sigmoid_of(x); }, 0},
+      {Unary::quick_gelu, [](double x) { return x * sigmoid_of(1.702 * x); }, 0},
+      {Unary::mish, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }, 0},
+      {Unary::hardswish, [](double x) { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }, 0},
+      {Unary::log_sigmoid, [](double x) { return -std::log1p(std::exp(-x)); }, 0},
+      {Unary::softplus1, [](double x) { return std::log1p(std::exp(x)); }, 0},
+  };
+  std::vector<float> x;
+  for (int i = -60000; i <= 60000; ++i) x.push_back(static_cast<float>(i) * 0.0005f);
+  std::vector<float> out(x.size());
+  each_isa([&](const Kernels& k) {
+    for (const Exact& exact : activations) {
+      k.unary[static_cast<int>(exact.f)](x.data(), out.data(), static_cast<int64_t>(x.size()), 0, 0);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double want = exact.value(x[i]);
+        ASSERT_NEAR(out[i], want, 3e-7 * std::max(std::fabs(want), 0.25 * std::fabs(x[i])) + 1e-9)
+            << name_of(exact.f) << " of " << x[i];
+      }
+    }
+  });
+}
+
 TEST(UnaryFunctions, DoNotDependOnWhereTheVectorEnds) {
   Random random(18);
   each_isa([&](const Kernels& k) {

@@ -90,16 +90,6 @@ static void add_mask(const Attention& g, const Queries& b, const float* mask, in
   }
 }
 
-// 2^x for x <= 0; 0 for -inf, NaN stays.
-INLINE F power_of_two(F x) {
-  x = max2(set(-150), x);
-  const F n = round(x);
-  constexpr float c[] = {6.9314720644e-01f, 2.4022651336e-01f, 5.5503274098e-02f,
-                         9.6180049083e-03f, 1.3400416719e-03f, 1.5476044666e-04f};
-  const F r = x - n;
-  return scale_by_power(fma(r, polynomial(r, c), set(1)), n);
-}
-
 // Makes the scores of keys [key, key + n) that may not be attended -inf and adds the mask.
 static void apply_masks(const Attention& g, const Queries& b, int64_t key, int64_t n) {
   const int64_t width = b.vectors * kLanes;
@@ -171,10 +161,10 @@ static void one_block(const Attention& g, const Queries& b, const float* packed_
       for (int64_t j = 0; j < n; ++j) highest = max2(highest, load(column + j * width));
       // Nothing attended so far: any finite number does.
       const F base = select(eq(highest, set(-__builtin_inff())), set(0), highest);
-      const F correction = power_of_two(top[v] - base);
+      const F correction = exp2_down(top[v] - base);
       F sum = total[v] * correction;
       for (int64_t j = 0; j < n; ++j) {
-        const F weight = power_of_two(load(column + j * width) - base);
+        const F weight = exp2_down(load(column + j * width) - base);
         sum = sum + weight;
         store(column + j * width, weight);
       }

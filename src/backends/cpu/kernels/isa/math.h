@@ -35,13 +35,14 @@ INLINE F vexp(F x) {
   return exp_reduced(r, n);
 }
 
-INLINE F vexp2(F x) {
-  x = min2(set(129), max2(set(-150), x));
-  const F n = round(x), r = (x - n);
+INLINE F exp2_of_bounded(F x) {
   constexpr float c[] = {6.9314720644e-01f, 2.4022651336e-01f, 5.5503274098e-02f,
                          9.6180049083e-03f, 1.3400416719e-03f, 1.5476044666e-04f};
+  const F n = round(x), r = x - n;
   return scale_by_power(fma(r, polynomial(r, c), set(1)), n);
 }
+INLINE F vexp2(F x) { return exp2_of_bounded(min2(set(129), max2(set(-150), x))); }
+INLINE F exp2_down(F x) { return exp2_of_bounded(max2(set(-150), x)); }  // for x <= 0
 
 // x = (1 + f) * 2^e with 1 + f in [sqrt(1/2), sqrt 2); the sum f - f²/2 + tail is log(1 + f).
 struct LogParts {
@@ -165,10 +166,19 @@ UNARY(tanh) { return vtanh(x); }
 UNARY(erf) { return verf(x); }
 UNARY(sigmoid) { return vsigmoid(x); }
 UNARY(relu) { return max2(set(0), x); }
-UNARY(gelu) { return x * set(0.5f) * (set(1) + verf(x * set(0.707106781f))); }
+// x * P(normal <= x), where P(normal <= -a) = 2^-g(a), fitted up to 5.6; beyond, f32 knows 0 and 1 only.
+UNARY(gelu) {
+  constexpr float g[] = {0.9999999783f,    1.151105724f,     0.4592049072f,     0.05250502882f,  -0.007075471939f,
+                         0.0001458702334f, 0.0001825475776f, -3.862074679e-05f, 2.772049617e-06f};
+  const F a = absolute(x);
+  const M far = lt(set(5.6f), a);
+  const F tail = x * select(far, set(0), exp2_down(-polynomial(min2(set(5.6f), a), g)));
+  return select(lt(x, set(0)), tail, select(far, x, x - tail));
+}
+// (1 + tanh u) / 2 = 1 / (1 + e^-2u)
 UNARY(gelu_tanh) {
-  const F inner = set(0.797884561f) * fma(x * x * x, set(0.044715f), x);
-  return x * set(0.5f) * (set(1) + vtanh(inner));
+  const F cubic = x * fma(x * x, set(-0.10294325f), set(-2.3022082f));  // -2 log2(e) sqrt(2 / pi) (x + 0.044715 x³)
+  return x / (set(1) + vexp2(cubic));
 }
 UNARY(silu) { return x / (set(1) + vexp(-x)); }
 UNARY(mish) { return x * vtanh(vlog1p_exp(x)); }
