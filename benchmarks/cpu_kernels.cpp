@@ -194,6 +194,18 @@ Case depthwise_case(int64_t channels, int64_t size, int64_t kernel, int64_t stri
           2.0 * static_cast<double>(channels * g.out_height * g.out_width * kernel * kernel), 0, [g] { RUN(depthwise, g); }};
 }
 
+Case pool_case(int64_t channels, int64_t size) {
+  Pool g;
+  g.planes = channels;
+  g.height = g.width = size;
+  g.out_height = g.out_width = size / 2;
+  g.window = {{3, 3}, {2, 2}, {1, 1}, {1, 1}};
+  g.x = random_numbers(static_cast<size_t>(channels * size * size));
+  g.out = random_numbers(static_cast<size_t>(channels * size * size / 4));
+  return {"max pool " + std::to_string(channels) + "x" + std::to_string(size) + " 3/2", 0,
+          4.0 * static_cast<double>(channels * size * size), [g] { RUN(pool, g); }};
+}
+
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const int64_t n : {512, 1024, 2048}) cases.push_back(gemm_case(n, n, n, true));
@@ -220,6 +232,7 @@ std::vector<Case> all_cases() {
   cases.push_back(depthwise_case(384, 14, 3, 1));
   cases.push_back(depthwise_case(96, 56, 7, 1));
   cases.push_back(depthwise_case(768, 7, 7, 1));
+  cases.push_back(pool_case(64, 112));
   cases.push_back(lstm_case(256, 100));
   cases.push_back(norm_case(197, 768));
   for (const Unary f : {Unary::exp, Unary::log, Unary::tanh, Unary::erf, Unary::sin, Unary::gelu, Unary::gelu_tanh, Unary::silu})

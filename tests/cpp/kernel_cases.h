@@ -39,8 +39,11 @@ struct Random {
 // n numbers at an odd address, with guards on both sides that `intact` looks at.
 template <class T> class Guarded {
  public:
-  Guarded(Random& random, int64_t n)
-      : offset_(random.integer(kGuard, kGuard + 17)), n_(n), all_(static_cast<size_t>(n + 2 * kGuard + 34)) {
+  // The address is odd, but a multiple of `multiple` elements.
+  Guarded(Random& random, int64_t n, int64_t multiple = 1)
+      : offset_(random.integer(kGuard, kGuard + 17) / multiple * multiple + multiple),
+        n_(n),
+        all_(static_cast<size_t>(n + 2 * kGuard + 50)) {
     std::memset(all_.data(), 0x5a, all_.size() * sizeof(T));
   }
   T* data() { return all_.data() + offset_; }
