@@ -467,13 +467,41 @@ Dim operator+(Dim a, Dim b) {
 Dim operator-(Dim a) { return a * Dim(-1); }
 Dim operator-(Dim a, Dim b) { return a == b ? Dim(0) : a + -b; }
 
+namespace {
+
+Dim product_of_terms(Dim a, Dim b);
+
+// The same few sizes are multiplied over and over while a program is built; dims live for ever, so pairs of them can be kept.
+struct Products {
+  struct Entry {
+    Dim a, b, product;
+  };
+  std::array<Entry, 256> entries;
+
+  Dim of(Dim a, Dim b) {
+    const auto place = [](Dim d) { return reinterpret_cast<uintptr_t>(&DimNode::of(d)) / alignof(DimNode); };
+    Entry& entry = entries[(place(a) + 31 * place(b)) % entries.size()];
+    if (entry.a != a || entry.b != b) entry = {a, b, product_of_terms(a, b)};
+    return entry.product;
+  }
+};
+
+}  // namespace
+
 Dim operator*(Dim a, Dim b) {
   if (a.is_number() && b.is_number()) return detail::checked_mul(a.number(), b.number());
   if (a == Dim(0) || b == Dim(0)) return 0;
   if (a == Dim(1)) return b;
   if (b == Dim(1)) return a;
-  const std::vector<Term> right = detail::all_terms(*b.node_);
-  const std::vector<Term> left = detail::all_terms(*a.node_);
+  thread_local Products products;
+  return products.of(a, b);
+}
+
+namespace {
+
+Dim product_of_terms(Dim a, Dim b) {
+  const std::vector<Term> right = detail::all_terms(DimNode::of(b));
+  const std::vector<Term> left = detail::all_terms(DimNode::of(a));
   if (left.size() * right.size() > 16 * detail::kMaxTerms) detail::too_large();
   std::vector<Term> terms;
   terms.reserve(left.size() * right.size());
@@ -486,6 +514,8 @@ Dim operator*(Dim a, Dim b) {
   }
   return detail::make_dim(std::move(terms), 0);
 }
+
+}  // namespace
 
 Dim floordiv(Dim a, Dim b) {
   if (b.is_number()) {
