@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -12,11 +13,26 @@ OUT = ROOT / "build" / "demo"
 PYCANDLE = Path(sys.executable).with_name("pycandle")
 
 
-def run(*command: str) -> None:
+def run(*command: str, status: int = 0) -> None:
     print(f"\n$ pycandle {shlex.join(command)}", flush=True)
     finished = subprocess.run([PYCANDLE, *command], cwd=ROOT, check=False)
-    if finished.returncode != 0:
-        sys.exit(finished.returncode)
+    if finished.returncode != status:
+        sys.exit(finished.returncode or 1)
+
+
+def broken_copy(manifest: Path) -> Path:
+    """The recording with another GELU in one of its layers: what a careless importer would make of it."""
+    folder = manifest.parent / "broken"
+    folder.mkdir(exist_ok=True)
+    document = json.loads(manifest.read_text())
+    gelus = [node for node in document["nodes"] if node["op"] == "aten.gelu.default"]
+    next(argument for argument in gelus[3]["args"] if argument[0] == "approximate")[1] = "tanh"
+    for file in manifest.parent.glob("*.safetensors"):
+        link = folder / file.name
+        link.unlink(missing_ok=True)
+        link.symlink_to(file)
+    (folder / manifest.name).write_text(json.dumps(document))
+    return folder
 
 
 def show_similarity(sentences: list[str], similarity) -> None:
@@ -61,8 +77,12 @@ def main() -> None:
         theirs = SentenceEncoder().eval()(**tokens).numpy()
     print(f"\n  largest difference from PyTorch: {abs(ours - theirs).max():.1e}")
 
+    print("\n5. Broken on purpose: the fourth layer's GELU is the other one. Which layer, which op, why?")
+    broken = broken_copy(OUT / "minilm_manifest.json").relative_to(ROOT).as_posix()
+    run("verify", broken, "--repro", f"{broken}/repro", status=1)
+
     print(f"\nEverything lies in {OUT.relative_to(ROOT)}/")
-    for path in sorted(OUT.iterdir()):
+    for path in sorted(path for path in OUT.iterdir() if path.is_file()):
         print(f"  {path.name:<32} {path.stat().st_size / 1e6:8.2f} MB")
     print("\nTry next:")
     print(f"  .venv/bin/pycandle inspect {manifest} --ptir | less")

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <optional>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/terminal.h"
@@ -30,7 +32,8 @@ std::string label(const LayerResult& l) {
   static const std::string kOutput = "/output";
   const bool whole = l.tap.size() > kOutput.size() && l.tap.compare(l.tap.size() - kOutput.size(), kOutput.size(), kOutput) == 0;
   const std::string name = whole ? l.tap.substr(0, l.tap.size() - kOutput.size()) : l.tap;
-  return name.rfind("@0", 0) == 0 ? "(root)" + name.substr(2) : name;
+  const std::string of_input = l.input.empty() ? "" : l.input + ": ";
+  return of_input + (name.rfind("@0", 0) == 0 ? "(root)" + name.substr(2) : name);
 }
 
 std::vector<std::string> row(const LayerResult& l) {
@@ -124,11 +127,24 @@ Json to_json(const VerifyResult& result, double seconds) {
           {"outputs", outputs}};
 }
 
+void add_traces(const std::filesystem::path& folder, std::vector<std::filesystem::path>& traces) {
+  static const std::string kSuffix = "_trace.safetensors";
+  std::set<std::filesystem::path> found;  // in the order of their names
+  std::error_code failure;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
+    if (entry.path().filename().string().ends_with(kSuffix)) found.insert(entry.path());
+  }
+  if (found.empty()) {
+    throw Error(ErrorCode::usage, "there are no goldens in this folder").expected("files *" + kSuffix).found(folder.string());
+  }
+  traces.insert(traces.end(), found.begin(), found.end());
+}
+
 }  // namespace
 
 void add_verify(CLI::App& app, Context& context) {
   struct Options {
-    std::string model, out, baseline, source, repro;
+    std::string model, out, baseline, source, repro, inputs;
     std::optional<double> atol, rtol;
     VerifyOptions verify;
   };
@@ -140,8 +156,9 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
       ->capture_default_str();
   command->add_flag("--all-taps", options->verify.all_taps, "also those taps whose value another tap already shows");
-  command->add_option("--trace", options->verify.trace,
-                      "goldens of the same recording at other inputs (GoldenRecorder.add_goldens)");
+  command->add_option("--trace", options->verify.traces,
+                      "goldens of the same recording at other inputs (GoldenRecorder.add_goldens); repeatable");
+  command->add_option("--inputs", options->inputs, "a folder of such files, *_trace.safetensors: all of them");
   command->add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)");
   command->add_option("--rtol", options->rtol, "… plus this times PyTorch's value (0)");
   command->add_option("--out", options->out, "write what was found to this file, a line a layer (docs/result-file.md)");
@@ -156,6 +173,7 @@ void add_verify(CLI::App& app, Context& context) {
     Progress progress("verify");
     verify.progress = [&progress](size_t done, size_t total) { progress.update(done, total); };
     if (options->atol || options->rtol) verify.tolerance = Tolerance{options->atol.value_or(0), options->rtol.value_or(0)};
+    if (!options->inputs.empty()) add_traces(options->inputs, verify.traces);
     std::optional<StoredResult> baseline;  // read first: a run takes longer
     if (!options->baseline.empty()) baseline = read_result(options->baseline);
     std::optional<ResultWriter> writer;

@@ -43,16 +43,18 @@ std::string library_hash() {
 }
 
 std::map<std::string, std::string> recording_hashes(const Recording& recording, const std::filesystem::path& manifest,
-                                                    const std::filesystem::path& trace) {
+                                                    const std::vector<std::filesystem::path>& traces) {
   std::map<std::string, std::filesystem::path> weights;
   const auto add = [&](const std::string& file) {
     if (!file.empty()) weights.emplace(file, recording.folder / file);
   };
   for (const Parameter& p : recording.program.parameters) add(p.file);
   for (const State& s : recording.program.states) add(s.file);
+  std::map<std::string, std::filesystem::path> goldens;
+  for (const std::filesystem::path& trace : traces) goldens.emplace(trace.filename().string(), trace);
   return {{"manifest", file_hash(manifest)},
           {"weights", hash_of(weights)},
-          {"goldens", file_hash(trace)},
+          {"goldens", hash_of(goldens)},
           {"library", library_hash()}};
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "import/importer.h"
 
@@ -17,6 +18,6 @@ std::string folder_hash(const std::filesystem::path&);
 std::string library_hash();
 // "manifest", "weights", "goldens", "library".
 std::map<std::string, std::string> recording_hashes(const Recording&, const std::filesystem::path& manifest,
-                                                    const std::filesystem::path& trace);
+                                                    const std::vector<std::filesystem::path>& traces);
 
 }  // namespace pycandle

@@ -107,7 +107,7 @@ StoredResult read_result(const std::filesystem::path& path) {
       const std::optional<Verdict> verdict = verdict_from_text(text_in(l, "verdict"));
       if (!verdict) bad_result(path, "has a verdict that is none", where);
       const Json whole = l.value("cumulative", Json());
-      result.layers.push_back({text_in(l, "tap"), text_in(l, "op"), *verdict, number_in(l, "error_rms"),
+      result.layers.push_back({text_in(l, "input"), text_in(l, "tap"), text_in(l, "op"), *verdict, number_in(l, "error_rms"),
                                number_in(l, "floor_rms"), whole.is_object() ? number_in(whole, "rms") : 0});
     } else if (line.contains("complete") && line["complete"].is_object()) {
       const Json& last = line["complete"];
@@ -161,10 +161,10 @@ Comparison compare_with(const StoredResult& before, const VerifyResult& now) {
     const auto old = before.hashes.find(what);
     if (old != before.hashes.end() && old->second != hash) comparison.notes.push_back(fmt::format("the {} changed", what));
   }
-  std::map<std::string, const StoredLayer*> stored;
-  for (const StoredLayer& layer : before.layers) stored[layer.tap] = &layer;
+  std::map<std::pair<std::string, std::string>, const StoredLayer*> stored;
+  for (const StoredLayer& layer : before.layers) stored[{layer.input, layer.tap}] = &layer;
   for (const LayerResult& layer : now.layers) {
-    const auto old = stored.find(layer.tap);
+    const auto old = stored.find({layer.input, layer.tap});
     if (old == stored.end()) {
       comparison.changes.push_back({Change::Kind::added, layer.tap, to_string(layer.verdict)});
       continue;
@@ -172,9 +172,9 @@ Comparison compare_with(const StoredResult& before, const VerifyResult& now) {
     if (const auto change = change_of(*old->second, layer)) comparison.changes.push_back(*change);
     stored.erase(old);
   }
-  for (const auto& [tap, layer] : stored) {
+  for (const auto& [key, layer] : stored) {
     comparison.changes.push_back(
-        {Change::Kind::gone, tap, fmt::format("was {}, and is not judged now", to_string(layer->verdict))});
+        {Change::Kind::gone, layer->tap, fmt::format("was {}, and is not judged now", to_string(layer->verdict))});
   }
   return comparison;
 }

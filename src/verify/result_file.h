@@ -29,7 +29,7 @@ class ResultWriter {
 
 // A result read back: bad_input when it is not complete, or not what its last line says.
 struct StoredLayer {
-  std::string tap, op;
+  std::string input, tap, op;
   Verdict verdict = Verdict::exact;
   double error_rms = 0, floor_rms = 0;  // local
   double cumulative_rms = 0;

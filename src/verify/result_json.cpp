@@ -30,6 +30,7 @@ Json to_json(const Metrics& m, const Sizes& shape) {
 Json to_json(const LayerResult& l) {
   Json json{{"tap", l.tap},       {"path", l.path},   {"op", l.op},      {"python", l.place},
             {"source", l.source}, {"dtype", l.dtype}, {"shape", l.shape}};
+  if (!l.input.empty()) json["input"] = l.input;
   json.update(to_json(l.metrics, l.shape));
   json["cumulative"] = l.cumulative ? to_json(*l.cumulative, l.shape) : Json(nullptr);
   json["error_rms"] = number(l.error_rms);
@@ -49,10 +50,12 @@ Json to_json(const LayerResult& l) {
 }
 
 Json to_json(const OutputError& o) {
-  return {{"name", o.name},
-          {"max_abs", number(o.metrics.max_abs)},
-          {"rms", number(o.metrics.rms)},
-          {"cosine", number(o.metrics.cosine)}};
+  Json json{{"name", o.name},
+            {"max_abs", number(o.metrics.max_abs)},
+            {"rms", number(o.metrics.rms)},
+            {"cosine", number(o.metrics.cosine)}};
+  if (!o.input.empty()) json["input"] = o.input;
+  return json;
 }
 
 Json counts_json(const VerifyResult& result) {

@@ -238,18 +238,8 @@ void pad(Variants& v) {
   for (const char* other : {"pad", "reflection_pad", "replication_pad", "circular_pad"}) {
     if (op == other) continue;
     v.build("padding mode", words(op), words(other), [low, high, other](const Making& m) {
-      const size_t rank = static_cast<size_t>(m.b.rank(m.operands[0]));
-      Dims l = low, h = high;
-      if (std::string_view(other) == "pad") {  // of all dims, not of the last ones
-        l.insert(l.begin(), rank - l.size(), Dim(0));
-        h.insert(h.begin(), rank - h.size(), Dim(0));
-        return Values{m.b.pad(m.operands[0], l, h, 0.0)};
-      }
-      while (l.size() > 1 && l[0] == Dim(0) && h[0] == Dim(0)) {
-        l.erase(l.begin());
-        h.erase(h.begin());
-      }
-      return Values{m.b.create(other, {m.operands[0]}, {{"low", l}, {"high", h}})};
+      if (std::string_view(other) == "pad") return Values{m.b.pad(m.operands[0], low, high, 0.0)};
+      return Values{m.b.create(other, {m.operands[0]}, {{"low", low}, {"high", high}})};
     });
   }
 }

@@ -215,15 +215,14 @@ void low_precision(Variants& v) {
 
 // ---- convolutions and pools
 
+// Of the last axes.
 ValueId padded(Builder& b, ValueId x, const char* mode, const Ints& low, const Ints& high) {
-  const size_t skip = static_cast<size_t>(b.rank(x)) - low.size();
-  if (std::string_view(mode) == "zeros") {
-    Dims l(skip, Dim(0)), h(skip, Dim(0));
-    l.insert(l.end(), low.begin(), low.end());
-    h.insert(h.end(), high.begin(), high.end());
-    return b.pad(x, l, h, 0.0);
-  }
-  return b.create(mode, {x}, {{"low", Dims(low.begin(), low.end())}, {"high", Dims(high.begin(), high.end())}});
+  const size_t others = static_cast<size_t>(b.rank(x)) - low.size();
+  Dims l(others, Dim(0)), h(others, Dim(0));
+  l.insert(l.end(), low.begin(), low.end());
+  h.insert(h.end(), high.begin(), high.end());
+  if (std::string_view(mode) == "zeros") return b.pad(x, l, h, 0.0);
+  return b.create(mode, {x}, {{"low", l}, {"high", h}});
 }
 
 void convolution(Variants& v) {

@@ -81,7 +81,8 @@ struct WholeRun {
 };
 
 WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backend,
-                   const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens) {
+                   const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens,
+                   const PipelineOptions& pipeline) {
   WholeRun whole;
   RunRequest request;
   request.inputs = goldens.inputs();
@@ -89,7 +90,7 @@ WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backen
     const ValueId v = p.taps[tap].value;
     if (goldens.has(v) && whole.taps.count(v) == 0) whole.taps.emplace(v, compare(value, goldens.get(v)));
   };
-  const std::vector<Array> outputs = backend.compile(p, table, parameters)->run(request);
+  const std::vector<Array> outputs = backend.compile(p, table, parameters, pipeline)->run(request);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Output& output = p.outputs[i];
     const auto golden = goldens.output(output.name);
@@ -177,7 +178,7 @@ class Verification {
         without_passes_(std::move(without_passes)),
         trials_(table, parameters, all_sizes(p, table, *parameters, goldens)),
         slicer_(p, known_values(p, goldens)),
-        whole_(run_whole(p, table, backend, parameters, goldens)),
+        whole_(run_whole(p, table, backend, parameters, goldens, options.pipeline)),
         taint_(p.graph) {}
 
   const std::vector<OutputError>& outputs() const { return whole_.outputs; }
@@ -219,9 +220,17 @@ class Verification {
  private:
   std::vector<Array> known(const Values& values) const { return known_arrays(p_, goldens_, *trials_.parameters(), values); }
 
+  // The whole program is dumped once; a folder for every slice would bury it.
+  static PipelineOptions without_dumps(PipelineOptions pipeline) {
+    pipeline.dump_dir.clear();
+    return pipeline;
+  }
+
   void judge_locally(const Slice& slice, Evidence& evidence, LayerResult& result) const {
     const std::vector<Array> inputs = known(slice.inputs);
-    evidence.ours = backend_.compile(slice.program, trials_.table(), trials_.parameters())->run(trials_.request(inputs)).at(0);
+    evidence.ours = backend_.compile(slice.program, trials_.table(), trials_.parameters(), without_dumps(options_.pipeline))
+                        ->run(trials_.request(inputs))
+                        .at(0);
     result.metrics = compare(evidence.ours, evidence.golden);
     const bool is_equal = evidence.ours.same_bytes(evidence.golden);
     result.verdict = is_equal ? Verdict::exact : Verdict::within_rounding;
@@ -451,47 +460,25 @@ std::string inside_text(const Program& p, const Tap& tap) {
   return fmt::format("inside {}, which is judged as a whole", node.op->name);
 }
 
-}  // namespace
-
-VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& options) {
-  const OpTable& table = options.table ? *options.table : catalogue();
-  const Backend& backend = options.backend_object ? *options.backend_object : find_backend(options.backend);
-  const auto import = [&] {
-    Recording imported = import_manifest(manifest, table);
-    if (options.change_program) options.change_program(imported.program);
-    return imported;
-  };
-  Recording recording = import();
-  if (options.trace.empty() && recording.trace_file.empty()) {
+// The goldens to judge by, each with a name when there are several.
+std::vector<std::pair<std::string, std::filesystem::path>> traces_of(const Recording& recording, const VerifyOptions& options) {
+  std::vector<std::pair<std::string, std::filesystem::path>> traces;
+  for (const std::filesystem::path& trace : options.traces) {
+    std::string name = trace.stem().string();
+    const size_t suffix = name.rfind("_trace");
+    traces.emplace_back(options.traces.size() == 1 ? "" : name.substr(0, suffix), trace);
+  }
+  if (!traces.empty()) return traces;
+  if (recording.trace_file.empty()) {
     throw Error(ErrorCode::bad_input, "this recording has no goldens to verify against")
         .hint("record the model with its weights, not on the meta device");
   }
-  const std::filesystem::path trace = options.trace.empty() ? recording.folder / recording.trace_file : options.trace;
-  VerifyResult result;
-  if (options.hash_files) result.hashes = recording_hashes(recording, find_manifest(manifest), trace);
-  const Program p = run_program_pipeline(std::move(recording.program), table, options.pipeline);
-  const Goldens goldens(p, trace);
-  const std::shared_ptr<const ParameterSource> parameters = recorded_parameters(recording);
+  return {{"", recording.folder / recording.trace_file}};
+}
 
-  result.name = p.name;
-  result.backend = backend.name();
-  if (options.on_start) options.on_start(result);
-  const auto without_passes = [&](const std::string& key, const std::set<std::string>& disabled) -> std::optional<bool> {
-    PipelineOptions pipeline;
-    pipeline.disabled = disabled;
-    const Program other = run_program_pipeline(import().program, table, pipeline);
-    const Goldens its_goldens(other, trace);
-    for (size_t v = 0; v < other.graph.values.size(); ++v) {
-      const auto value = static_cast<ValueId>(v);
-      if (!its_goldens.has(value) || its_goldens.key(value) != key || other.graph.values[v].node < 0) continue;
-      const Slice slice = Slicer(other, known_values(other, its_goldens)).slice(value);
-      const Trials trials(table, parameters, all_sizes(other, table, *parameters, its_goldens));
-      return trials.explains(slice.program, known_arrays(other, its_goldens, *parameters, slice.inputs), its_goldens.get(value))
-          .passed;
-    }
-    return std::nullopt;
-  };
-  Verification verification(p, table, backend, parameters, goldens, options, without_passes);
+// Every tap of one golden file, into the result.
+void judge_all(const Program& p, const Goldens& goldens, Verification& verification, const std::string& input,
+               const VerifyOptions& options, VerifyResult& result) {
   const std::map<ValueId, std::vector<std::string>> values = values_to_judge(p, goldens);
   size_t done = 0;
   for (const auto& [value, taps] : values) {
@@ -503,6 +490,7 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
         result.skipped.push_back({tap, why});
       } else {
         LayerResult& layer = result.layers.emplace_back(*judged);
+        layer.input = input;
         layer.tap = tap;
         layer.path = path_of(tap, judged->path);
         if (options.on_layer) options.on_layer(layer);
@@ -510,11 +498,61 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
       if (!options.all_taps) break;
     }
   }
+  if (options.progress) options.progress(values.size(), values.size());
+  for (OutputError output : verification.outputs()) {
+    output.input = input;
+    result.outputs.push_back(std::move(output));
+  }
+}
+
+}  // namespace
+
+VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& options) {
+  const OpTable& table = options.table ? *options.table : catalogue();
+  const Backend& backend = options.backend_object ? *options.backend_object : find_backend(options.backend);
+  const auto import = [&] {
+    Recording imported = import_manifest(manifest, table);
+    if (options.change_program) options.change_program(imported.program);
+    return imported;
+  };
+  Recording recording = import();
+  const auto traces = traces_of(recording, options);
+  VerifyResult result;
+  if (options.hash_files) {
+    std::vector<std::filesystem::path> goldens;
+    for (const auto& [name, path] : traces) goldens.push_back(path);
+    result.hashes = recording_hashes(recording, find_manifest(manifest), goldens);
+  }
+  const Program p = run_program_pipeline(std::move(recording.program), table, options.pipeline);
+  const std::shared_ptr<const ParameterSource> parameters = recorded_parameters(recording);
+  result.name = p.name;
+  result.backend = backend.name();
+  if (options.on_start) options.on_start(result);
+
+  for (const auto& [input, trace] : traces) {
+    const Goldens goldens(p, trace);
+    const auto without_passes = [&, trace = trace](const std::string& key,
+                                                   const std::set<std::string>& disabled) -> std::optional<bool> {
+      PipelineOptions pipeline;
+      pipeline.disabled = disabled;
+      const Program other = run_program_pipeline(import().program, table, pipeline);
+      const Goldens its_goldens(other, trace);
+      for (size_t v = 0; v < other.graph.values.size(); ++v) {
+        const auto value = static_cast<ValueId>(v);
+        if (!its_goldens.has(value) || its_goldens.key(value) != key || other.graph.values[v].node < 0) continue;
+        const Slice slice = Slicer(other, known_values(other, its_goldens)).slice(value);
+        const Trials trials(table, parameters, all_sizes(other, table, *parameters, its_goldens));
+        const std::vector<Array> inputs = known_arrays(other, its_goldens, *parameters, slice.inputs);
+        return trials.explains(slice.program, inputs, its_goldens.get(value)).passed;
+      }
+      return std::nullopt;
+    };
+    Verification verification(p, table, backend, parameters, goldens, options, without_passes);
+    judge_all(p, goldens, verification, input, options, result);
+  }
   for (const Tap& tap : p.taps) {
     if (tap.inside) result.skipped.push_back({tap.id, inside_text(p, tap)});
   }
-  if (options.progress) options.progress(values.size(), values.size());
-  result.outputs = verification.outputs();
   return result;
 }
 

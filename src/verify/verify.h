@@ -43,6 +43,7 @@ struct Diagnosis {
 };
 
 struct LayerResult {
+  std::string input;                     // which goldens, when there are several
   std::string tap, op, place, source;    // place: file:line
   std::string path;                      // module and call: "transformer.h.3.mlp@0"; the root is ""
   std::string dtype;
@@ -77,7 +78,7 @@ struct VerifyOptions {
   std::string backend = "reference";
   const Backend* backend_object = nullptr;  // instead of one by its name
   bool all_taps = false;                 // also print/keep taps whose value another tap already shows
-  std::filesystem::path trace;           // another golden file of the same recording; empty: the manifest's
+  std::vector<std::filesystem::path> traces;  // other golden files of the same recording; none: the manifest's
   std::optional<Tolerance> tolerance;    // decides instead of the rounding floor
   const OpTable* table = nullptr;        // null: the catalogue
   PipelineOptions pipeline;
@@ -99,6 +100,7 @@ struct SkippedTap {
 struct OutputError {
   std::string name;
   Metrics metrics;
+  std::string input = {};                // which goldens, when there are several
 };
 
 struct VerifyResult {

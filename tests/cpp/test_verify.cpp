@@ -484,7 +484,7 @@ TEST(Verify, GoldensOfAnotherShapeVerifyTheSameRecording) {
                             {"norm@0/output", float_array(shape, norm)},
                             {"act@0/output", float_array(shape, gelu_golden(norm))}});
   VerifyOptions options;
-  options.trace = other;
+  options.traces = {other};
   const VerifyResult r = verify_recording(recording.manifest(), options);
   EXPECT_TRUE(r.passed());
   EXPECT_EQ(layer(r, "act@0").shape, shape);

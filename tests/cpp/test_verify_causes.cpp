@@ -29,19 +29,22 @@ Edit set(const std::string& op, const std::string& name, const Attribute& value)
   };
 }
 
-// Runs every program with the edit in it.
+// Runs every program with the edit in it, unless the pass that makes it is disabled.
 class EditingBackend final : public Backend {
  public:
-  explicit EditingBackend(Edit edit) : edit_(std::move(edit)) {}
+  explicit EditingBackend(Edit edit, std::string pass = {}) : edit_(std::move(edit)), pass_(std::move(pass)) {}
   std::string name() const override { return "editing"; }
   bool claims(const Call& call) const override { return reference_backend().claims(call); }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
-    return reference_backend().compile(rewrite_outside_regions(p, table, edit_), table, std::move(parameters), options, timings);
+    const bool edits = options.disabled.count(pass_) == 0;
+    return reference_backend().compile(edits ? rewrite_outside_regions(p, table, edit_) : p, table, std::move(parameters),
+                                       options, timings);
   }
 
  private:
   Edit edit_;
+  std::string pass_;
 };
 
 LayerResult wrong_layer(const VerifyResult& r) {
@@ -152,6 +155,19 @@ TEST(Isolation, TheWrongOpIsFoundAmongThoseOfItsSlice) {
   EXPECT_EQ(layer.diagnosis->op, "gelu");
   EXPECT_EQ(layer.diagnosis->place, "small.py:12");
   EXPECT_EQ(layer.diagnosis->cause_kind, "gelu form");
+}
+
+TEST(Isolation, ThePassWithoutWhichABackendIsRightIsNamed) {
+  const SmallRecording recording;
+  const Edit edit = set("gelu", "approximate", std::string("tanh"));
+  const EditingBackend backend(edit, "remove-unused"), always(edit);
+  VerifyOptions options;
+  options.backend_object = &backend;
+  EXPECT_EQ(wrong_layer(verify_recording(recording.manifest(), options)).diagnosis->pass, "remove-unused");
+  options.pipeline.disabled = {"remove-unused"};
+  EXPECT_TRUE(verify_recording(recording.manifest(), options).passed()) << "a disabled pass is disabled in the backend too";
+  options.backend_object = &always;
+  EXPECT_EQ(wrong_layer(verify_recording(recording.manifest(), options)).diagnosis->pass, "");
 }
 
 // ---- folders of wrong layers

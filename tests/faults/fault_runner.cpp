@@ -97,7 +97,7 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
   const Backend& backend = find_backend(backend_name);
   VerifyOptions options;
   options.backend = backend_name;
-  if (fault.contains("trace")) options.trace = fault.at("trace").get<std::string>();
+  if (fault.contains("trace")) options.traces = {fault.at("trace").get<std::string>()};
   Json out{{"id", fault.value("id", 0)}};
   std::unique_ptr<Backend> faulty;
   if (!is_clean) {

@@ -50,6 +50,8 @@ def record(folder: Path) -> Path:
     recorder = GoldenRecorder(folder)
     recorder.record(model, torch.randn(3, 16))
     recorder.save("small")
+    for size in (1, 5):
+        recorder.add_goldens(f"batch{size}", torch.randn(size, 16))
     return folder / "small_manifest.json"
 
 
@@ -217,3 +219,18 @@ def test_lockstep_gives_torchs_and_our_values_layer_by_layer(manifest):
     model.up.bias.data[3] += 1
     worst = next(layer for layer in lockstep(model, manifest, torch.randn(2, 16)) if layer.max_abs > 0.1)
     assert worst.tap == "up@0/output"
+
+
+def test_several_inputs_are_verified_in_one_result(manifest, tmp_path, pycandle):
+    out = tmp_path / "r.jsonl"
+    result = pycandle.json("verify", manifest, "--inputs", manifest.parent, "--out", out)
+    shapes = {(row["input"], row["shape"][0]) for row in result["layers"]}
+    assert shapes == {("small", 3), ("batch1", 1), ("batch5", 5)} and result["status"] == "passed"
+    assert {line["layer"]["input"] for line in lines_of(out) if "layer" in line} == {
+        "small",
+        "batch1",
+        "batch5",
+    }
+    again = pycandle.json("verify", manifest, "--inputs", manifest.parent, "--baseline", out)
+    assert again["baseline"]["changes"] == []
+    assert "no goldens" in pycandle("verify", manifest, "--inputs", tmp_path / "none", status=2).stderr
