@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
+#include <list>
 #include <random>
 #include <string>
 #include <vector>
@@ -194,6 +195,30 @@ Case depthwise_case(int64_t channels, int64_t size, int64_t kernel, int64_t stri
           2.0 * static_cast<double>(channels * g.out_height * g.out_width * kernel * kernel), 0, [g] { RUN(depthwise, g); }};
 }
 
+Case convolution_case(int64_t channels, int64_t size, int64_t kernel, int64_t stride, int64_t out_channels) {
+  static std::list<Im2Col> images;
+  Im2Col& image = images.emplace_back();
+  image.channels = channels;
+  image.height = image.width = size;
+  image.out_height = image.out_width = size / stride;
+  image.window = {{kernel, kernel}, {stride, stride}, {kernel / 2, kernel / 2}, {1, 1}};
+  Gemm g;
+  g.m = out_channels;
+  g.n = image.out_height * image.out_width;
+  g.k = channels * kernel * kernel;
+  g.a = random_numbers(static_cast<size_t>(g.m * g.k));
+  g.a_row = g.k;
+  g.b = random_numbers(static_cast<size_t>(channels * size * size));
+  g.image = &image;
+  g.c = random_numbers(static_cast<size_t>(g.m * g.n));
+  g.c_row = g.n;
+  g.epilogue.row_bias = random_numbers(static_cast<size_t>(g.m));
+  g.epilogue.activation = Unary::relu;
+  return {"convolution " + std::to_string(channels) + "x" + std::to_string(size) + " " + std::to_string(kernel) + "/" +
+              std::to_string(stride),
+          2.0 * static_cast<double>(g.m * g.n * g.k), 0, [g] { RUN(gemm, g); }};
+}
+
 Case pool_case(int64_t channels, int64_t size) {
   Pool g;
   g.planes = channels;
@@ -232,6 +257,12 @@ std::vector<Case> all_cases() {
   cases.push_back(depthwise_case(384, 14, 3, 1));
   cases.push_back(depthwise_case(96, 56, 7, 1));
   cases.push_back(depthwise_case(768, 7, 7, 1));
+  cases.push_back(convolution_case(3, 224, 7, 2, 64));
+  cases.push_back(convolution_case(64, 56, 3, 1, 64));
+  cases.push_back(convolution_case(128, 28, 3, 1, 128));
+  cases.push_back(convolution_case(256, 14, 3, 1, 256));
+  cases.push_back(convolution_case(512, 7, 3, 1, 512));
+  cases.push_back(convolution_case(256, 14, 3, 2, 512));
   cases.push_back(pool_case(64, 112));
   cases.push_back(lstm_case(256, 100));
   cases.push_back(norm_case(197, 768));

@@ -210,6 +210,43 @@ TEST(Im2Col, LaysOutTheWindows) {
   });
 }
 
+TEST(Gemm, OfAnImageIsAConvolution) {
+  Random random(20);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 150; ++i) {
+      Im2Col image;
+      image.channels = random.integer(1, random.chance(0.1) ? 120 : 4);
+      image.window = random_window(random, image.height, image.width, image.out_height, image.out_width);
+      Gemm g;
+      g.m = random.some_size() / 3 + 1;
+      g.n = image.out_height * image.out_width;
+      g.k = image.channels * image.window.kernel[0] * image.window.kernel[1];
+      const Guarded<float> x = numbers(random, image.channels * image.height * image.width), weight = numbers(random, g.m * g.k);
+      Guarded<float> matrix(random, g.k * g.n), out(random, g.m * g.n), want(random, g.m * g.n);
+      g.a = weight.data();
+      g.a_row = g.k;
+      g.c_row = g.n;
+      g.b = x.data();
+      g.c = out.data();
+      g.image = &image;
+      RUN(k, gemm, g);
+      ASSERT_TRUE(out.intact());
+      image.x = x.data();
+      image.out = matrix.data();
+      RUN(k, im2col, image);
+      g.b = matrix.data();
+      g.b_row = g.n;
+      g.c = want.data();
+      g.image = nullptr;
+      RUN(k, gemm, g);
+      for (int64_t j = 0; j < out.size(); ++j) {
+        ASSERT_NEAR(out[j], want[j],
+                    1e-5 * std::sqrt(static_cast<double>(g.k)));  // the same sums in another order, where m is small
+      }
+    }
+  });
+}
+
 TEST(Depthwise, AgreesWithALoop) {
   Random random(15);
   each_isa([&](const Kernels& k) {

@@ -22,15 +22,16 @@ namespace pycandle::cpu {
 
 // The first letters name the parameters p and q of those that have them. "libm" is computed one number at a time.
 // The others are vectorised; math.h states their errors. NaN goes in, NaN comes out (but relu and clamp do as torch: NaN too).
-#define PYCANDLE_UNARY(X)                                                                                                   \
-  X(identity)                                                                                                               \
-  X(neg)                                                                                                                    \
-  X(abs)                                                                                                                    \
-  X(sign)                                                                                                                   \
-  X(square) X(sqrt) X(rsqrt) X(reciprocal) X(ceil) X(floor) X(round) X(trunc) X(exp) X(exp2) X(log) X(log2) X(log10) X(sin) \
-      X(cos) X(tanh) X(erf) X(sigmoid) X(relu) X(gelu) X(gelu_tanh) X(silu) X(mish) X(relu6) X(hardswish) X(hardsigmoid)    \
-          X(softplus1) X(affine) /* x*p+q */ X(clamp) /* to [p, q] */ X(leaky_relu) /* slope p */ X(elu) /* alpha p */      \
-      X(quick_gelu) /* x*sigmoid(1.702x) */ X(softsign) X(log_sigmoid) /* libm */ X(expm1) X(log1p) X(tan) X(asin) X(acos)  \
+#define PYCANDLE_UNARY(X)                                                                                                        \
+  X(identity)                                                                                                                    \
+  X(neg)                                                                                                                         \
+  X(abs)                                                                                                                         \
+  X(sign)                                                                                                                        \
+  X(square)                                                                                                                      \
+  X(sqrt) X(rsqrt) X(reciprocal) X(ceil) X(floor) X(round) X(trunc) X(exp) X(exp2) X(log) X(log2) X(log10) X(sin) X(cos) X(tanh) \
+      X(erf) X(sigmoid) X(relu) X(gelu) X(gelu_tanh) X(silu) X(mish) X(relu6) X(hardswish) X(hardsigmoid) X(softplus1)           \
+          X(affine) /* x*p+q */ X(clamp) /* to [p, q] */ X(leaky_relu) /* slope p */ X(elu) /* alpha p */                        \
+      X(quick_gelu) /* x*sigmoid(1.702x) */ X(softsign) X(log_sigmoid) /* libm */ X(expm1) X(log1p) X(tan) X(asin) X(acos)       \
           X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc) X(power) /* x to the p */
 
 enum class Unary : uint8_t {
@@ -89,6 +90,8 @@ struct Epilogue {
   int64_t multiplier_batch[2] = {0, 0}, residual_batch[2] = {0, 0};
 };
 
+struct Im2Col;
+
 // c[m, n] = epilogue(sum over k of a[m, k] * b[k, n]), for each of batch[0] × batch[1] products.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
@@ -98,7 +101,10 @@ struct Gemm {
   const float* b = nullptr;       // b[k, n] at b + k * b_row + n * b_col; a weight [n, k] has b_row = 1, b_col = k
   int64_t b_row = 0, b_col = 1;
   const float* packed = nullptr;  // if not null, what pack_b made of b, which is then not read
-  int64_t b_batch[2] = {0, 0};    // of b, or of packed
+  // If not null, b is the image's x, and the matrix is what im2col would make of it ([k, n], n = out_height * out_width),
+  // made panel by panel: c[out_channels, pixels] = weight[out_channels, k] · it is a convolution. Its own x and out are unused.
+  const Im2Col* image = nullptr;
+  int64_t b_batch[2] = {0, 0};  // of b, or of packed
   float* c = nullptr;
   int64_t c_row = 0, c_batch[2] = {0, 0};
   Epilogue epilogue;
@@ -147,7 +153,7 @@ struct Norm {
   int64_t rows = 0, cols = 0, x_row = 0, add_row = 0, sum_row = 0, out_row = 0;
   const float* x = nullptr;
   const float* add = nullptr;
-  float* sum = nullptr;           // may be x or add
+  float* sum = nullptr;  // may be x or add
   const float* weight = nullptr;  // [cols] or null, as bias
   const float* bias = nullptr;
   float* out = nullptr;
@@ -193,13 +199,13 @@ struct Attention {
   float scale = 1;
   bool causal = false;
   int64_t query_offset = 0, window = 0;
-  const float* mask = nullptr;         // added to the scores, if given
-  const uint8_t* allowed = nullptr;    // 1 where a pair attends, if given; strides as mask's own
-  const uint8_t* key_mask = nullptr;   // [batch, keys]: 1 where a key may be attended
+  const float* mask = nullptr;  // added to the scores, if given
+  const uint8_t* allowed = nullptr;  // 1 where a pair attends, if given; strides as mask's own
+  const uint8_t* key_mask = nullptr;  // [batch, keys]: 1 where a key may be attended
   int64_t mask_batch = 0, mask_head = 0, mask_row = 0, mask_col = 0;
   int64_t allowed_batch = 0, allowed_head = 0, allowed_row = 0, allowed_col = 0;
   int64_t key_mask_batch = 0, key_mask_col = 1;
-  float masked_bias = 0;          // if not 0, added where causal, window and key_mask forbid, in place of -inf
+  float masked_bias = 0;  // if not 0, added where causal, window and key_mask forbid, in place of -inf
   bool nan_when_nothing = false;  // a query that attends nowhere gives NaN, else zeros
 };
 
@@ -237,7 +243,7 @@ void plan_copy(Copy& copy);
 struct GatherRows {
   int64_t count = 0, table_rows = 0, row_bytes = 0, table_row_bytes = 0, out_row_bytes = 0;
   const void* table = nullptr;
-  const int64_t* index = nullptr;    // or
+  const int64_t* index = nullptr;  // or
   const int32_t* index32 = nullptr;
   void* out = nullptr;
   int64_t* bad = nullptr;
@@ -264,7 +270,7 @@ struct Depthwise {
   Window window;
   const float* x = nullptr;
   const float* weight = nullptr;  // [channels * multiplier, kernel[0], kernel[1]]
-  const float* bias = nullptr;    // [channels * multiplier] or null
+  const float* bias = nullptr;  // [channels * multiplier] or null
   float* out = nullptr;
   Unary activation = Unary::identity;
   float p = 0, q = 0;
@@ -295,8 +301,8 @@ struct RecurrentStep {
   int64_t sums_row = 0;
   const float* packed = nullptr;
   const float* bias_hh = nullptr;  // [gates * hidden]; gru's, else null
-  const float* h = nullptr;        // [batch, hidden]
-  const float* c = nullptr;        // lstm's
+  const float* h = nullptr;  // [batch, hidden]
+  const float* c = nullptr;  // lstm's
   int64_t h_row = 0, c_row = 0;
   float* h_out = nullptr;
   float* c_out = nullptr;  // may be c
@@ -307,15 +313,15 @@ struct PackRecurrent {
   Cell cell = Cell::lstm;
   int64_t hidden = 0;
   const float* w_hh = nullptr;  // [gates * hidden, hidden]
-  float* out = nullptr;         // packed_recurrent_size(cell, hidden) floats
+  float* out = nullptr;  // packed_recurrent_size(cell, hidden) floats
 };
 
 // ---- the table
 
 struct Kernels {
   const char* isa;
-  int lanes;         // floats in a vector
-  int panel;         // columns in a panel of packed b
+  int lanes;  // floats in a vector
+  int panel;  // columns in a panel of packed b
   UnaryFn unary[static_cast<int>(Unary::count)];
   BinaryFn binary[static_cast<int>(Binary::count)];
   CompareFn compare[static_cast<int>(Compare::count)];

@@ -232,6 +232,8 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
       const float* b = packed_panel;
       if (g.packed != nullptr) {
         b = p.b + (panel * g.k + k0) * kPanel;
+      } else if (g.image != nullptr) {
+        pack_image_panel(*g.image, p.b, k0, k, col, cols, packed_panel);
       } else {
         pack_panel(p.b + k0 * g.b_row + col * g.b_col, g.b_row, g.b_col, k, cols, packed_panel);
       }
@@ -264,7 +266,8 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
 // Few rows, and a matrix that is not packed: it is read once, where it lies.
 static bool is_thin(const Gemm& g) {
   const bool on_top = g.epilogue.residual != nullptr && g.epilogue.residual == g.c;
-  return g.packed == nullptr && g.m <= kThinRows && g.a_col == 1 && (g.b_row == 1 || g.b_col == 1) && !on_top;
+  return g.packed == nullptr && g.image == nullptr && g.m <= kThinRows && g.a_col == 1 && (g.b_row == 1 || g.b_col == 1) &&
+         !on_top;
 }
 
 static void multiply_thin(const Gemm& g, const Product& p, int64_t first_panel, int64_t last_panel) {
