@@ -28,6 +28,28 @@ void add_pipeline_options(CLI::App* command, PipelineOptions& options) {
       ->transform(CLI::CheckedTransformer(std::map<std::string, DumpMode>{{"all", DumpMode::all}, {"final", DumpMode::final}}));
 }
 
+void add_backend_options(CLI::App* command, PipelineOptions& options, bool with_threads) {
+  if (with_threads) {
+    command->add_option("--threads", options.threads, "threads of the cpu backend; PYCANDLE_THREADS or all cores otherwise")
+        ->check(CLI::Range(1, 1024));
+  }
+  command->add_option_function<std::vector<std::string>>(
+      "--override",
+      [&options](const std::vector<std::string>& choices) {
+        for (const std::string& choice : choices) {
+          const size_t equals = choice.find('=');
+          if (equals == std::string::npos || equals == 0) {
+            throw Error(ErrorCode::usage, "--override is not understood")
+                .expected("a functional and its implementation, such as sdpa=naive")
+                .found(choice);
+          }
+          const std::string op = choice.substr(0, equals);
+          options.overrides[op == "sdpa" ? "scaled_dot_product_attention" : op] = choice.substr(equals + 1);
+        }
+      },
+      "how the cpu backend runs a functional: linear=naive decomposes it (repeatable)");
+}
+
 Bindings parse_sizes(const std::vector<std::string>& texts) {
   Bindings sizes;
   for (const std::string& text : texts) {

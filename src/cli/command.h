@@ -22,6 +22,7 @@ void add_forward(CLI::App&, Context&);
 void add_trace(CLI::App&, Context&);
 void add_verify(CLI::App&, Context&);
 void add_replay(CLI::App&, Context&);
+void add_bench(CLI::App&, Context&);
 void add_codegen(CLI::App&, Context&);
 void add_todos(CLI::App&, Context&);
 void add_gen_test(CLI::App&, Context&);
@@ -37,6 +38,8 @@ CLI::App* add_command(CLI::App&, Context&, const std::string& name, const std::s
 
 // --disable-pass, --dump-dir, --dump-mode.
 void add_pipeline_options(CLI::App*, PipelineOptions&);
+// --override, and --threads unless it is left out.
+void add_backend_options(CLI::App*, PipelineOptions&, bool with_threads = true);
 // --set s0=4, repeatable.
 Bindings parse_sizes(const std::vector<std::string>&);
 

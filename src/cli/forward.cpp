@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "cli/profile.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
 
@@ -50,10 +51,13 @@ void add_forward(CLI::App& app, Context& context) {
       app, context, "forward", "run a recorded model, on random inputs or on yours",
       "pycandle forward pycandle_trace/gpt2_manifest.json --seed 1 --set s0=4 --out outputs.safetensors");
   add_run_options(command, *options);
+  command->add_flag("--profile", options->profile, "show where the time of a run goes: by kernel, op and layer");
+  command->add_option("--profile-out", options->profile_out, "write the steps of a run as a Chrome trace");
   command->callback([options, &context] {
     const Model model = load_model(options->model, options->load);
+    const Model::Tensors inputs = inputs_for(model, *options);
     const Progress clock("forward");
-    const Model::Tensors outputs = model.forward(inputs_for(model, *options));
+    const Model::Tensors outputs = model.forward(inputs);
     const double seconds = clock.seconds();
     if (!options->out.empty()) write_safetensors(options->out, outputs);
     Table table;
@@ -76,17 +80,22 @@ void add_forward(CLI::App& app, Context& context) {
                       {"max", number(s.max)},
                       {"nan", s.nan}});
     }
+    std::optional<Profile> profiled;
+    if (options->profile || !options->profile_out.empty()) profiled = profile(model, inputs);
+    if (!options->profile_out.empty()) write_chrome_trace(*profiled, options->profile_out);
     if (context.json) {
       fmt::print("{}\n", Json{{"status", "fine"},
                               {"name", model.program().name},
                               {"backend", model.backend()},
                               {"seconds", seconds},
                               {"outputs", list},
-                              {"out", options->out}}
+                              {"out", options->out},
+                              {"profile", profiled ? to_json(*profiled) : Json()}}
                              .dump(2));
       return;
     }
     fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds, table.text());
+    if (options->profile) fmt::print("{}", to_text(*profiled));
     if (options->timing) print_timings(model.timings());
     if (!options->out.empty()) fmt::print("written to {}\n", options->out);
   });

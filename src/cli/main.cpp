@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
   add_trace(app, context);
   add_verify(app, context);
   add_replay(app, context);
+  add_bench(app, context);
   add_codegen(app, context);
   add_todos(app, context);
   add_gen_test(app, context);

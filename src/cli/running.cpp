@@ -18,6 +18,7 @@ void add_run_options(CLI::App* command, RunOptions& options) {
       ->excludes(inputs);
   command->add_option("--out", options.out, "write the tensors to this safetensors file");
   command->add_flag("--timing", options.timing, "show how long each pass took");
+  add_backend_options(command, options.load.pipeline);
   add_pipeline_options(command, options.load.pipeline);
 }
 

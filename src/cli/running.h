@@ -13,7 +13,8 @@ struct RunOptions {
   std::string model, inputs, out;
   std::vector<std::string> sizes;
   uint64_t seed = 0;
-  bool timing = false;
+  bool timing = false, profile = false;
+  std::string profile_out;
   LoadOptions load;
 };
 

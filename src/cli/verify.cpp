@@ -167,6 +167,7 @@ void add_verify(CLI::App& app, Context& context) {
   command->add_option("--repro", options->repro,
                       "write a folder for each wrong layer below this one: pycandle replay runs it again");
   command->add_option("--source", options->source, "emitted code whose hash goes into the result as well");
+  add_backend_options(command, options->verify.pipeline);
   add_pipeline_options(command, options->verify.pipeline);
   command->callback([options, &context] {
     VerifyOptions& verify = options->verify;

@@ -1,0 +1,31 @@
+// Where the time of a run goes: by layer, op and kernel.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/json.h"
+#include "runtime/model.h"
+
+namespace pycandle::cli {
+
+struct ProfiledStep {
+  std::string kernel, op, layer;
+  double start, seconds, work;
+};
+
+struct Profile {
+  std::vector<ProfiledStep> steps;
+  double seconds = 0;  // the whole run
+
+  double accounted() const;  // the share of the run that its steps took
+};
+
+// The second run: the first one plans.
+Profile profile(const Model&, const Model::Tensors& inputs);
+std::string to_text(const Profile&);
+Json to_json(const Profile&);
+// Chrome's trace format: chrome://tracing or ui.perfetto.dev show it.
+void write_chrome_trace(const Profile&, const std::filesystem::path&);
+
+}  // namespace pycandle::cli
