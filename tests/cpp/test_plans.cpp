@@ -325,6 +325,87 @@ output "heads" %9
   }
 }
 
+TEST(CpuPlan, RecurrentLayersAgree) {
+  struct Form {
+    const char* op;
+    int gates;
+    bool is_bidirectional, is_batch_first;
+    int64_t batch;
+  };
+  for (const Form& f : {Form{"lstm", 4, true, true, 2}, Form{"lstm", 4, false, true, 1}, Form{"gru", 3, true, false, 3},
+                        Form{"rnn_tanh", 1, false, false, 2}, Form{"rnn_relu", 1, true, true, 1}}) {
+    const int64_t directions = f.is_bidirectional ? 2 : 1, hidden = 19, length = 4, in = 6;
+    const bool has_c = f.gates == 4;
+    const Sizes x = f.is_batch_first ? Sizes{f.batch, length, in} : Sizes{length, f.batch, in};
+    Sizes y = x;
+    y[2] = directions * hidden;
+    const Sizes state{2 * directions, f.batch, hidden};
+    std::string body = fmt::format("input %0 \"x\": f32{}\ninput %1 \"h\": f32{}\n", to_string(x), to_string(state));
+    if (has_c) body += fmt::format("input %2 \"c\": f32{}\n", to_string(state));
+    int next = has_c ? 3 : 2;
+    Weights weights;
+    std::string params;
+    body += "\n";
+    for (int64_t run = 0; run < 2 * directions; ++run) {
+      const int64_t from = run < directions ? in : directions * hidden;
+      for (const Sizes& shape :
+           {Sizes{f.gates * hidden, from}, Sizes{f.gates * hidden, hidden}, Sizes{f.gates * hidden}, Sizes{f.gates * hidden}}) {
+        body += fmt::format("parameter %{} \"w{}\": f32{}\n", next, next, to_string(shape));
+        // Small enough that the gates do not saturate: there, roundings of large sums would be all that is seen.
+        std::vector<double> small = load_double(numbers(DType::f32, shape, static_cast<uint64_t>(next)));
+        for (double& v : small) v /= 8;
+        weights[fmt::format("w{}", next)] = store(DType::f32, shape, small);
+        params += fmt::format(", %{}", next++);
+      }
+    }
+    const std::string states_type = has_c ? fmt::format("f32{0}, f32{0}", to_string(state)) : "f32" + to_string(state);
+    body += fmt::format("\n%{}, %{}{} = {}(%0, %1{}{}) {{num_layers = 2, bidirectional = {}, batch_first = {}}}: f32{}, {}\n\n",
+                        next, next + 1, has_c ? fmt::format(", %{}", next + 2) : "", f.op, has_c ? ", %2" : "", params,
+                        f.is_bidirectional, f.is_batch_first, to_string(y), states_type);
+    body += fmt::format("output \"y\" %{}\noutput \"h\" %{}\n", next, next + 1);
+    if (has_c) body += fmt::format("output \"c\" %{}\n", next + 2);
+    Arrays inputs{numbers(DType::f32, x, 7), numbers(DType::f32, state, 8)};
+    if (has_c) inputs.push_back(numbers(DType::f32, state, 9));
+    expect_as_reference(body, inputs, weights);
+  }
+}
+
+TEST(CpuPlan, ConvolutionsWithWhatFollowsThemAgree) {
+  expect_as_reference(R"(input %0 "x": f32[2, 6, 9, 8]
+
+parameter %1 "w": f32[8, 6, 3, 3]
+parameter %2 "b": f32[8]
+parameter %3 "mean": f32[8]
+parameter %4 "var": f32[8]
+parameter %5 "point": f32[8, 8, 1, 1]
+parameter %6 "deep": f32[16, 1, 3, 3]
+parameter %7 "grouped": f32[4, 8, 1, 3]
+
+%8 = conv2d(%0, %1, %2) {stride = [2, 1], padding = [1, 1]}: f32[2, 8, 5, 8]
+%9 = batch_norm(%8, %3, %4, %2, _) {eps = 1e-05}: f32[2, 8, 5, 8]
+%10 = relu(%9): f32[2, 8, 5, 8]
+%11 = conv2d(%10, %5, _): f32[2, 8, 5, 8]
+%12 = add(%11, %10): f32[2, 8, 5, 8]
+%13 = conv2d(%12, %6, _) {padding = [1, 1], groups = 8}: f32[2, 16, 5, 8]
+%14 = relu6(%13): f32[2, 16, 5, 8]
+%15 = conv2d(%14, %7, _) {dilation = [1, 2], groups = 2}: f32[2, 4, 5, 4]
+%16 = max_pool2d(%12) {kernel_size = [3, 3], stride = [2, 2], padding = [1, 1]}: f32[2, 8, 3, 4]
+%17 = avg_pool2d(%12) {kernel_size = [2, 2], stride = [2, 2]}: f32[2, 8, 2, 4]
+
+output "a" %15
+output "b" %16
+output "c" %17
+)",
+                      {numbers(DType::f32, {2, 6, 9, 8})},
+                      {{"w", numbers(DType::f32, {8, 6, 3, 3}, 2)},
+                       {"b", numbers(DType::f32, {8}, 3)},
+                       {"mean", numbers(DType::f32, {8}, 4)},
+                       {"var", store(DType::f32, {8}, std::vector<double>{1, 2, 0.5, 3, 1, 0.25, 4, 1})},
+                       {"point", numbers(DType::f32, {8, 8, 1, 1}, 5)},
+                       {"deep", numbers(DType::f32, {16, 1, 3, 3}, 6)},
+                       {"grouped", numbers(DType::f32, {4, 8, 1, 3}, 7)}});
+}
+
 const char* const kLinear = R"(symbol s0 in [1, 64] example 2 from "x" axis 0
 
 input %0 "x": f32[s0, 3]

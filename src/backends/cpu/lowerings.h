@@ -26,5 +26,6 @@ std::vector<Lowering> product_lowerings();
 std::vector<Lowering> row_lowerings();
 std::vector<Lowering> attention_lowerings();
 std::vector<Lowering> convolution_lowerings();
+std::vector<Lowering> recurrent_lowerings();
 
 }  // namespace pycandle::cpu

@@ -1,0 +1,136 @@
+"""The cpu backend on recorded models: every tap verifies with one and two threads, and its times can be looked at."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+
+class Transformer(nn.Module):
+    """Attention, norms, an MLP with its residual, a batch of tokens."""
+
+    def __init__(self, width: int = 48, heads: int = 3) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(31, width)
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.RMSNorm(width, eps=1e-6)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.gate, self.down = (nn.Linear(width, 80), nn.Linear(width, 80), nn.Linear(80, width))
+        self.heads = heads
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        batch, length, width = x.shape
+        q, k, v = (
+            t.view(batch, length, self.heads, -1).transpose(1, 2)
+            for t in self.qkv(self.norm_1(x)).chunk(3, -1)
+        )
+        a = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(a.transpose(1, 2).reshape(batch, length, width))
+        y = self.norm_2(x)
+        x = x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
+        return (x @ self.embed.weight.T)[:, -1]
+
+
+class Convolutions(nn.Module):
+    """Strides, groups, batch norms, a residual, pools."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 16, 7, stride=2, padding=3, bias=False)
+        self.norm = nn.BatchNorm2d(16)
+        self.deep = nn.Conv2d(16, 16, 3, padding=1, groups=16)
+        self.grouped = nn.Conv2d(16, 16, 3, padding=2, dilation=2, groups=4)
+        self.point = nn.Conv2d(16, 16, 1)
+        self.group_norm = nn.GroupNorm(4, 16)
+        self.pool = nn.MaxPool2d(3, 2, 1)
+        self.head = nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.pool(torch.relu(self.norm(self.stem(x))))
+        x = x + torch.relu(self.point(nn.functional.hardswish(self.deep(x))))
+        x = self.group_norm(self.grouped(x))
+        return self.head(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)).softmax(-1)
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(12, 20, num_layers=2, bidirectional=True, batch_first=True)
+        self.gru = nn.GRU(40, 9)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.gru(self.lstm(x)[0].transpose(0, 1))[0]
+
+
+MODELS = {
+    "transformer": lambda: (Transformer(), torch.randint(0, 31, (2, 9))),
+    "convolutions": lambda: (Convolutions(), torch.randn(2, 3, 33, 30)),
+    "recurrent": lambda: (Recurrent(), torch.randn(3, 7, 12)),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def manifest(request, tmp_path_factory):
+    from pycandle import GoldenRecorder
+
+    torch.manual_seed(0)
+    model, example = MODELS[request.param]()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.running_mean)
+            nn.init.uniform_(module.running_var, 0.5, 2)
+    recorder = GoldenRecorder(tmp_path_factory.mktemp(request.param), progress=lambda text: None)
+    recorder.record(model.eval(), example)
+    return recorder.save(request.param).manifest
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_tap_verifies(pycandle, manifest, threads):
+    result = pycandle.json("verify", manifest, "--backend", "cpu", "--threads", threads)
+    assert result["status"] == "passed"
+    assert max(output["max_abs"] for output in result["outputs"]) < 1e-4
+
+
+def test_bench_gives_a_row_for_each_runner_and_number_of_threads(pycandle, manifest):
+    found = pycandle.json(
+        "bench", manifest, "--backend", "cpu,reference", "--threads", "1,2", "--seconds", 0.05, "--rounds", 2
+    )
+    assert [(row["runner"], row["threads"]) for row in found["rows"]] == [
+        ("cpu", 1),
+        ("cpu", 2),
+        ("reference", 1),
+        ("reference", 2),
+    ]
+    assert found["rows"][0]["ratio"] == 1
+    for row in found["rows"]:
+        assert 0 < row["best_ms"] <= row["median_ms"]
+
+
+def test_a_profile_accounts_for_the_run_by_kernel_op_and_layer(pycandle, manifest, tmp_path):
+    trace = tmp_path / "trace.json"
+    found = pycandle.json("forward", manifest, "--backend", "cpu", "--profile", "--profile-out", trace)[
+        "profile"
+    ]
+    assert 0 < found["accounted"] <= 1
+    for kind in ("kernels", "ops", "layers"):
+        assert sum(row["ms"] for row in found[kind]) == pytest.approx(found["ms"] * found["accounted"])
+    assert "gemm" in {row["name"] for row in found["kernels"]}
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert len(events) == sum(row["steps"] for row in found["kernels"])
+
+
+def test_an_override_changes_how_a_functional_runs_and_not_what_it_gives(pycandle, manifest):
+    profile = pycandle.json(
+        "forward", manifest, "--backend", "cpu", "--profile", "--override", "linear=naive"
+    )["profile"]
+    assert "linear" not in {row["name"] for row in profile["ops"]}
+    result = pycandle.json("verify", manifest, "--backend", "cpu", "--override", "linear=naive")
+    assert result["status"] == "passed"
+
+
+@pytest.mark.parametrize("choice", ["linear", "linear=quick", "add=naive", "nothing=naive"])
+def test_an_override_that_does_not_exist_is_a_usage_error(pycandle, manifest, choice):
+    assert pycandle("forward", manifest, "--backend", "cpu", "--override", choice, status=2).stderr
