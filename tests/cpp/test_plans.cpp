@@ -215,6 +215,23 @@ output "sum" %13
   }
 }
 
+TEST(CpuPlan, AResidualThatIsAlsoMultipliedIsNotOverwrittenEarly) {
+  expect_as_reference(R"(input %0 "x": f32[300, 64]
+
+parameter %1 "w": f32[64, 64]
+
+%2 = exp(%0): f32[300, 64]
+%3 = linear(%2, %1, _): f32[300, 64]
+%4 = add(%3, %2): f32[300, 64]
+%5 = linear(%4, %1, _): f32[300, 64]
+%6 = add(%5, %4): f32[300, 64]
+%7 = layer_norm(%6, _, _) {normalized_shape = [64], eps = 1e-05}: f32[300, 64]
+
+output "y" %7
+)",
+                      {numbers(DType::f32, {300, 64})}, {{"w", numbers(DType::f32, {64, 64}, 2)}});
+}
+
 TEST(CpuPlan, AValueThatAFusedKernelSwallowedIsNotShown) {
   Program p = parsed(kSwallowing);
   for (const ValueId v : {2, 3}) p.taps.push_back({fmt::format("v{}@0/output", v), v, "", false});

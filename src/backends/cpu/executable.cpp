@@ -1,5 +1,6 @@
 #include "backends/cpu/executable.h"
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -78,6 +79,7 @@ void CpuExecutable::bind(const Plan& plan, const RunRequest& request, Context& c
       // Memory that the caller of an earlier run let go of is used again: fresh pages cost as much as a kernel.
       std::shared_ptr<std::byte>& memory = context.outputs[b];
       if (!memory || memory.use_count() > 1) memory = memory_for_runs(buffer.bytes);
+      std::atomic_thread_fence(std::memory_order_acquire);  // whoever let go of it has read it
       context.at[b] = memory.get();
     }
   }

@@ -1,6 +1,7 @@
 // A kernel with preset arguments as a step: the pointers are filled in when it runs, the units split over the threads.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <utility>
@@ -34,13 +35,17 @@ struct KernelNames {
 template <class Args>
 void add_kernel(Planner& p, const KernelNames& names, KernelFn<Args> run, CountFn<Args> units_of, CountFn<Args> scratch_of,
                 const Args& args, const std::vector<Bound>& reads, const std::vector<Bound>& writes,
-                std::vector<std::pair<BufferId, BufferId>> may_share = {}) {
+                const std::vector<std::pair<BufferId, BufferId>>& may_share = {}) {
   const int64_t units = units_of(args);
   if (units <= 0) return;
   Step step;
   step.kernel = names.kernel;
   step.work = names.work;
-  step.may_share = std::move(may_share);
+  // Not when the kernel reads the buffer a second time, as another operand: that would be overwritten too early.
+  for (const auto& pair : may_share) {
+    const auto is_read = [&](const Bound& b) { return b.view.buffer == pair.first; };
+    if (std::count_if(reads.begin(), reads.end(), is_read) == 1) step.may_share.push_back(pair);
+  }
   std::vector<Bound> bound = reads;
   bound.insert(bound.end(), writes.begin(), writes.end());
   for (const Bound& b : reads) step.reads.push_back(b.view.buffer);

@@ -38,7 +38,15 @@ View with_batch(View v) {
 // Aligned at the end and repeated: [L, S] → [B, H, L, S].
 View over_scores(const View& mask, const Sizes& scores) {
   std::vector<int64_t> axes;
-  for (size_t a = 0; a < mask.sizes.size(); ++a) axes.push_back(static_cast<int64_t>(scores.size() - mask.sizes.size() + a));
+  for (size_t a = 0; a < mask.sizes.size(); ++a) {
+    const size_t to = scores.size() - mask.sizes.size() + a;
+    if (mask.sizes[a] != 1 && mask.sizes[a] != scores[to]) {
+      throw Error(ErrorCode::bad_input, "attn_mask does not broadcast to the scores")
+          .expected(to_string(scores))
+          .found(to_string(mask.sizes));
+    }
+    axes.push_back(static_cast<int64_t>(to));
+  }
   return broadcasted(mask, scores, axes);
 }
 
