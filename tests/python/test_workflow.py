@@ -85,6 +85,22 @@ def test_the_benchmark_sweeps_the_open_sizes_and_knows_torchs_time(project) -> N
     assert float(facts["ratio_to_torch"]) == pytest.approx(float(facts["real_time"]) / 2.5, rel=0.2)
 
 
+def test_a_renamed_class_and_a_printed_tensor_change_nothing(project) -> None:
+    header = project / "src/model.hpp"
+    text = header.read_text()
+    loop = "for (const GPT2Block& block : h) hidden_states = block(hidden_states);"
+    assert loop in text
+    edited = text.replace(loop, loop + '\n    std::cout << "after the blocks: " << hidden_states << "\\n";')
+    header.write_text("#include <iostream>\n" + edited.replace("GPT2Block", "Layer"))
+    try:
+        build(project)
+        assert "100% tests passed" in run(project, "ctest", "--preset", "release")
+        said = run(project, "build/release/test_model", "--gtest_filter=*GivesTheRecordedOutput")
+        assert "after the blocks: f32[" in said
+    finally:
+        header.write_text(text)
+
+
 def test_a_wrong_edit_is_caught_with_the_layers_name(project) -> None:
     header = project / "src/model.hpp"
     text = header.read_text()
