@@ -208,6 +208,9 @@ Case convolution_case(int64_t channels, int64_t size, int64_t kernel, int64_t st
   g.k = channels * kernel * kernel;
   g.a = random_numbers(static_cast<size_t>(g.m * g.k));
   g.a_row = g.k;
+  const PackA pack{g.m, g.k, g.a, g.a_row, 1, random_numbers(static_cast<size_t>(kernels().packed_a_size(g.m, g.k)))};
+  kernels().pack_a(pack, 0, 1, nullptr);
+  g.packed_a = pack.out;
   g.b = random_numbers(static_cast<size_t>(channels * size * size));
   g.image = &image;
   g.c = random_numbers(static_cast<size_t>(g.m * g.n));

@@ -30,7 +30,7 @@ constexpr Unary kActivations[] = {Unary::identity, Unary::relu,  Unary::gelu,   
 
 void gemm_case(Random& random, const Kernels& k) {
   Gemm g;
-  g.m = random.chance(0.2) ? random.integer(1, 4) : random.size();
+  g.m = random.chance(0.2) ? random.integer(1, 4) : random.chance(0.02) ? random.integer(250, 600) : random.size();
   g.n = random.size();
   g.k = random.chance(0.03) ? random.integer(700, 1700) : random.size();
   g.batch[0] = random.chance(0.2) ? random.integer(0, 3) : 1;
@@ -77,6 +77,14 @@ void gemm_case(Random& random, const Kernels& k) {
     g.packed = packed.data();
     g.b = nullptr;
     if (!share_b) strides(g.b_batch, k.packed_size(g.k, g.n));
+  }
+  Guarded<float> packed_a(random, k.packed_a_size(g.m, g.k));
+  if (batches == 1 && random.chance(0.3)) {
+    const PackA pack{g.m, g.k, g.a, g.a_row, g.a_col, packed_a.data()};
+    RUN(k, pack_a, pack);
+    ASSERT_TRUE(packed_a.intact());
+    g.packed_a = packed_a.data();
+    g.a = nullptr;
   }
   Epilogue& e = g.epilogue;
   const bool on_top = random.chance(0.1);

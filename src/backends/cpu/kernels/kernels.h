@@ -22,16 +22,17 @@ namespace pycandle::cpu {
 
 // The first letters name the parameters p and q of those that have them. "libm" is computed one number at a time.
 // The others are vectorised; math.h states their errors. NaN goes in, NaN comes out (but relu and clamp do as torch: NaN too).
-#define PYCANDLE_UNARY(X)                                                                                                        \
-  X(identity)                                                                                                                    \
-  X(neg)                                                                                                                         \
-  X(abs)                                                                                                                         \
-  X(sign)                                                                                                                        \
-  X(square)                                                                                                                      \
-  X(sqrt) X(rsqrt) X(reciprocal) X(ceil) X(floor) X(round) X(trunc) X(exp) X(exp2) X(log) X(log2) X(log10) X(sin) X(cos) X(tanh) \
-      X(erf) X(sigmoid) X(relu) X(gelu) X(gelu_tanh) X(silu) X(mish) X(relu6) X(hardswish) X(hardsigmoid) X(softplus1)           \
-          X(affine) /* x*p+q */ X(clamp) /* to [p, q] */ X(leaky_relu) /* slope p */ X(elu) /* alpha p */                        \
-      X(quick_gelu) /* x*sigmoid(1.702x) */ X(softsign) X(log_sigmoid) /* libm */ X(expm1) X(log1p) X(tan) X(asin) X(acos)       \
+#define PYCANDLE_UNARY(X)                                                                                                       \
+  X(identity)                                                                                                                   \
+  X(neg)                                                                                                                        \
+  X(abs)                                                                                                                        \
+  X(sign)                                                                                                                       \
+  X(square)                                                                                                                     \
+  X(sqrt)                                                                                                                       \
+  X(rsqrt) X(reciprocal) X(ceil) X(floor) X(round) X(trunc) X(exp) X(exp2) X(log) X(log2) X(log10) X(sin) X(cos) X(tanh) X(erf) \
+      X(sigmoid) X(relu) X(gelu) X(gelu_tanh) X(silu) X(mish) X(relu6) X(hardswish) X(hardsigmoid) X(softplus1)                 \
+          X(affine) /* x*p+q */ X(clamp) /* to [p, q] */ X(leaky_relu) /* slope p */ X(elu) /* alpha p */                       \
+      X(quick_gelu) /* x*sigmoid(1.702x) */ X(softsign) X(log_sigmoid) /* libm */ X(expm1) X(log1p) X(tan) X(asin) X(acos)      \
           X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc) X(power) /* x to the p */
 
 enum class Unary : uint8_t {
@@ -98,6 +99,7 @@ struct Gemm {
   int64_t batch[2] = {1, 1};
   const float* a = nullptr;
   int64_t a_row = 0, a_col = 1, a_batch[2] = {0, 0};
+  const float* packed_a = nullptr;  // if not null, what pack_a made of a, which is then not read; one batch only
   const float* b = nullptr;       // b[k, n] at b + k * b_row + n * b_col; a weight [n, k] has b_row = 1, b_col = k
   int64_t b_row = 0, b_col = 1;
   const float* packed = nullptr;  // if not null, what pack_b made of b, which is then not read
@@ -115,6 +117,15 @@ struct PackB {
   int64_t k = 0, n = 0;
   const float* b = nullptr;
   int64_t b_row = 0, b_col = 1;
+  float* out = nullptr;
+};
+
+// a[m, k] in the order in which gemm reads it, for weights that stand on the left; out holds packed_a_size(m, k) floats.
+// Units: one.
+struct PackA {
+  int64_t m = 0, k = 0;
+  const float* a = nullptr;
+  int64_t a_row = 0, a_col = 1;
   float* out = nullptr;
 };
 
@@ -330,6 +341,7 @@ struct Kernels {
   ToFloatFn from_bf16, from_f16;
   FromFloatFn to_bf16, to_f16;  // rounded to nearest even
   int64_t (*packed_size)(int64_t k, int64_t n);
+  int64_t (*packed_a_size)(int64_t m, int64_t k);
   int64_t (*packed_recurrent_size)(Cell cell, int64_t hidden);
   // The machine's limits, to measure others against: fma_loop returns how many operations it did; read_loop reads n floats.
   int64_t (*fma_loop)(int64_t rounds, float* sink);

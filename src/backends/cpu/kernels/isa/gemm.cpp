@@ -87,6 +87,15 @@ static void pack_tile(const float* a, int64_t a_row, int64_t a_col, int64_t rows
   }
 }
 
+// rows of a in tiles; writes up to kLanes floats past the end.
+static void pack_block(const float* a, int64_t a_row, int64_t a_col, int64_t rows, int64_t k, float* out) {
+  const int64_t tiles = divide_up(rows, kTileRows);
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t r0 = part_begin(rows, tiles, t), r1 = part_begin(rows, tiles, t + 1);
+    pack_tile(a + r0 * a_row, a_row, a_col, r1 - r0, k, out + r0 * k);
+  }
+}
+
 // cols columns of b[k, :] as [k][kPanel], the missing ones 0.
 static void pack_panel(const float* b, int64_t b_row, int64_t b_col, int64_t k, int64_t cols, float* out) {
   if (b_col == 1 && cols == kPanel) {
@@ -223,9 +232,10 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
   float* packed_panel = scratch + a_scratch(g);
   for (int64_t d = 0; d < depths; ++d) {
     const int64_t k0 = part_begin(g.k, depths, d), k = part_begin(g.k, depths, d + 1) - k0;
-    for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t r0 = part_begin(rows, tiles, t), r1 = part_begin(rows, tiles, t + 1);
-      pack_tile(p.a + (row + r0) * g.a_row + k0 * g.a_col, g.a_row, g.a_col, r1 - r0, k, scratch + r0 * k);
+    const float* a = g.packed_a + row * g.k + rows * k0;
+    if (g.packed_a == nullptr) {
+      pack_block(p.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k, scratch);
+      a = scratch;
     }
     for (int64_t panel = first_panel; panel < last_panel; ++panel) {
       const int64_t col = panel * kPanel, cols = smaller(kPanel, g.n - col);
@@ -247,10 +257,10 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
                                 ? Ahead{b + g.k * kPanel + t * step * k, step}
                                 : Ahead{};
         if (cols == kPanel) {
-          multiply(k, scratch + r0 * k, here, b, piece.c, g.c_row, d > 0 || on_top, ahead);
+          multiply(k, a + r0 * k, here, b, piece.c, g.c_row, d > 0 || on_top, ahead);
         } else {
           float edge[kTileRows * kPanel];
-          multiply(k, scratch + r0 * k, here, b, edge, kPanel, false, ahead);
+          multiply(k, a + r0 * k, here, b, edge, kPanel, false, ahead);
           for (int64_t r = 0; r < here; ++r)
             for (int64_t j = 0; j < cols; ++j) {
               float& c = piece.c[r * g.c_row + j];
@@ -266,14 +276,26 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
 // Few rows, and a matrix that is not packed: it is read once, where it lies.
 static bool is_thin(const Gemm& g) {
   const bool on_top = g.epilogue.residual != nullptr && g.epilogue.residual == g.c;
-  return g.packed == nullptr && g.image == nullptr && g.m <= kThinRows && g.a_col == 1 && (g.b_row == 1 || g.b_col == 1) &&
-         !on_top;
+  return g.packed == nullptr && g.packed_a == nullptr && g.image == nullptr && g.m <= kThinRows && g.a_col == 1 &&
+         (g.b_row == 1 || g.b_col == 1) && !on_top;
 }
 
 static void multiply_thin(const Gemm& g, const Product& p, int64_t first_panel, int64_t last_panel) {
   const int64_t col = first_panel * kPanel, cols = smaller(last_panel * kPanel, g.n) - col;
   thin_product({g.m, cols, g.k, p.a, g.a_row, p.b + col * g.b_col, g.b_row, g.b_col, p.c + col, g.c_row});
   if (!does_nothing(g.epilogue)) finish(g.epilogue, piece_of(g, p, 0, col, g.m, cols));
+}
+
+// The blocks of a, one after the other, as multiply_block reads them.
+static void pack_a(const PackA& g, int64_t, int64_t, float*) {
+  const int64_t blocks = divide_up(g.m, kBlockRows), depths = divide_up(g.k, kDepth);
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t row = part_begin(g.m, blocks, block), rows = part_begin(g.m, blocks, block + 1) - row;
+    for (int64_t d = 0; d < depths; ++d) {
+      const int64_t k0 = part_begin(g.k, depths, d), k = part_begin(g.k, depths, d + 1) - k0;
+      pack_block(g.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k, g.out + row * g.k + rows * k0);
+    }
+  }
 }
 
 static void gemm(const Gemm& g, int64_t begin, int64_t end, float* scratch) {
@@ -301,6 +323,10 @@ void fill_gemm(Kernels& k) {
   k.pack_b = pack_b;
   k.pack_b_units = pack_b_units;
   k.pack_b_scratch = no_scratch;
+  k.packed_a_size = [](int64_t m, int64_t depth) -> int64_t { return m * depth + kLanes; };
+  k.pack_a = pack_a;
+  k.pack_a_units = [](const PackA&) -> int64_t { return 1; };
+  k.pack_a_scratch = [](const PackA&) -> int64_t { return 0; };
   table = &k;
 }
 

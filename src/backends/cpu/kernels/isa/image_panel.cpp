@@ -1,9 +1,10 @@
 // The panels of im2col's matrix, made from the image when gemm needs them: the matrix itself is never written down.
 #include "backends/cpu/kernels/isa/isa.h"
+#include "backends/cpu/kernels/isa/transpose.h"
 
 namespace pycandle::cpu::PYCANDLE_ISA {
 
-// Neighbouring columns of a panel that are neighbours in the image too.
+// Neighbouring columns of a panel that are a stride apart in a row of the image.
 struct Run {
   int32_t first, count, offset;
 };
@@ -25,7 +26,8 @@ static int runs_of(const Im2Col& im, int64_t col, int64_t cols, int64_t place, R
     const auto offset = static_cast<int32_t>(y * im.width + x), at = static_cast<int32_t>(j);
     Run* last = count > 0 ? &runs[count - 1] : nullptr;
     // A run stays within a vector, so that one load and one store move it.
-    if (last != nullptr && last->first + last->count == at && last->offset + last->count == offset && at % kLanes != 0) {
+    if (last != nullptr && last->first + last->count == at && last->offset + last->count * w.stride[1] == offset &&
+        at % kLanes != 0) {
       ++last->count;
     } else {
       runs[count++] = {at, 1, offset};
@@ -35,7 +37,7 @@ static int runs_of(const Im2Col& im, int64_t col, int64_t cols, int64_t place, R
 }
 
 void pack_image_panel(const Im2Col& im, const float* x, int64_t k0, int64_t k, int64_t col, int64_t cols, float* out) {
-  const int64_t places = im.window.kernel[0] * im.window.kernel[1], plane = im.height * im.width;
+  const int64_t places = im.window.kernel[0] * im.window.kernel[1], plane = im.height * im.width, stride = im.window.stride[1];
   Run runs[kPanel];
   for (int64_t place = 0; place < places; ++place) {
     const int count = runs_of(im, col, cols, place, runs);
@@ -50,10 +52,15 @@ void pack_image_panel(const Im2Col& im, const float* x, int64_t k0, int64_t k, i
         for (int v = 0; v < kVectors; ++v) store(to + v * kLanes, set(0));
       for (int i = 0; i < count; ++i) {
         const Run& r = runs[i];
-        if (r.count == kLanes) {
-          store(to + r.first, load(from + r.offset));
+        const float* run = from + r.offset;
+        if (stride == 1) {
+          store_n(to + r.first, r.count, load_n(run, r.count));
+        } else if (stride == 2) {
+          const int64_t span = 2 * r.count - 1;  // numbers from the first to the last
+          const F low = load_n(run, smaller(kLanes, span)), high = span > kLanes ? load_n(run + kLanes, span - kLanes) : set(0);
+          store_n(to + r.first, r.count, even_lanes(low, high, AllLanes{}));
         } else {
-          store_n(to + r.first, r.count, load_n(from + r.offset, r.count));
+          for (int64_t j = 0; j < r.count; ++j) to[r.first + j] = run[j * stride];
         }
       }
     }

@@ -51,7 +51,7 @@ struct LogParts {
 INLINE LogParts log_parts(F x) {
   const M tiny = lt(x, set(1.17549435e-38f));
   const F y = select(tiny, x * set(8388608.0f), x);
-  const I shifted = (I)y - 0x3f3504f3;  // sqrt(1/2)
+  const I shifted = (I)((U)y - 0x3f3504f3u);  // sqrt(1/2); of a negative number anything
   const F e = to_float(shifted >> 23) - select(tiny, set(23), set(0));
   const F f = (F)((shifted & 0x007fffff) + 0x3f3504f3) - set(1);
   constexpr float c[] = {0.333333126f,   -0.250000096f, 0.2000211873f, -0.1666799567f, 0.1421955091f,

@@ -22,6 +22,9 @@ template <int d, int... j> INLINE void swap_lanes(F& a, F& b, LaneList<j...>) {
   b = high;
 }
 
+// Lanes 0, 2, 4, ... of a and b in a row.
+template <int... j> INLINE F even_lanes(F a, F b, LaneList<j...>) { return __builtin_shufflevector(a, b, (2 * j)...); }
+
 template <int d> INLINE void swap_stage(F (&rows)[kLanes]) {
   for (int i = 0; i < kLanes; ++i)
     if ((i & d) == 0) swap_lanes<d>(rows[i], rows[i + d], AllLanes{});

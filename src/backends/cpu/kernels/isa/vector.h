@@ -178,6 +178,8 @@ INLINE F from_bf16(const uint16_t* p, int64_t n) {
 }
 #endif
 
+using U = uint32_t __attribute__((vector_size(sizeof(I))));  // as I, where sums may wrap around
+
 INLINE F absolute(F x) { return (F)((I)x & INT32_MAX); }
 INLINE F with_sign_of(F magnitude, F sign) { return (F)((I)magnitude | ((I)sign & INT32_MIN)); }
 INLINE F fnma(F a, F b, F c) { return fma(-a, b, c); }  // c - a * b
