@@ -297,19 +297,19 @@ int measure(const std::string& filter) {
       });
     });
     peak = std::max(peak, static_cast<double>(flops) * threads / t);
-    const auto read = [&](const float* x, int streams) {
+    const auto read = [&](const Kernels& loops, const float* x, int streams) {
       constexpr auto n = static_cast<int64_t>(kRead / sizeof(float));
       return kRead / seconds([&] {
                on_all([&](int p) {
-                 k.read_loop(x + part_of(n, threads, p), part_of(n, threads, p + 1) - part_of(n, threads, p), streams,
-                             &sinks[static_cast<size_t>(p) * 16]);
+                 loops.read_loop(x + part_of(n, threads, p), part_of(n, threads, p + 1) - part_of(n, threads, p), streams,
+                                 &sinks[static_cast<size_t>(p) * 16]);
                });
              });
     };
-    for (const int streams : {1, 2, 4, 1, 2, 1}) {  // again and again, as kernels are timed: a cache may keep a part
-      read_huge = std::max(read_huge, read(huge.floats(), streams));
-    }
-    for (const int streams : {1, 2, 4}) read_small = std::max(read_small, read(small.data(), streams));
+    // The loads of every instruction set, again and again, as kernels are timed: a cache may keep a part.
+    for (const Kernels* const* loops = all_kernels(); *loops != nullptr; ++loops)
+      for (const int streams : {1, 2, 1, 4, 1}) read_huge = std::max(read_huge, read(**loops, huge.floats(), streams));
+    for (const int streams : {1, 2, 4}) read_small = std::max(read_small, read(k, small.data(), streams));
     sink += sinks[0];
   };
   std::vector<Case> cases;
