@@ -1,4 +1,4 @@
-// Convolutions of images (and, as images of one row, of signals): im2col and a product, or depthwise. A batch norm of
+// Convolutions of images (and, as images of one row, of signals): a product with the windows, or depthwise. A batch norm of
 // constants that follows goes into the weights.
 #include <cmath>
 #include <string>
@@ -209,23 +209,21 @@ bool lower_convolution(Planner& p, size_t index) {
   const FusedEpilogue fused = fuse_epilogue(p, y, v.batch * v.out_channels, positions);
   const View out = p.result(fused.value);
   const int64_t in = v.channels / v.groups, made = v.out_channels / v.groups, depth = in * v.taps();
-  View columns;
-  if (!v.is_plain_product())
-    columns = dense_view(p.new_buffer(static_cast<size_t>(v.channels * v.taps() * positions) * 4), DType::f32,
-                         {v.channels * v.taps() * positions});
+  // The matrix that the weights are multiplied with is made of the image panel by panel, inside the product.
+  const Im2Col* windows = nullptr;
+  if (!v.is_plain_product()) {
+    Im2Col image_of_group;
+    image_of_group.channels = in;
+    image_of_group.height = v.height;
+    image_of_group.width = v.width;
+    image_of_group.out_height = v.out_height;
+    image_of_group.out_width = v.out_width;
+    image_of_group.window = v.window;
+    windows = p.keep(image_of_group);
+  }
+  const int64_t group = in * v.height * v.width;
   for (int64_t i = 0; i < v.batch; ++i) {
     const View source = part(x, i * image, image);
-    if (!v.is_plain_product()) {
-      Im2Col args;
-      args.channels = v.channels;
-      args.height = v.height;
-      args.width = v.width;
-      args.out_height = v.out_height;
-      args.out_width = v.out_width;
-      args.window = v.window;
-      add_kernel<Im2Col>(p, {"im2col", static_cast<double>(columns.count())}, k.im2col, k.im2col_units, k.im2col_scratch, args,
-                         {{offsetof(Im2Col, x), source}}, {{offsetof(Im2Col, out), columns}});
-    }
     for (int64_t g = 0; g < v.groups; ++g) {
       Gemm args;
       args.m = made;
@@ -235,9 +233,9 @@ bool lower_convolution(Planner& p, size_t index) {
       args.b_row = positions;
       args.c_row = positions;
       args.epilogue = fused.epilogue;
-      const View& from = v.is_plain_product() ? source : columns;
+      args.image = windows;
       std::vector<Bound> reads = {{offsetof(Gemm, a), part(weight, g * made * depth, made * depth)},
-                                  {offsetof(Gemm, b), part(from, g * depth * positions, depth * positions)}};
+                                  {offsetof(Gemm, b), part(source, g * group, group)}};
       constexpr size_t kEpilogue = offsetof(Gemm, epilogue);
       if (bias.buffer != kNoBuffer) reads.push_back({kEpilogue + offsetof(Epilogue, row_bias), part(bias, g * made, made)});
       for (const Bound& r : fused.reads) {

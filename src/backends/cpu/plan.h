@@ -63,6 +63,7 @@ struct Plan {
   Values defined_at_start;                 // values with taps that need no step
   std::vector<View> outputs;               // of the program, then what the states become
   std::vector<std::vector<BufferId>> ends_after;  // per step: held arrays that nobody needs any more
+  std::vector<std::shared_ptr<const void>> kept;  // arguments that others point to
   size_t arena_bytes = 0;
 };
 

@@ -56,6 +56,11 @@ class Planner {
   void define(ValueId, View);              // and its taps exist from here on
   void add(Step);                          // `node` and `kernel` are filled in, reads and writes without repeats
   void copy(const View& from, const View& to);
+  template <class T> const T* keep(T value) {  // as long as the plan
+    auto kept = std::make_shared<const T>(std::move(value));
+    plan_->kept.push_back(kept);
+    return kept.get();
+  }
   void mark_done(size_t node) { done_[node] = true; }  // swallowed by another
   bool is_done(size_t node) const { return done_[node]; }
   void evaluate_by_reference(size_t node);
