@@ -16,7 +16,7 @@ ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
 test test-full zoo zoo-emit op-db faults: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db faults test-asan format lint fuzz requirements wheel clean
+.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db models faults test-asan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,7 @@ test-cpp: ## the C++ tests alone; needs no PyTorch
 	@$(CTEST) --preset release | $(ONLY_NEWS)
 
 test-full: build ## all tests, the slow ones too; writes the dated table docs/test-full.md
+	@scripts/setup.sh clang
 	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS) $(TEST_FULL_FLAGS)
 
 zoo: build ## published models, each recorded, run and verified; writes docs/zoo.md (ZOO_FLAGS="--filter llama")
@@ -69,7 +70,7 @@ lint: ## ruff, clang-format, and clang-tidy on the files that changed
 	@scripts/lint.sh
 
 fuzz: ## run each libFuzzer target for FUZZ_SECONDS (60)
-	@scripts/setup.sh build fuzz
+	@scripts/setup.sh build clang
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
 requirements: ## resolve requirements/*.in again into the pinned, hashed requirements/*.txt

@@ -2,14 +2,14 @@
 # Makes sure that what a goal of the Makefile needs is there; quick when it is.
 #
 #   setup.sh build    Debian packages for the C++ build
-#   setup.sh fuzz     clang, for the fuzzers
+#   setup.sh clang    clang, the second compiler and the one for the fuzzers
 #   setup.sh venv     .venv with the pinned Python packages of requirements/dev.txt
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build_packages=(g++ cmake ninja-build ccache python3-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev
   libkissfft-dev libgtest-dev libbenchmark-dev pkg-config)
-fuzz_packages=(clang-16 libclang-rt-16-dev)
+clang_packages=(clang-16 libclang-rt-16-dev)
 
 # The packages among the arguments that are not installed.
 missing() {
@@ -61,8 +61,8 @@ exec 9>build/.setup-lock && flock 9 # one setup at a time
 for what in "$@"; do
   case $what in
     build) packages "${build_packages[@]}" ;;
-    fuzz) packages "${fuzz_packages[@]}" ;;
+    clang) packages "${clang_packages[@]}" ;;
     venv) venv ;;
-    *) echo "setup.sh: $what? (build, fuzz, venv)" >&2; exit 2 ;;
+    *) echo "setup.sh: $what? (build, clang, venv)" >&2; exit 2 ;;
   esac
 done

@@ -290,9 +290,14 @@ struct PYCANDLE_API MultiheadAttention : Module<MultiheadAttention> {
   MultiheadAttention(int64_t embed_dim, int64_t heads, const Weights& w) : MultiheadAttention(embed_dim, heads, Options(), w) {}
   MultiheadAttention(int64_t embed_dim, int64_t heads, const Options&, const Weights&);
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options = {}) const;
+  Tensor forward(const Tensor& x, const AttentionOptions& options = {}) const;  // of x to itself: projected as a whole
   Tensor q_weight, k_weight, v_weight, in_weight, in_bias, out_weight, out_bias;  // in_weight, or three
   int64_t embed_dim, heads;
   bool batch_first;
+
+ private:
+  Tensor split(const Tensor& projected) const;
+  Tensor attended(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) const;
 };
 
 // ---- recurrent

@@ -15,6 +15,7 @@ from .chain import Chosen
 from .graph_writer import GraphWriter, Sources
 from .inputs import DTYPE_NAMES, Inputs, describe_tree
 from .module_calls import ModuleCall
+from .names import assigned_at
 from .places import Place
 from .program import Parameter
 from .taps import Tap, choose_taps
@@ -231,6 +232,7 @@ def _module_call(writer: GraphWriter, call: ModuleCall) -> dict:
         "class_file": class_file,
         "class_line": class_line,
         "forward_line": forward_line,
+        "assigned_to": assigned_at(call.place),
         "attributes": _scalars(vars(call.module)) if call.module is not None else {},
         "config": _config_fields(call.module),
         "args": [[name, writer.fill_tree(tree, call.inputs)] for name, tree in call.arguments],

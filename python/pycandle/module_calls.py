@@ -18,6 +18,7 @@ import sympy
 import torch
 
 from .dims import symbol_of
+from .places import Place, place_of_call
 
 _library = torch.library.Library("pycandle", "FRAGMENT")
 _library.define("mark(Tensor[] values, int number) -> ()")
@@ -50,6 +51,7 @@ class ModuleCall:
     module: torch.nn.Module | None
     class_name: str
     parent: int | None
+    place: Place | None = None  # of the call, in the module around it
     arguments: list[tuple[str, object]] = field(default_factory=list)
     output: object = None
     inputs: list[torch.fx.Node | None] = field(default_factory=list)
@@ -85,7 +87,7 @@ class CallWatcher:
         number = self._counts.get(path, 0)
         self._counts[path] = number + 1
         parent = self._open[-1] if self._open else None
-        call = ModuleCall(path, number, module, class_name(type(module)), parent)
+        call = ModuleCall(path, number, module, class_name(type(module)), parent, place_of_call())
         tensors: list[torch.Tensor] = []
         call.arguments = [(n, encode_tree(v, tensors)) for n, v in _named_arguments(module, args, kwargs)]
         self._open.append(len(self.calls))

@@ -44,6 +44,11 @@ def assigned_to(place: Place | None) -> str | None:
     return None
 
 
+def assigned_at(place: Place | None) -> str | None:
+    """The name on the left of the statement at `place` itself."""
+    return _target(_statements(place.file).get(place.line)) if place else None
+
+
 def _target(statement: ast.stmt | None) -> str | None:
     if isinstance(statement, ast.Assign):
         target = statement.targets[0]

@@ -107,6 +107,16 @@ def place_here() -> Place | None:
     return place_of_frames(current_frames())
 
 
+def place_of_call() -> Place | None:
+    """The user's line that calls the module whose hook this is; none when torch's own code does (nn.Sequential)."""
+    for file, line in reversed(current_frames()):
+        if is_user_file(file):
+            return Place(file, line)
+        if os.path.abspath(file).startswith(_TORCH_NN_DIR) and os.path.basename(file) != "module.py":
+            return None
+    return None
+
+
 def place_of_exception(error: BaseException) -> Place | None:
     """The user's line that raised, looking through the causes of wrapped errors."""
     seen = set()

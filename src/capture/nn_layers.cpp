@@ -138,10 +138,22 @@ Tensor MultiheadAttention::forward(const Tensor& query, const Tensor& key, const
   };
   const auto projected = [&](const Tensor& x, const Tensor& own_weight, int64_t i) {
     const Tensor weight = in_weight.defined() ? part(in_weight, i) : own_weight;
-    const Tensor y = functional::linear(x, weight, {.bias = part(in_bias, i)});
-    return functional::split_heads(batch_first || y.rank() == 2 ? y : y.transpose(0, 1), heads);
+    return split(functional::linear(x, weight, {.bias = part(in_bias, i)}));
   };
-  const Tensor q = projected(query, q_weight, 0), k = projected(key, k_weight, 1), v = projected(value, v_weight, 2);
+  return attended(projected(query, q_weight, 0), projected(key, k_weight, 1), projected(value, v_weight, 2), options);
+}
+
+Tensor MultiheadAttention::forward(const Tensor& x, const AttentionOptions& options) const {
+  if (!in_weight.defined()) return forward(x, x, x, options);
+  const auto [q, k, v] = functional::linear(x, in_weight, {.bias = in_bias}).chunk<3>(-1);
+  return attended(split(q), split(k), split(v), options);
+}
+
+Tensor MultiheadAttention::split(const Tensor& projected) const {
+  return functional::split_heads(batch_first || projected.rank() == 2 ? projected : projected.transpose(0, 1), heads);
+}
+
+Tensor MultiheadAttention::attended(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) const {
   Tensor mask = options.attn_mask;
   if (mask.defined() && mask.dtype() == DType::boolean) mask = ~mask;  // the module's true is the functional's false
   if (mask.defined() && mask.rank() == 3) mask = mask.unflatten(0, {-1, heads});

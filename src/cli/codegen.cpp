@@ -60,7 +60,7 @@ void print_text(const Analysis& a) {
 
 struct Options {
   std::string manifest, out, model, target = "cpp";
-  bool analyze_only = false, allow_gaps = false, diff = false, check = false, merge = false;
+  bool analyze_only = false, allow_gaps = false, without_weights = false, diff = false, check = false, merge = false;
 };
 
 void analyze(const Options& options, Context& context) {
@@ -77,11 +77,11 @@ Recording imported(const Options& options) {
   Recording recording = options.allow_gaps ? import_with_gaps(options.manifest, catalogue())
                                            : import_manifest(options.manifest, catalogue());
   for (const Parameter& q : recording.program.parameters) {
-    if (q.value == kNoValue || !q.file.empty()) continue;
+    if (q.value == kNoValue || !q.file.empty() || options.without_weights) continue;
     throw Error(ErrorCode::bad_input, "the recording has no weights, so the code could not be run or proven")
         .expected("a file for each parameter")
         .found(q.name + " has none")
-        .hint("record with --weights save, or with --weights ref and a checkpoint");
+        .hint("record with --weights save, or with --weights ref and a checkpoint; --without-weights writes the code alone");
   }
   recording.program = run_program_pipeline(std::move(recording.program), catalogue());
   return recording;
@@ -170,6 +170,8 @@ void add_codegen(CLI::App& app, Context& context) {
   command->add_flag("--analyze-only", options->analyze_only, "report coverage and gaps; exit 1 when there are gaps");
   command->add_flag("--allow-gaps", options->allow_gaps,
                     "write what is not supported as a call that throws, marked for pycandle todos");
+  command->add_flag("--without-weights", options->without_weights,
+                    "also from a recording that has none (a model on the meta device): there is nothing to prove the code by");
   command->add_flag("--diff", options->diff, "write nothing: show what would change");
   command->add_flag("--check", options->check, "write nothing: exit 1 when the output is not what would be written");
   command->add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");

@@ -14,7 +14,7 @@ namespace {
 constexpr std::array kTaken{"Tensor",    "Dim",         "Dims",      "Weights",   "Checker", "Array",    "Error",
                             "DType",     "Scalar",      "Slice",     "Ints",      "Numbers", "Spread",   "Operand",
                             "Signature", "Symbol",      "Compiled",  "Module",    "NewAxis", "Ellipsis", "Output",
-                            "ErrorCode", "CheckResult", "RoundTrip", "Structure", "Program"};
+                            "ErrorCode", "CheckResult", "RoundTrip", "Structure", "Program", "Config"};
 
 bool is_plain_sequential(const ModuleClass& c) { return c.python_class == "torch.nn.modules.container.Sequential"; }
 
@@ -24,7 +24,10 @@ std::string base_name(const Program& p, const ModuleClass& c) {
   if (is_plain_sequential(c) && !path.empty()) {
     const std::string last = last_part(path);
     const bool is_number = !last.empty() && last.find_first_not_of("0123456789") == std::string::npos;
-    name = camel_case(is_number ? last_part(all_but_last(path)) : last);
+    name = is_number ? last_part(all_but_last(path)) : last;
+    if (c.instances > 1) name = name.substr(0, name.find_last_not_of("0123456789_") + 1);  // layer1, layer2: Layer
+    if (is_number && name.size() > 2 && name.back() == 's') name.pop_back();               // stages.1: Stage
+    name = camel_case(name);
   } else {
     name = identifier(last_part(c.python_class));
   }
@@ -36,6 +39,54 @@ std::string base_name(const Program& p, const ModuleClass& c) {
 void used_classes(const Use& use, std::vector<int32_t>& found) {
   if (use.module_class >= 0) found.push_back(use.module_class);
   for (const Use& part : use.sequence) used_classes(part, found);
+}
+
+const ModuleCall& recorded(const Program& p, const ModuleClass& c) { return p.calls[static_cast<size_t>(c.call)]; }
+
+// Python's own switches that one has on and the other off: use_res_connect → WithResConnect, WithoutResConnect.
+void add_switches(const ModuleCall& usual, const ModuleCall& variant, std::vector<std::string>& found) {
+  for (const auto& [name, value] : variant.attributes) {
+    const bool* on = std::get_if<bool>(&value);
+    if (!on) continue;
+    for (const auto& [other, theirs] : usual.attributes) {
+      const bool* usually = std::get_if<bool>(&theirs);
+      if (other != name || !usually || *usually == *on) continue;
+      std::string what = name;
+      for (const char* verb : {"use_", "is_", "has_", "with_", "do_"}) {
+        if (what.starts_with(verb)) what = what.substr(std::string_view(verb).size());
+      }
+      found.push_back((*on ? "With" : "Without") + camel_case(what));
+    }
+  }
+}
+
+std::set<std::string> ops_of(const Program& p, const ModuleClass& c) {
+  std::set<std::string> ops;
+  for (const Step& step : c.steps) {
+    if (step.kind == Step::Kind::node) ops.insert(p.graph.nodes[static_cast<size_t>(step.node)].op->name);
+  }
+  return ops;
+}
+
+// Ops of one that the other lacks.
+void add_ops(const std::set<std::string>& mine, const std::set<std::string>& others, const char* word,
+             std::vector<std::string>& found) {
+  for (const std::string& op : mine) {
+    if (others.count(op) == 0) found.push_back(word + camel_case(op));
+  }
+}
+
+// "First" or "Last" when it is the only one of its kind and stands there among all of its Python class.
+std::string position(const Program& p, const ModuleClass& c) {
+  if (c.instances != 1) return {};
+  int32_t first = c.call, last = c.call;
+  for (size_t i = 0; i < p.calls.size(); ++i) {
+    if (p.calls[i].class_name != c.python_class) continue;
+    first = std::min(first, static_cast<int32_t>(i));
+    last = std::max(last, static_cast<int32_t>(i));
+  }
+  if (first == last) return {};
+  return c.call == first ? "First" : c.call == last ? "Last" : "";
 }
 
 // What a variant has that the usual class has not: a child, an argument, or a child that is a variant itself.
@@ -89,9 +140,17 @@ void name_classes(const Program& p, std::vector<ModuleClass>& classes) {
     std::vector<std::string> candidates;
     const std::vector<std::string> suffixes = differences(classes[static_cast<size_t>(plain)], variant, suffix_of);
     for (const std::string& suffix : suffixes) candidates.push_back(name + suffix);
-    candidates.push_back(name + "Variant");
+    const std::string where = position(p, variant);
+    if (!where.empty()) candidates.insert(by_name[name].size() > 2 ? candidates.begin() : candidates.end(), where + name);
+    std::vector<std::string> others;
+    add_switches(recorded(p, classes[static_cast<size_t>(plain)]), recorded(p, variant), others);
+    const std::set<std::string> mine = ops_of(p, variant), usual_ops = ops_of(p, classes[static_cast<size_t>(plain)]);
+    add_ops(mine, usual_ops, "With", others);
+    add_ops(usual_ops, mine, "Without", others);
+    for (const std::string& suffix : others) candidates.push_back(name + suffix);
+    candidates.push_back(name + "2");
     variant.name = scope.take(candidates);
-    suffix_of[static_cast<int32_t>(c)] = variant.name.substr(name.size());
+    if (variant.name.starts_with(name)) suffix_of[static_cast<int32_t>(c)] = variant.name.substr(name.size());
   }
 }
 

@@ -40,6 +40,8 @@ void add_number(const Attribute& value, Column column, std::string& text, std::v
   columns.push_back(std::move(column));
 }
 
+constexpr size_t kMostVarying = 3, kFewestThatVary = 3;
+
 struct UseDraft {
   Use use;
   std::string text;
@@ -69,7 +71,7 @@ class Drafting {
       : tree_(&tree), call_(call), drafts_(&drafts), classes_(&classes), draft_(&drafts[static_cast<size_t>(call)]) {}
 
   void write() {
-    for (const char* name : {"forward", "checker", "path", "w", "Module", "nn", "functional"}) scope_.reserve(name);
+    for (const char* name : {"forward", "checker", "path", "w", "c", "Module", "nn", "functional"}) scope_.reserve(name);
     add_raw_steps(tree_->body(call_));
     find_repetition();
     name_inputs();
@@ -144,7 +146,17 @@ class Drafting {
     if (body.outputs != Values{flow} || call_ == 0) return;
     const auto loop = loop_at(raw_, 0, body.outputs);
     draft_->is_repetition = loop && loop->size() == raw_.size() && can_be_lists(*loop);
-    draft_->is_sequence = !draft_->is_repetition;
+    draft_->is_sequence = !draft_->is_repetition && !is_stage();
+  }
+
+  // One or two modules and then a row of equal ones, or before it: a class of its own with a loop.
+  bool is_stage() const {
+    for (size_t s = 0; s < raw_.size() && s <= 2; ++s) {
+      const auto loop = loop_at(raw_, s, tree_->body(call_).outputs);
+      if (!loop || loop->period != 1 || raw_[s].is_nn) continue;
+      return loop->size() + 2 >= raw_.size() && can_be_lists(*loop, false);
+    }
+    return false;
   }
 
   // ---- modules that the call uses
@@ -271,14 +283,24 @@ class Drafting {
     if (!is_index(last)) return {member_name(last), member_name(use.path)};
     const std::string list = last_part(all_but_last(use.path));
     if (!list.empty() && !is_index(list)) return {member_name(list + "_" + last), member_name(use.path)};
-    if (use.nn) return {usual_name(use.nn->name), usual_name(use.nn->name) + "_" + last};
-    const std::string kind = member_name(snake_case(last_part(recorded(use.call).class_name)));
-    return {kind, kind + "_" + last};
+    const std::string kind = kind_of(use.call);
+    const bool in_stage = recorded(call_).class_name == "torch.nn.modules.container.Sequential" && !use.nn;
+    if (in_stage && recorded(use.call).path == raw_[0].path) return {"first"};
+    const auto alike = std::count_if(raw_.begin(), raw_.end(), [&](const RawStep& other) {
+      return other.unit.call >= 0 && is_index(last_part(other.path)) && kind_of(other.unit.call) == kind;
+    });
+    if (alike == 1) return {kind, kind + "_" + last};
+    return {kind + "_" + last};
+  }
+
+  std::string kind_of(int32_t call) const {
+    const auto& nn = draft(call).nn;
+    return nn ? usual_name(nn->name) : member_name(snake_case(last_part(recorded(call).class_name)));
   }
 
   static std::string member_name(std::string_view python) {
     const std::string name = identifier(python);
-    return name == "w" || name == "checker" || name == "forward" || name == "path" ? name + "_" : name;
+    return name == "w" || name == "c" || name == "checker" || name == "forward" || name == "path" ? name + "_" : name;
   }
 
   // ---- lists
@@ -295,7 +317,8 @@ class Drafting {
   }
 
   // Can the modules of the loop be lists, with constructor arguments that are equal or lists of numbers?
-  bool can_be_lists(const Loop& loop) const {
+  bool can_be_lists(const Loop& loop, bool may_vary = true) const {
+    std::set<std::pair<size_t, size_t>> varying;
     for (size_t phase = 0; phase < loop.period; ++phase) {
       const UseDraft first = element(loop, phase, 0);
       for (size_t i = 0; i < loop.count; ++i) {
@@ -307,10 +330,12 @@ class Drafting {
           const bool is_scalar = std::holds_alternative<int64_t>(first.columns[c].value) ||
                                  std::holds_alternative<double>(first.columns[c].value);
           if (is_shared(loop, phase) || !is_scalar || !first.use.sequence.empty()) return false;
+          varying.emplace(phase, c);
         }
       }
     }
-    return true;
+    // {64, 128, 256}[i] is read easily, a table of such is not.
+    return varying.empty() || (may_vary && varying.size() <= kMostVarying && loop.count >= kFewestThatVary);
   }
 
   int32_t list_for(const Loop& loop, size_t phase) {
@@ -332,9 +357,12 @@ class Drafting {
       d.use.arguments[a].value = d.columns[static_cast<size_t>(c)].value = std::move(all);
     }
     const bool is_prefix = child.list_path.ends_with('_');
-    const std::string whole = is_prefix ? child.list_path + "s" : child.list_path;
+    const std::string whole = is_prefix ? child.list_path.substr(0, child.list_path.size() - 1) + "s" : child.list_path;
     std::vector<std::string> names{member_name(last_part(whole)), member_name(whole)};
-    if (child.list_path.empty()) names = {"layers"};
+    if (child.list_path.empty()) {  // of the class itself, which is an nn.Sequential
+      const std::vector<std::string> words = parts(snake_case(last_part(recorded(d.use.call).class_name)), '_');
+      names = {member_name(words.back() + "s"), "layers"};
+    }
     if (loop.period > 1) names.push_back(member_name(snake_case(last_part(recorded(d.use.call).class_name)) + "s"));
     child.name = scope_.take(names);
     add_columns(d, child.name);
@@ -373,7 +401,10 @@ class Drafting {
     if (const std::string* what = tree_->gap(v)) return names_[v] = "gap " + *what;
     const std::string local = tree_->local_parameter(call_, v);
     if (local.empty()) return names_[v] = fmt::format("?{}", v);
-    draft_->tensors.push_back({scope_.take(member_name(local)), local, v});
+    const bool is_assigned = std::any_of(raw_.begin(), raw_.end(), [&](const RawStep& step) {
+      return step.unit.node >= 0 && graph().nodes[static_cast<size_t>(step.unit.node)].origin.assigned_to == local;
+    });  // then the variable has the name
+    draft_->tensors.push_back({scope_.take(member_name(is_assigned ? local + "_stored" : local)), local, v});
     return names_[v] = "p:" + local;
   }
 

@@ -333,6 +333,48 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
   return found;
 }
 
+// nn.MultiheadAttention of a batch to itself, the usual block of a vision transformer: one projection, split into three,
+// heads, attention, heads merged, another projection.
+std::optional<NnModule> self_attention(const CallTree& tree, int32_t call) {
+  const CallBody& body = tree.body(call);
+  const Graph& g = tree.program().graph;
+  static const std::vector<std::string_view> kOps{"linear",      "split", "split_heads", "split_heads",
+                                                  "split_heads", "scaled_dot_product_attention", "merge_heads", "linear"};
+  if (body.units.size() != kOps.size() || body.inputs.size() != 1 || body.outputs.size() != 1) return {};
+  std::vector<Reader> r;
+  for (size_t i = 0; i < kOps.size(); ++i) {
+    if (body.units[i].node < 0) return {};
+    r.emplace_back(tree, call, static_cast<size_t>(body.units[i].node));
+    if (r.back().node().op->name != kOps[i]) return {};
+  }
+  const Reader &in = r[0], &parts = r[1], &attention = r[5], &out = r[7];
+  const Type& x = g.type(body.inputs[0]);
+  if (x.rank() != 3 || !x.shape[2].is_number() || in.value("x") != body.inputs[0]) return {};
+  if (!in.is_own("weight", "in_proj_weight") || !in.is_own_or_absent("bias", "in_proj_bias")) return {};
+  if (!out.is_own("weight", "out_proj.weight") || !out.is_own_or_absent("bias", "out_proj.bias")) return {};
+  if (in.absent("bias") != out.absent("bias")) return {};
+  const int64_t width = x.shape[2].number();
+  if (parts.get<Dims>("sizes") != Dims{Dim(width), Dim(width), Dim(width)} || parts.get<int64_t>("axis") != 2) return {};
+  const Dim heads = r[2].get<Dim>("heads");
+  for (size_t i = 0; i < 3; ++i) {
+    if (r[2 + i].value("x") != parts.node().results[i] || r[2 + i].get<Dim>("heads") != heads) return {};
+    if (attention.node().operands[i] != r[2 + i].node().results[0]) return {};
+  }
+  const Values& given = attention.node().operands;
+  if (std::any_of(given.begin() + 3, given.end(), [](ValueId v) { return v != kNoValue; }) || !heads.is_number()) return {};
+  for (const AttrSpec& spec : attention.node().op->attr_specs) {  // no mask, no scale of its own
+    if (!same(attention.attribute(spec.name), spec.default_value.value_or(Attribute{}))) return {};
+  }
+  if (r[6].node().operands[0] != attention.node().results[0] || out.value("x") != r[6].node().results[0]) return {};
+  if (in.get<std::string>("weight_order") != "out_in" || out.get<std::string>("weight_order") != "out_in") return {};
+  if (body.outputs[0] != out.node().results[0] || in.size("weight", 0) != 3 * width) return {};
+  return NnModule{.name = "MultiheadAttention",
+                  .arguments = {required("embed_dim", width), required("num_heads", heads.number()),
+                                option("bias", !in.absent("bias"), true), option("batch_first", true, false)},
+                  .inputs = body.inputs,
+                  .results = {{body.outputs[0], ""}}};
+}
+
 }  // namespace
 
 std::optional<NnModule> nn_module(const CallTree& tree, int32_t call) {
@@ -341,6 +383,7 @@ std::optional<NnModule> nn_module(const CallTree& tree, int32_t call) {
   if (units.size() == 1 && units[0].node >= 0) {
     if (auto found = single_node(tree, call, static_cast<size_t>(units[0].node))) return found;
   }
+  if (auto found = self_attention(tree, call)) return found;
   return recurrent(tree, call);
 }
 

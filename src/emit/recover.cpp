@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "emit/class_names.h"
+#include "emit/config.h"
 #include "emit/draft.h"
 #include "emit/drafting.h"
 #include "emit/names.h"
@@ -16,8 +17,9 @@ namespace {
 
 // Sizes that mean "how wide": one number for all of them, where they agree in every instance.
 bool is_width(const std::string& name) {
-  static const std::set<std::string> names{"in_features",      "out_features", "in_channels",   "out_channels", "num_features",
-                                           "normalized_shape", "num_channels", "embedding_dim", "hidden_size",  "input_size"};
+  static const std::set<std::string> names{"groups",        "in_features",  "out_features",     "in_channels",
+                                           "out_channels",  "num_features", "normalized_shape", "num_channels",
+                                           "embedding_dim", "hidden_size",  "input_size"};
   return names.count(name) != 0;
 }
 
@@ -152,11 +154,22 @@ class Recovery {
       field_of[c] = static_cast<int32_t>(column_of.size());
       column_of.push_back(c);
     }
+    std::vector<std::set<std::string>> said(column_of.size());  // all that a field is called where it is used
+    for (size_t c = 0; c < columns.size(); ++c) {
+      if (field_of[c] >= 0) said[static_cast<size_t>(field_of[c])].insert(columns[c].name);
+    }
     Scope scope;
     for (const TensorField& t : made.tensors) scope.reserve(t.name);
     for (const Child& child : made.children) scope.reserve(child.name);
-    for (const size_t c : column_of) {
-      made.numbers.push_back({scope.take(field_names(calls, c)), columns[c].value});
+    for (size_t f = 0; f < column_of.size(); ++f) {
+      const size_t c = column_of[f];
+      std::vector<std::string> names = field_names(calls, c);
+      for (const char* width : {"channels", "features"}) {
+        const std::string what = width;
+        if (said[f].count("in_" + what) == 0 || said[f].count("out_" + what) == 0) continue;
+        names.insert(names.begin(), {what, "hidden_" + what});
+      }
+      made.numbers.push_back({scope.take(names), columns[c].value});
       for (const int32_t call : calls) draft(call).numbers.push_back(value(call, c));
     }
     return field_of;
@@ -208,6 +221,7 @@ ModelTree recover(Program program, const OpTable& table) {
   tree.program = std::move(p);
   tree.implicit = std::move(implicit);
   tree.calls = std::move(calls);
+  find_config(tree);
   return tree;
 }
 

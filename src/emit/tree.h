@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -15,11 +16,23 @@
 
 namespace pycandle::emit {
 
+// A number as a product of fields of the model's configuration: 3 * n_embd.
+struct Formula {
+  int64_t factor = 1;
+  std::vector<int32_t> fields;       // of ModelTree::config
+};
+
+struct ConfigField {
+  std::string name;
+  Attribute value;
+};
+
 // A number that a class is built with: a constructor argument of its own, or the same in all instances.
 struct Argument {
   int32_t field = -1;      // of the class around it; -1: the value
   Attribute value;
   int32_t column = -1;     // while the tree is built
+  std::optional<Formula> formula = std::nullopt;  // of the value, when the configuration has it
 };
 
 // A module that a class has: of the front end's nn, of a class of this model, or a sequence of such.
@@ -73,6 +86,13 @@ struct NumberField {
 // (node, attribute, element): an attribute of a node, or one entry of its dims; "operand 1" is a number written there.
 using Place = std::tuple<int32_t, std::string, int32_t>;
 
+// A number of the configuration that the steps need.
+struct Setting {
+  std::string name;                  // of the member that keeps it
+  int32_t field;                     // of ModelTree::config
+  std::set<Place> places;
+};
+
 struct ModuleClass {
   std::string name;                  // Python's, made different from the others
   std::string python_class, file_line;
@@ -82,6 +102,8 @@ struct ModuleClass {
   std::vector<Child> children;
   std::vector<NumberField> numbers;  // what differs between instances
   std::map<Place, int32_t> places;   // where they stand in the steps
+  std::vector<Setting> settings;
+  bool takes_config = false;         // it is built with the configuration, for itself or for what it has
   std::vector<Step> steps;
   Values inputs, outputs;
   std::vector<std::string> input_names, output_names;
@@ -92,6 +114,7 @@ struct ModelTree {
   std::shared_ptr<const Implicit> implicit;
   std::shared_ptr<const CallTree> calls;
   std::vector<ModuleClass> classes;  // in the order of their use: the last is the model
+  std::vector<ConfigField> config;   // in the order of their use; empty when Python has none
   std::vector<std::string> notes;    // what could not be written as Python has it, and why
   const ModuleClass& model() const { return classes.back(); }
 };

@@ -48,6 +48,8 @@ Recording import_manifest(const std::filesystem::path&, const OpTable&);
 // The same with gaps left open: what an unsupported node would give is an input of the program, named by kGap and what is
 // missing there. Such a program can be looked at and written as source code, not run.
 inline constexpr std::string_view kGap = "gap: ";
+// An attribute of a module call beside Python's own: what its caller assigned the result to ("x", "output, state").
+inline constexpr const char* kAssignedTo = "assigned to";
 Recording import_with_gaps(const std::filesystem::path&, const OpTable&);
 // For tests and fuzzing.
 Recording import_manifest_text(std::string_view json, const OpTable&, std::string_view what);

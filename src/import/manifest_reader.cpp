@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "import/importer.h"
 #include "import/manifest.h"
 
 namespace pycandle {
@@ -398,6 +399,7 @@ class ManifestReader {
       if (f.has("class_file")) call.class_file = f["class_file"].index(p_.files.size());
       if (f.has("class_line")) call.class_line = static_cast<int32_t>(f["class_line"].integer(0, 1 << 30));
       if (f.has("forward_line")) call.forward_line = static_cast<int32_t>(f["forward_line"].integer(0, 1 << 30));
+      if (f.has("assigned_to")) call.attributes.emplace_back(kAssignedTo, name_of_something(f["assigned_to"]));
       for (auto [key, table] : {std::pair{"attributes", &call.attributes}, {"config", &call.config}})
         if (f.has(key))
           f[key].each_entry(

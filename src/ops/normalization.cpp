@@ -367,9 +367,10 @@ OpDef batch_norm() {
                                                      {a.tensor("input"), a.tensor("running_mean"), a.tensor("running_var"),
                                                       or_none("weight"), or_none("bias")},
                                                      {{"eps", a.number("eps")}});
-                        // The saved statistics are empty in evaluation.
-                        const auto empty = [&](size_t i) { return a.b.full(0.0, a.result(i).dtype, {Dim(0)}); };
-                        return Values{y, empty(1), empty(2)};
+                        // The saved statistics are empty in evaluation (on the meta device torch gives them a size); nobody reads
+                        // them.
+                        const auto unread = [&](size_t i) { return a.b.full(0.0, a.result(i).dtype, a.result(i).shape); };
+                        return Values{y, unread(1), unread(2)};
                       })
       .sample("F.batch_norm(t(2, 3, 4, 5), t(3), t(3, low=0.5, high=2), t(3), t(3), False, 0.1, 1e-3)")
       .sample("F.batch_norm(t(2, 3), t(3), t(3, low=0.5, high=2))")

@@ -82,7 +82,7 @@ TEST(Recovery, NumbersThatDifferAreFieldsAndOthersAreNot) {
   const ModuleClass* made = find(tree, "Block");
   ASSERT_NE(made, nullptr);
   ASSERT_EQ(made->numbers.size(), 1u) << "in and out are equal in both, so they are one number";
-  EXPECT_EQ(made->numbers[0].name, "in_features");
+  EXPECT_EQ(made->numbers[0].name, "features");
   EXPECT_EQ(made->children[0].use.arguments[0].field, 0);
   EXPECT_EQ(made->children[0].use.arguments[1].field, 0);
 }

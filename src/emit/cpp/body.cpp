@@ -69,6 +69,7 @@ class Body {
     for (const TensorField& t : class_->tensors) scope_.reserve(t.name);
     for (const Child& child : class_->children) scope_.reserve(child.name);
     for (const NumberField& number : class_->numbers) scope_.reserve(number.name);
+    for (const Setting& setting : class_->settings) scope_.reserve(setting.name);
     for (const ModuleClass& other : tree_->classes) scope_.reserve(other.name);
   }
 
@@ -119,12 +120,7 @@ class Body {
       if (const ValueId* v = std::get_if<ValueId>(&operand)) use(*v, s);
       if (const Dim* d = std::get_if<Dim>(&operand)) use_dim(*d, visible, s);
     }
-    for (const auto& [name, attribute] : graph().nodes[n].attributes) {
-      if (const Dim* d = std::get_if<Dim>(&attribute)) use_dim(*d, visible, s);
-      if (const Dims* dims = std::get_if<Dims>(&attribute)) {
-        for (const Dim d : *dims) use_dim(d, visible, s);
-      }
-    }
+    for (const Dim d : printer_.written_dims(n)) use_dim(d, visible, s);
   }
 
   void count_loop(const Step& step, size_t s) {
@@ -432,7 +428,15 @@ class Body {
     for (const Step& call : step.body) {
       used_in_body = used_in_body || std::find(call.arguments.begin(), call.arguments.end(), c.initial) != call.arguments.end();
     }
-    if (holder != holder_.end() && is_dead_after(initial.text, step_) && !shared && !used_in_body) {
+    const std::string in_loop = names_.assigned(c.next);
+    const bool is_renamed = !in_loop.empty() && in_loop != initial.text && !scope_.has(in_loop);
+    if (is_renamed && holder == holder_.end()) {
+      assign(c.next, initial.text);
+      assigned_again_.insert(written_[c.next].text);
+      last_use_[c.next] = step_;
+      return;
+    }
+    if (holder != holder_.end() && is_dead_after(initial.text, step_) && !shared && !used_in_body && !is_renamed) {
       assigned_again_.insert(initial.text);
       set_name(c.next, initial.text);
       last_use_[c.next] = step_;

@@ -63,6 +63,15 @@ int64_t sliced_axis(const Graph& g, const Node& slice) {
   return found;
 }
 
+// Do the axes of what is broadcast stand at the end of the result, `more` before them?
+bool is_aligned(const Node& broadcast, size_t more) {
+  const Ints& axes = std::get<Ints>(attribute_of(broadcast, "axes"));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i] != static_cast<int64_t>(more + i)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool ExpressionPrinter::is_select(const Graph& g, const Node& reshape) {
@@ -91,6 +100,9 @@ Expression ExpressionPrinter::operand(size_t n, size_t i) const {
 Expression ExpressionPrinter::dim_at(size_t n, const std::string& name, int32_t element, Dim d) const {
   const auto field = class_->places.find({static_cast<int32_t>(n), name, element});
   if (field != class_->places.end()) return {class_->numbers[static_cast<size_t>(field->second)].name};
+  for (const Setting& setting : class_->settings) {
+    if (setting.places.count({static_cast<int32_t>(n), name, element}) != 0) return {setting.name};
+  }
   return around_->dim(d);
 }
 
@@ -126,24 +138,65 @@ Expression ExpressionPrinter::reshape(size_t n) const {
     const Dim start = std::get<Dims>(attribute_of(at(s), "starts"))[static_cast<size_t>(axis)];
     return {fmt::format("{}.select({}, {})", receiver(s), axis, dim_at(s, "starts", static_cast<int32_t>(axis), start).text)};
   }
+  const std::string plain = plain_reshape(n);
+  return {receiver(n) + (plain.empty() ? fmt::format(".reshape({})", dims(n, "shape")) : plain)};
+}
+
+std::string ExpressionPrinter::plain_reshape(size_t n) const {
+  const Node& node = at(n);
   const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
-  if (const int64_t axis = axis_of_one(before, after); axis >= 0) return {fmt::format("{}.unsqueeze({})", receiver(n), axis)};
-  if (const int64_t axis = axis_of_one(after, before); axis >= 0) return {fmt::format("{}.squeeze({})", receiver(n), axis)};
+  if (const int64_t axis = axis_of_one(before, after); axis >= 0) return fmt::format(".unsqueeze({})", axis);
+  if (const int64_t axis = axis_of_one(after, before); axis >= 0) return fmt::format(".squeeze({})", axis);
+  const bool has_fields = class_->places.lower_bound({static_cast<int32_t>(n), "shape", -1}) !=
+                          class_->places.upper_bound({static_cast<int32_t>(n), "shape", 1000});
+  if (has_fields) return {};
   for (size_t start = 0; start + 1 < before.size(); ++start) {  // consecutive axes made one
     for (size_t end = start + 1; end < before.size() && before.size() - (end - start) >= after.size(); ++end) {
       Shape flat(before.begin(), before.begin() + static_cast<int64_t>(start));
       flat.push_back(
           product(Shape(before.begin() + static_cast<int64_t>(start), before.begin() + static_cast<int64_t>(end) + 1)));
       flat.insert(flat.end(), before.begin() + static_cast<int64_t>(end) + 1, before.end());
-      const bool has_fields = class_->places.lower_bound({static_cast<int32_t>(n), "shape", -1}) !=
-                              class_->places.upper_bound({static_cast<int32_t>(n), "shape", 1000});
-      if (flat != after || has_fields) continue;
-      if (start == 0 && end + 1 == before.size()) return {receiver(n) + ".flatten()"};
-      if (end + 1 == before.size()) return {fmt::format("{}.flatten({})", receiver(n), start)};
-      return {fmt::format("{}.flatten({}, {})", receiver(n), start, end)};
+      if (flat != after) continue;
+      if (start == 0 && end + 1 == before.size()) return ".flatten()";
+      if (end + 1 == before.size()) return fmt::format(".flatten({})", start);
+      return fmt::format(".flatten({}, {})", start, end);
     }
   }
-  return {fmt::format("{}.reshape({})", receiver(n), dims(n, "shape"))};
+  return {};
+}
+
+std::vector<Dim> ExpressionPrinter::written_dims(size_t n) const {
+  const Node& node = at(n);
+  const Graph& g = tree_->program->graph;
+  std::vector<Dim> found;
+  const auto add = [&](const Dims& dims) { found.insert(found.end(), dims.begin(), dims.end()); };
+  const std::string& op = node.op->name;
+  if (op == "reshape") {
+    const bool selects = is_select(g, node) && around_->is_used_once(node.operands[0]);
+    if (!selects && plain_reshape(n).empty()) add(std::get<Dims>(attribute_of(node, "shape")));
+    return found;
+  }
+  if (op == "broadcast") {
+    const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
+    const size_t more = after.size() - before.size();
+    const bool aligned = is_aligned(node, more);
+    for (size_t i = 0; i < after.size(); ++i) {
+      if (!aligned || i < more || before[i - more] != after[i]) found.push_back(after[i]);
+    }
+    return found;
+  }
+  if (const int64_t axis = op == "slice" ? sliced_axis(g, node) : -1; axis >= 0) {
+    const auto i = static_cast<size_t>(axis);
+    found.push_back(std::get<Dims>(attribute_of(node, "starts"))[i]);
+    const Dim stop = std::get<Dims>(attribute_of(node, "stops"))[i];
+    if (stop != shape(node.operands[0])[i]) found.push_back(stop);
+    return found;
+  }
+  for (const auto& [name, value] : node.attributes) {
+    if (const Dim* d = std::get_if<Dim>(&value)) found.push_back(*d);
+    if (const Dims* dims = std::get_if<Dims>(&value)) add(*dims);
+  }
+  return found;
 }
 
 Expression ExpressionPrinter::transpose(size_t n) const {
@@ -159,11 +212,8 @@ Expression ExpressionPrinter::transpose(size_t n) const {
 Expression ExpressionPrinter::broadcast(size_t n) const {
   const Node& node = at(n);
   const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
-  const Ints& axes = std::get<Ints>(attribute_of(node, "axes"));
   const size_t more = after.size() - before.size();
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] != static_cast<int64_t>(more + i)) return functional(n);
-  }
+  if (!is_aligned(node, more)) return functional(n);
   std::vector<std::string> sizes;
   for (size_t i = 0; i < after.size(); ++i) {
     const bool keeps = i >= more && before[i - more] == after[i];
@@ -206,6 +256,21 @@ Expression ExpressionPrinter::arange(size_t n) const {
   if (!by_one || !of_i64) more += ", " + attribute(n, "step");
   if (!of_i64) more += ", " + attribute(n, "dtype");
   return {fmt::format("arange({}, {}{})", attribute(n, "start"), attribute(n, "stop"), more)};
+}
+
+// x.sum({1}), x.mean({-1}, true): the reductions that tensors have as members; others are functionals.
+Expression ExpressionPrinter::reduction(size_t n, const char* member) const {
+  const Node& node = at(n);
+  const DType dtype = tree_->program->graph.type(node.operands[0]).dtype;
+  const bool is_field = class_->places.count({static_cast<int32_t>(n), "axes", -1}) != 0;
+  if (node.op->name == "reduce_sum" && !is_inexact(dtype) && dtype != DType::i64) return functional(n);  // would be widened
+  bool keep = false;
+  for (const auto& [key, value] : node.attributes) {
+    if (key == "keep") keep = std::get<bool>(value);
+    if (key != "keep" && key != "axes") return functional(n);
+  }
+  if (is_field) return functional(n);
+  return {fmt::format("{}.{}({}{})", receiver(n), member, attribute(n, "axes"), keep ? ", true" : "")};
 }
 
 Expression ExpressionPrinter::functional(size_t n) const {
@@ -252,6 +317,9 @@ Expression ExpressionPrinter::node(size_t n) const {
   if (op == "slice") return slice(n);
   if (op == "split") return split(n);
   if (op == "arange") return arange(n);
+  static const std::map<std::string, const char*> reductions{
+      {"reduce_sum", "sum"}, {"mean", "mean"}, {"reduce_max", "amax"}, {"reduce_min", "amin"}};
+  if (const auto found = reductions.find(op); found != reductions.end()) return reduction(n, found->second);
   if (op == "cast") return {fmt::format("{}.to({})", receiver(n), attribute(n, "dtype"))};
   if (op == "constant") {
     return {fmt::format("full({}, {}, {})", dims(n, "shape"), attribute(n, "value"), attribute(n, "dtype"))};

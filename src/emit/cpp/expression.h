@@ -24,6 +24,8 @@ class ExpressionPrinter {
   Expression node(size_t n) const;
   // reshape of a slice of one is x.select(axis, i): the slice is written with it, not on its own.
   static bool is_select(const Graph&, const Node& reshape);
+  // The sizes that stand in the text of a node; x.flatten(1) says none.
+  std::vector<Dim> written_dims(size_t n) const;
 
  private:
   Expression operand(size_t n, size_t i) const;
@@ -35,6 +37,8 @@ class ExpressionPrinter {
   const Node& at(size_t n) const { return tree_->program->graph.nodes[n]; }
   const Shape& shape(ValueId v) const { return tree_->program->graph.type(v).shape; }
 
+  // x.unsqueeze(1), x.squeeze(0), x.flatten(2): a reshape without sizes; empty when it is none of these.
+  std::string plain_reshape(size_t n) const;
   Expression infix(size_t n, const char* symbol, Binds binds) const;
   Expression reshape(size_t n) const;
   Expression transpose(size_t n) const;
@@ -42,6 +46,7 @@ class ExpressionPrinter {
   Expression slice(size_t n) const;
   Expression split(size_t n) const;
   Expression arange(size_t n) const;
+  Expression reduction(size_t n, const char* member) const;
   Expression functional(size_t n) const;
 
   const ModelTree* tree_;

@@ -46,7 +46,11 @@ class ClassPrinter {
 
   std::string comment() const {
     std::string text = "// " + last_part(class_->python_class);
-    if (!class_->file_line.empty()) text += ", " + class_->file_line;
+    if (class_->python_class == "torch.nn.modules.container.Sequential" && !is_model_) {
+      text = "// nn.Sequential " + tree_->program->calls[static_cast<size_t>(class_->call)].path;
+    } else if (!class_->file_line.empty()) {
+      text += ", " + class_->file_line;
+    }
     if (class_->instances > 1) text += fmt::format(" ({} instances)", class_->instances);
     return text + "\n";
   }
@@ -86,13 +90,28 @@ class ClassPrinter {
     for (const int32_t field : stored_) {
       declare(type_of(class_->numbers[static_cast<size_t>(field)].example), class_->numbers[static_cast<size_t>(field)].name);
     }
+    for (const Setting& s : class_->settings) declare("int64_t", s.name);
     for (const TensorField& t : class_->tensors) declare("Tensor", t.name);
     for (const Child* child : children_) declare(declared_type(*child), child->name);
-    for (const auto& [type, names] : declared) line(fmt::format("{} {};", type, joined(names)));
+    for (const auto& [type, names] : declared) {
+      const std::string text = fmt::format("{} {};", type, joined(names));
+      if (text.size() + 2 <= kColumns || type.find('<') == std::string::npos) {
+        line(text);
+      } else {  // the types on lines of their own, then the name
+        out_ += wrapped(type, 2, 6);
+        line(joined(names) + ";", 6);
+      }
+    }
     if (!declared.empty()) out_ += "\n";
   }
 
   std::string value(const Argument& a) const {
+    if (a.formula) {
+      std::vector<std::string> factors;
+      if (a.formula->factor != 1) factors.push_back(std::to_string(a.formula->factor));
+      for (const int32_t f : a.formula->fields) factors.push_back("c." + tree_->config[static_cast<size_t>(f)].name);
+      return joined(factors, " * ");
+    }
     return a.field >= 0 ? class_->numbers[static_cast<size_t>(a.field)].name : cpp_literal(a.value);
   }
 
@@ -100,6 +119,7 @@ class ClassPrinter {
 
   void constructor() {
     std::vector<std::string> parameters;
+    if (class_->takes_config && !is_model_) parameters.push_back("const Config& c");
     for (const NumberField& number : class_->numbers) {
       const std::string type = type_of(number.example);
       const bool by_value = type == "int64_t" || type == "double";
@@ -107,20 +127,28 @@ class ClassPrinter {
     }
     parameters.push_back("const Weights& w");
     if (is_model_) parameters.push_back("const Checker& checker = {}");
+    if (is_model_ && class_->takes_config) parameters.push_back("const Config& c = {}");
     std::vector<std::string> initialised{is_model_ ? "Module(w, checker)" : "Module(w)"};
     for (const int32_t field : stored_) {
       const std::string& name = class_->numbers[static_cast<size_t>(field)].name;
       initialised.push_back(fmt::format("{0}({0})", name));
     }
+    for (const Setting& s : class_->settings) {
+      initialised.push_back(fmt::format("{}(c.{})", s.name, tree_->config[static_cast<size_t>(s.field)].name));
+    }
     for (const TensorField& t : class_->tensors) initialised.push_back(fmt::format("{}(w.get({}))", t.name, quoted(t.path)));
     for (const Child* child : children_) initialised.push_back(fmt::format("{}({})", child->name, built(*child)));
-    const bool is_explicit = class_->numbers.empty();
+    const bool is_explicit = class_->numbers.empty() && (is_model_ || !class_->takes_config);
     line(fmt::format("{}{}({})", is_explicit ? "explicit " : "", class_->name, joined(parameters)));
     for (size_t i = 0; i < initialised.size(); ++i) {
       const std::string end = i + 1 == initialised.size() ? " {}" : ",";
-      out_ += wrapped((i == 0 ? ": " : "  ") + initialised[i] + end, 6, 12);
+      out_ += wrapped((i == 0 ? ": " : "  ") + initialised[i] + end, 6, 12, false);
     }
     out_ += "\n";
+  }
+
+  bool takes_config(const Use& use) const {
+    return use.module_class >= 0 && tree_->classes[static_cast<size_t>(use.module_class)].takes_config;
   }
 
   static std::string weights_at(const std::string& path) { return path.empty() ? "w" : fmt::format("w / {}", quoted(path)); }
@@ -147,6 +175,7 @@ class ClassPrinter {
     const std::string list = weights_at(child.list_path);
     if (is_plain) {
       std::vector<std::string> parts{count, list};
+      if (takes_config(child.use)) parts.push_back("c");
       for (const Argument& a : child.use.arguments) parts.push_back(value(a));
       return joined(parts);
     }
@@ -154,7 +183,7 @@ class ClassPrinter {
     if (child.first != 0) index = fmt::format("{} + {}", child.first, index);
     std::string each = fmt::format("{} / {}", list, index == "i" ? index : "(" + index + ")");
     if (child.list_path.ends_with('_')) each = fmt::format("w / ({} + std::to_string({}))", quoted(child.list_path), index);
-    return fmt::format("{}, [&]([[maybe_unused]] int64_t i) {{ return {}({}); }}", count, cpp::type_of(*tree_, child.use),
+    return fmt::format("{}, [&](int64_t i) {{ return {}({}); }}", count, cpp::type_of(*tree_, child.use),
                        arguments(child.use, each, child.use.path, child.varies));
   }
 
@@ -170,6 +199,7 @@ class ClassPrinter {
       }
       return joined(parts);
     }
+    if (takes_config(use)) parts.push_back("c");
     for (size_t i = 0; i < use.arguments.size(); ++i) {
       const Argument& a = use.arguments[i];
       const bool each = i < varies.size() && varies[i];
@@ -177,7 +207,7 @@ class ClassPrinter {
       if (each) text = (a.field < 0 ? (std::holds_alternative<Ints>(a.value) ? "Ints" : "Numbers") : "") + text + "[i]";
       if (!use.nn || use.nn->arguments[i].positional) {
         parts.push_back(text);
-      } else if (a.field >= 0 || each || !same(a.value, use.nn->arguments[i].default_value)) {
+      } else if (a.field >= 0 || a.formula || each || !same(a.value, use.nn->arguments[i].default_value)) {
         options.push_back(fmt::format(".{} = {}", use.nn->arguments[i].name, text));
       }
     }
@@ -228,6 +258,19 @@ class ClassPrinter {
   std::string out_;
 };
 
+// The numbers that Python keeps in a configuration, with the values of the recording.
+std::string config_struct(const ModelTree& tree) {
+  std::string out = "\nstruct Config {\n";
+  for (const char* type : {"int64_t", "double"}) {
+    std::vector<std::string> fields;
+    for (const ConfigField& f : tree.config) {
+      if (type_of(f.value) == type) fields.push_back(fmt::format("{} = {}", f.name, cpp_literal(f.value)));
+    }
+    for (const std::string& f : fields) out += fmt::format("  {} {};\n", type, f);
+  }
+  return out + "};\n";
+}
+
 void rename_model(ModelTree& tree, const std::string& name) {
   if (name.empty()) return;
   if (identifier(name) != name) {
@@ -273,6 +316,7 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
         "\n// Stands where PyTorch had something that is not supported; `pycandle todos` lists the places.\n"
         "[[noreturn]] inline Tensor todo(const char* what) { throw Error(ErrorCode::gap, what); }\n";
   }
+  if (!tree.config.empty()) out += config_struct(tree);
   for (size_t c = 0; c < tree.classes.size(); ++c) {
     out += "\n" + ClassPrinter(tree, tree.classes[c], c + 1 == tree.classes.size()).text();
   }

@@ -20,8 +20,9 @@ struct Expression {
 std::string joined(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
 constexpr size_t kColumns = 110;
-// The text as lines; where they would be too long, broken between the arguments of the outermost call. clang-format
-// without a column limit leaves such breaks, and no others, as they are.
-std::string wrapped(std::string_view text, size_t indent, size_t continued);
+// A statement as lines: where it is too long, broken after operators and between arguments, the outermost first.
+// clang-format without a column limit leaves such breaks as they are. `nests`: arguments may be broken themselves, which
+// it joins again in initialisers of members.
+std::string wrapped(std::string_view text, size_t indent, size_t continued, bool nests = true);
 
 }  // namespace pycandle::emit::cpp

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "emit/names.h"
+#include "import/importer.h"
 
 namespace pycandle::emit::cpp {
 namespace {
@@ -80,20 +82,62 @@ bool ValueNames::speaks_for_class(const Node& node) const {
   return tree_->calls->parent(at) == class_->call && calls[static_cast<size_t>(at)].class_name.starts_with("torch.nn.modules.");
 }
 
-std::string ValueNames::assigned(ValueId v) const {
-  const Node* node = producer(v);
-  if (!node || node->origin.assigned_to.empty() || !speaks_for_class(*node)) return {};
-  const std::vector<std::string> names = parts(node->origin.assigned_to, ',');
-  std::string name = names[0];
-  if (names.size() > 1) {
-    const auto index = static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index);
-    if (node->results.size() == 1 || index >= names.size()) return {};  // a part of what was unpacked: which one is not known
-    name = names[index];
-  }
-  const size_t start = name.find_first_not_of(' ');
-  name = start == std::string::npos ? "" : name.substr(start);
+namespace {
+
+// The n-th name on the left of an assignment; empty when it is none that a variable can have.
+std::string target(const std::string& assigned_to, size_t n) {
+  const std::vector<std::string> names = parts(assigned_to, ',');
+  if (n >= names.size()) return {};
+  const size_t start = names[n].find_first_not_of(' ');
+  const std::string name = start == std::string::npos ? "" : names[n].substr(start);
   if (name == "_" || name.find_first_of("[(") != std::string::npos) return {};
   return identifier(last_part(name));
+}
+
+const Step* step_that_gives(ValueId v, const std::vector<Step>& steps) {
+  for (const Step& step : steps) {
+    if (step.kind == Step::Kind::loop) {
+      if (const Step* found = step_that_gives(v, step.body)) return found;
+    }
+    if (step.kind == Step::Kind::call && std::find(step.results.begin(), step.results.end(), v) != step.results.end())
+      return &step;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+// What this class assigns the result of a module's call to. The parts of an nn.Sequential are called by torch, so for
+// them it is what the whole is assigned to.
+std::string ValueNames::assigned_call(ValueId v) const {
+  const Step* step = step_that_gives(v, class_->steps);
+  if (!step || step->call < 0 || is_of_torch_) return {};
+  const auto& calls = tree_->program->calls;
+  for (int32_t call = step->call; call > 0 && call != class_->call; call = calls[static_cast<size_t>(call)].parent) {
+    for (const auto& [key, value] : calls[static_cast<size_t>(call)].attributes) {
+      if (key != kAssignedTo) continue;
+      const std::string& names = std::get<std::string>(value);
+      if (names.find(',') == std::string::npos) return step->results.size() == 1 ? target(names, 0) : std::string();
+      const CallBody& body = tree_->calls->body(call);
+      const auto at = std::find(body.outputs.begin(), body.outputs.end(), v);
+      if (at == body.outputs.end()) return {};
+      const std::string& path = body.output_names[static_cast<size_t>(at - body.outputs.begin())];
+      const bool is_index = !path.empty() && path.size() < 4 && path.find_first_not_of("0123456789") == std::string::npos;
+      return is_index ? target(names, static_cast<size_t>(std::stoul(path))) : std::string();
+    }
+    const int32_t around = calls[static_cast<size_t>(call)].parent;
+    if (around < 0 || !calls[static_cast<size_t>(around)].class_name.starts_with("torch.nn.modules.container")) break;
+  }
+  return {};
+}
+
+std::string ValueNames::assigned(ValueId v) const {
+  if (std::string name = assigned_call(v); !name.empty()) return name;
+  const Node* node = producer(v);
+  if (!node || node->origin.assigned_to.empty() || !speaks_for_class(*node)) return {};
+  if (node->origin.assigned_to.find(',') == std::string::npos) return target(node->origin.assigned_to, 0);
+  if (node->results.size() == 1) return {};  // a part of what was unpacked: which one is not known
+  return target(node->origin.assigned_to, static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index));
 }
 
 // The name of the operand that the value is, or becomes after being rearranged.
@@ -113,6 +157,7 @@ std::string ValueNames::purpose(ValueId v, int depth) const {
 
 std::vector<std::string> ValueNames::candidates(ValueId v) const {
   std::vector<std::string> found;
+  if (class_->python_class.starts_with("torch.nn.modules.container")) found.push_back("x");  // nobody gave it a name
   const std::string what_for = purpose(v, 3);
   if (!what_for.empty()) found.push_back(what_for);
   for (const Step& step : class_->steps) {

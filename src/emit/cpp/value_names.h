@@ -21,6 +21,7 @@ class ValueNames {
 
  private:
   const Node* producer(ValueId) const;
+  std::string assigned_call(ValueId) const;
   std::string purpose(ValueId, int depth) const;
   bool speaks_for_class(const Node&) const;
 

@@ -1,0 +1,130 @@
+// LlamaForCausalLM, ported from PyTorch by pycandle codegen.
+#pragma once
+
+#include <pycandle/pycandle.h>
+
+namespace llama_for_causal_lm {
+using namespace pycandle;
+
+// LlamaRotaryEmbedding, transformers/models/llama/modeling_llama.py:72
+struct LlamaRotaryEmbedding : nn::Module<LlamaRotaryEmbedding> {
+  Tensor inv_freq;
+
+  explicit LlamaRotaryEmbedding(const Weights& w)
+      : Module(w),
+        inv_freq(w.get("inv_freq")) {}
+
+  std::tuple<Tensor, Tensor> forward(const Tensor& position_ids) const {
+    const Tensor freqs = position_ids.unsqueeze(2) * inv_freq;
+    const Tensor emb = cat({freqs, freqs}, 2);
+    return {functional::cos(emb), functional::sin(emb)};
+  }
+};
+
+// LlamaAttention, transformers/models/llama/modeling_llama.py:205 (32 instances)
+struct LlamaAttention : nn::Module<LlamaAttention> {
+  nn::Linear q_proj, k_proj, v_proj, o_proj;
+
+  explicit LlamaAttention(const Weights& w)
+      : Module(w),
+        q_proj(4096, 4096, {.bias = false}, w / "q_proj"),
+        k_proj(4096, 1024, {.bias = false}, w / "k_proj"),
+        v_proj(4096, 1024, {.bias = false}, w / "v_proj"),
+        o_proj(4096, 4096, {.bias = false}, w / "o_proj") {}
+
+  Tensor forward(const Tensor& hidden_states, const Tensor& cos, const Tensor& sin) const {
+    const Tensor query_states = functional::split_heads(q_proj(hidden_states), 32);
+    const Tensor key_states = functional::split_heads(k_proj(hidden_states), 8);
+    const Tensor value_states = functional::split_heads(v_proj(hidden_states), 8);
+    const Tensor q_embed = functional::rotary_embedding(query_states, cos, sin, {.unsqueeze_dim = 1});
+    const Tensor k_embed = functional::rotary_embedding(key_states, cos, sin, {.unsqueeze_dim = 1});
+    const Tensor attn_output = functional::scaled_dot_product_attention(q_embed, k_embed, value_states,
+        {.is_causal = true, .scale = 0.08838834764831845, .enable_gqa = true});
+    return o_proj(functional::merge_heads(attn_output));
+  }
+};
+
+// LlamaMLP, transformers/models/llama/modeling_llama.py:152 (32 instances)
+struct LlamaMLP : nn::Module<LlamaMLP> {
+  nn::Linear gate_proj, up_proj, down_proj;
+  nn::SiLU act_fn;
+
+  explicit LlamaMLP(const Weights& w)
+      : Module(w),
+        gate_proj(4096, 14336, {.bias = false}, w / "gate_proj"),
+        up_proj(4096, 14336, {.bias = false}, w / "up_proj"),
+        down_proj(14336, 4096, {.bias = false}, w / "down_proj"),
+        act_fn(w / "act_fn") {}
+
+  Tensor forward(const Tensor& x) const {
+    return down_proj(act_fn(gate_proj(x)) * up_proj(x));
+  }
+};
+
+// LlamaDecoderLayer, transformers/models/llama/modeling_llama.py:273 (32 instances)
+struct LlamaDecoderLayer : nn::Module<LlamaDecoderLayer> {
+  nn::RMSNorm input_layernorm, post_attention_layernorm;
+  LlamaAttention self_attn;
+  LlamaMLP mlp;
+
+  explicit LlamaDecoderLayer(const Weights& w)
+      : Module(w),
+        input_layernorm(4096, {.eps = 1e-05}, w / "input_layernorm"),
+        post_attention_layernorm(4096, {.eps = 1e-05}, w / "post_attention_layernorm"),
+        self_attn(w / "self_attn"),
+        mlp(w / "mlp") {}
+
+  Tensor forward(Tensor hidden_states, const Tensor& cos, const Tensor& sin) const {
+    hidden_states = hidden_states + self_attn(input_layernorm(hidden_states), cos, sin);
+    return hidden_states + mlp(post_attention_layernorm(hidden_states));
+  }
+};
+
+// LlamaModel, transformers/models/llama/modeling_llama.py:335
+struct LlamaModel : nn::Module<LlamaModel> {
+  nn::Embedding embed_tokens;
+  LlamaRotaryEmbedding rotary_emb;
+  nn::ModuleList<LlamaDecoderLayer> layers;
+  nn::RMSNorm norm;
+
+  explicit LlamaModel(const Weights& w)
+      : Module(w),
+        embed_tokens(128256, 4096, w / "embed_tokens"),
+        rotary_emb(w / "rotary_emb"),
+        layers(32, w / "layers"),
+        norm(4096, {.eps = 1e-05}, w / "norm") {}
+
+  Tensor forward(const Tensor& input_ids) const {
+    Tensor inputs_embeds = embed_tokens(input_ids);
+    const Tensor position_ids = arange(input_ids.dim(1)).unsqueeze(0);
+    auto [cos, sin] = rotary_emb(position_ids);
+    for (const LlamaDecoderLayer& layer : layers) inputs_embeds = layer(inputs_embeds, cos, sin);
+    return norm(inputs_embeds);
+  }
+};
+
+// LlamaForCausalLM, transformers/models/llama/modeling_llama.py:409
+struct LlamaForCausalLM : nn::Module<LlamaForCausalLM> {
+  LlamaModel model;
+  nn::Linear lm_head;
+
+  explicit LlamaForCausalLM(const Weights& w, const Checker& checker = {})
+      : Module(w, checker),
+        model(w / "model"),
+        lm_head(4096, 128256, {.bias = false}, w / "lm_head") {}
+
+  struct Output {
+    Tensor logits;
+    template <class F>
+    void each(F&& f) const {
+      f("logits", logits);
+    }
+  };
+
+  Output forward(const Tensor& input_ids) const {
+    const Tensor outputs = model(input_ids);
+    return {lm_head(outputs)};
+  }
+};
+
+}  // namespace llama_for_causal_lm

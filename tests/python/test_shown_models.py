@@ -1,0 +1,85 @@
+"""models/ is what codegen writes today, and code that a C++ programmer would keep."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import models  # noqa: E402
+
+NAMES = [model.name for model in models.ALL]
+CLANG_FORMAT = Path(sys.executable).with_name("clang-format")
+WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+
+
+def header(name: str) -> Path:
+    return ROOT / "models" / name / "model.hpp"
+
+
+@pytest.mark.parametrize("model", models.ALL, ids=NAMES)
+def test_a_shown_model_is_what_codegen_writes(model: models.Model) -> None:
+    assert models.emitted(model) == header(model.name).read_text(), "make models writes it again"
+
+
+def test_the_table_of_models_is_up_to_date() -> None:
+    assert (ROOT / "models" / "README.md").read_text() == models.readme(), "make models writes it again"
+
+
+@pytest.mark.parametrize("path", models.PAGES, ids=lambda path: path.name)
+def test_the_emitted_code_that_a_page_shows_is_what_codegen_writes(path: Path) -> None:
+    text = path.read_text()
+    assert "<!-- " in text
+    assert models.page(text) == text, "make models writes it again"
+
+
+def functions(text: str) -> list[tuple[str, int]]:
+    """Head and number of lines of each function: they end where their closing brace stands at their own indent."""
+    found = []
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
+        if re.match(r"  \S.*\) const \{$", line):
+            end = next(i for i in range(number, len(lines)) if lines[i] == "  }")
+            found.append((line.strip(), end - number + 1))
+        elif re.match(r"  (explicit )?\w+\(", line):
+            end = next(i for i in range(number, len(lines)) if lines[i].endswith("{}"))
+            found.append((line.strip(), end - number + 1))
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shown_model_reads_well(name: str) -> None:
+    text = header(name).read_text()
+    assert max(map(len, text.splitlines())) <= 120
+    assert all(lines <= 60 for _, lines in functions(text)), functions(text)
+    assert not re.search(r"\b(const Tensor|Tensor|auto) \w+_\d+ =", text), "a numbered temporary"
+    assert "Variant" not in text
+    formatted = subprocess.run(
+        [CLANG_FORMAT, header(name)], capture_output=True, text=True, check=True
+    ).stdout
+    assert formatted == text
+
+
+def test_the_shown_models_are_short() -> None:
+    gpt2, resnet = header("gpt2").read_text(), header("resnet34").read_text()
+    assert len(gpt2.splitlines()) <= 200
+    assert len(resnet.splitlines()) <= 160
+    assert gpt2.count("struct GPT2Block ") == 1
+    assert "for (const GPT2Block& block : h)" in gpt2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("compiler", ["g++", "clang++-16"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shown_model_compiles_under_both_compilers(name: str, compiler: str, tmp_path) -> None:
+    (tmp_path / "uses.cpp").write_text(f'#include "{header(name)}"\n')
+    command = [compiler, "-std=c++20", "-O0", "-c", *WARNINGS, f"-I{ROOT / 'include'}", tmp_path / "uses.cpp"]
+    command += ["-o", tmp_path / "uses.o"]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr[:4000]
