@@ -46,7 +46,7 @@ zoo: build ## published models, each recorded, run and verified; writes docs/zoo
 	@PYTHONPATH=tests .venv/bin/python -m zoo --jobs $(JOBS) $(ZOO_FLAGS)
 
 zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes docs/zoo-emit.md (ZOO_FLAGS as above)
-	@scripts/setup.sh build fuzz
+	@scripts/setup.sh build clang
 	@PYTHONPATH=tests .venv/bin/python -m zoo.zoo_emit --jobs $(JOBS) $(ZOO_FLAGS)
 
 op-db: build ## torch's operator and module databases, every sample; writes the dated table docs/op-db.md

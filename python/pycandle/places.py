@@ -109,11 +109,16 @@ def place_here() -> Place | None:
 
 def place_of_call() -> Place | None:
     """The user's line that calls the module whose hook this is; none when torch's own code does (nn.Sequential)."""
-    for file, line in reversed(current_frames()):
-        if is_user_file(file):
-            return Place(file, line)
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename not in _CALLS_THE_MODEL:
+        file = frame.f_code.co_filename
+        if (
+            is_user_file(file) and frame.f_code.co_name != "__call__"
+        ):  # a class that wraps nn.Module.__call__ is not the caller
+            return Place(file, frame.f_lineno)
         if os.path.abspath(file).startswith(_TORCH_NN_DIR) and os.path.basename(file) != "module.py":
             return None
+        frame = frame.f_back
     return None
 
 

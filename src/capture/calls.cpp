@@ -5,7 +5,11 @@
 namespace pycandle::front {
 namespace {
 
-// A size that data decided is a number once the op that gave it has run.
+// Division of integers and angles are floating.
+bool is_float_op(std::string_view op) { return op == "div" || op == "atan2"; }
+
+}  // namespace
+
 pycandle::Dim known(Dim d) {
   const pycandle::Dim dim = DimAccess::base(d);
   if (dim.is_number() || Capture::current() || eager_sizes().empty()) return dim;
@@ -13,11 +17,6 @@ pycandle::Dim known(Dim d) {
   for (const auto& [name, size] : eager_sizes()) values.emplace(name, pycandle::Dim(size));
   return dim.substitute(values);
 }
-
-// Division of integers and angles are floating.
-bool is_float_op(std::string_view op) { return op == "div" || op == "atan2"; }
-
-}  // namespace
 
 Attribute attribute(Dim value) { return known(value); }
 

@@ -10,6 +10,9 @@
 
 namespace pycandle::front {
 
+// A size that data decided is a number once the op that gave it has run.
+pycandle::Dim known(Dim);
+
 inline Attribute attribute(bool value) { return value; }
 inline Attribute attribute(int64_t value) { return value; }
 inline Attribute attribute(double value) { return value; }

@@ -3,18 +3,11 @@
 #include <fmt/format.h>
 
 #include "base/dim.h"
+#include "capture/calls.h"
 #include "capture/capture.h"
 
 namespace pycandle::front {
 namespace {
-
-pycandle::Dim base(Dim d) {
-  const pycandle::Dim dim = DimAccess::base(d);
-  if (dim.is_number() || Capture::current() || eager_sizes().empty()) return dim;
-  std::map<std::string, pycandle::Dim, std::less<>> values;
-  for (const auto& [name, size] : eager_sizes()) values.emplace(name, pycandle::Dim(size));
-  return dim.substitute(values);
-}
 
 const SymbolRanges& ranges() {
   static const SymbolRanges none;
@@ -37,17 +30,17 @@ bool decided(Tri answer, Dim a, const char* comparison, Dim b) {
 
 Dim::Dim(int64_t value) : node_(DimAccess::front(pycandle::Dim(value)).node_) {}
 
-bool Dim::is_number() const { return base(*this).is_number(); }
+bool Dim::is_number() const { return known(*this).is_number(); }
 
 int64_t Dim::number() const {
-  if (const auto number = base(*this).maybe_number()) return *number;
+  if (const auto number = known(*this).maybe_number()) return *number;
   throw Error(ErrorCode::bad_input, fmt::format("the size {} is not a number", text()))
       .module_path(current_module())
       .hint("it depends on the inputs; dim.specialise() fixes it to the size in the signature's example");
 }
 
 int64_t Dim::specialise() const {
-  const pycandle::Dim dim = base(*this);
+  const pycandle::Dim dim = known(*this);
   if (dim.is_number()) return dim.number();
   Capture* capture = Capture::current();
   Bindings examples;
@@ -72,12 +65,12 @@ int64_t Dim::specialise() const {
   return number;
 }
 
-std::string Dim::text() const { return base(*this).text(); }
+std::string Dim::text() const { return known(*this).text(); }
 
-#define PYCANDLE_ARITHMETIC(name, expression)            \
-  Dim name(Dim left, Dim right) {                        \
-    const pycandle::Dim a = base(left), b = base(right); \
-    return DimAccess::front(expression);                 \
+#define PYCANDLE_ARITHMETIC(name, expression)              \
+  Dim name(Dim left, Dim right) {                          \
+    const pycandle::Dim a = known(left), b = known(right); \
+    return DimAccess::front(expression);                   \
   }
 PYCANDLE_ARITHMETIC(operator+, a + b)
 PYCANDLE_ARITHMETIC(operator-, a - b)
@@ -91,11 +84,11 @@ PYCANDLE_ARITHMETIC(min, pycandle::min(a, b))
 PYCANDLE_ARITHMETIC(max, pycandle::max(a, b))
 #undef PYCANDLE_ARITHMETIC
 
-Dim operator-(Dim d) { return DimAccess::front(-base(d)); }
+Dim operator-(Dim d) { return DimAccess::front(-known(d)); }
 
-bool operator==(Dim a, Dim b) { return decided(equal(base(a), base(b), ranges()), a, "equals", b); }
-bool operator<(Dim a, Dim b) { return decided(at_most(base(a) + 1, base(b), ranges()), a, "is less than", b); }
-bool operator<=(Dim a, Dim b) { return decided(at_most(base(a), base(b), ranges()), a, "is at most", b); }
+bool operator==(Dim a, Dim b) { return decided(equal(known(a), known(b), ranges()), a, "equals", b); }
+bool operator<(Dim a, Dim b) { return decided(at_most(known(a) + 1, known(b), ranges()), a, "is less than", b); }
+bool operator<=(Dim a, Dim b) { return decided(at_most(known(a), known(b), ranges()), a, "is at most", b); }
 
 Dim data_dim() {
   Capture* capture = Capture::current();

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/scaffold.h"
+#include "emit/names.h"
 
 namespace pycandle::cli {
 namespace {
@@ -19,21 +20,6 @@ bool is_word(const std::string& text, const char* also) {
   const auto fits = [&](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::strchr(also, c) != nullptr; };
   return !text.empty() && (std::isalpha(static_cast<unsigned char>(text[0])) || text[0] == '_') &&
          std::all_of(text.begin(), text.end(), fits);
-}
-
-// my_llm → MyLlm
-std::string class_name(const std::string& name) {
-  std::string out;
-  bool upper = true;
-  for (const char c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) {
-      upper = true;
-      continue;
-    }
-    out += upper ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
-    upper = false;
-  }
-  return out;
 }
 
 // Made beside its place and moved there whole.
@@ -69,7 +55,7 @@ void add_new(CLI::App& app, Context& context) {
           .expected("a letter, then letters, digits, _ and -")
           .found(name);
     }
-    const std::string model = options->model.empty() ? class_name(name) : options->model;
+    const std::string model = options->model.empty() ? emit::camel_case(name) : options->model;
     if (!is_word(model, "_")) {
       throw Error(ErrorCode::usage, "this cannot be a C++ class").expected("a letter, then letters, digits and _").found(model);
     }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "emit/cpp/text.h"
 
 namespace pycandle::cli {
 namespace {
@@ -169,13 +170,6 @@ from pycandle.spy import GoldenRecorder
 __all__ = ["GoldenRecorder"]
 )text";
 
-std::string filled(std::string text, std::string_view place, const std::string& value) {
-  for (size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + value.size())) {
-    text.replace(at, place.size(), value);
-  }
-  return text;
-}
-
 }  // namespace
 
 std::vector<ProjectFile> project_files(const std::string& name, const std::string& model) {
@@ -186,12 +180,13 @@ std::vector<ProjectFile> project_files(const std::string& name, const std::strin
                                     {"src/.gitkeep", ""},
                                     {"tests/.gitkeep", ""},
                                     {".pycandle/project.json", kProject}};
-  for (ProjectFile& file : files) file.text = filled(filled(file.text, "@NAME@", name), "@MODEL@", model);
+  for (ProjectFile& file : files) file.text = emit::cpp::filled(emit::cpp::filled(file.text, "@NAME@", name), "@MODEL@", model);
   return files;
 }
 
 std::vector<ProjectFile> recorder_files(const std::string& name, int seed) {
-  return {{".pycandle/scripts/recorder.py", filled(filled(kRecorder, "@NAME@", name), "@SEED@", std::to_string(seed))},
+  return {{".pycandle/scripts/recorder.py",
+           emit::cpp::filled(emit::cpp::filled(kRecorder, "@NAME@", name), "@SEED@", std::to_string(seed))},
           {".pycandle/scripts/spy.py", kSpy}};
 }
 

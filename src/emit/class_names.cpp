@@ -26,7 +26,8 @@ std::string base_name(const Program& p, const ModuleClass& c) {
     const bool is_number = !last.empty() && last.find_first_not_of("0123456789") == std::string::npos;
     name = is_number ? last_part(all_but_last(path)) : last;
     if (c.instances > 1) name = name.substr(0, name.find_last_not_of("0123456789_") + 1);  // layer1, layer2: Layer
-    if (is_number && name.size() > 2 && name.back() == 's') name.pop_back();               // stages.1: Stage
+    if (is_number && c.instances == 1) name += "_" + last;                                 // features.1: Features1
+    if (is_number && c.instances > 1 && name.size() > 2 && name.back() == 's') name.pop_back();  // stages.1: Stage
     name = camel_case(name);
   } else {
     name = identifier(last_part(c.python_class));

@@ -146,7 +146,10 @@ class Drafting {
     if (body.outputs != Values{flow} || call_ == 0) return;
     const auto loop = loop_at(raw_, 0, body.outputs);
     draft_->is_repetition = loop && loop->size() == raw_.size() && can_be_lists(*loop);
-    draft_->is_sequence = !draft_->is_repetition && !is_stage();
+    // A sequence in a sequence is a class of its own, or the line that builds it would not end.
+    const int32_t around = tree_->parent(call_);
+    const bool is_inner = around > 0 && raw_.size() > 1 && recorded(around).class_name == recorded(call_).class_name;
+    draft_->is_sequence = !draft_->is_repetition && !is_inner && !is_stage();
   }
 
   // One or two modules and then a row of equal ones, or before it: a class of its own with a loop.

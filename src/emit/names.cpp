@@ -6,28 +6,18 @@
 #include <array>
 #include <map>
 
+#include "ops/spelling.h"
+
 namespace pycandle::emit {
 namespace {
 
-constexpr std::array kKeywords{
-    "alignas",     "alignof",   "and",        "and_eq",    "asm",      "auto",         "bitand",
-    "bitor",       "bool",      "break",      "case",      "catch",    "char",         "char8_t",
-    "char16_t",    "char32_t",  "class",      "compl",     "concept",  "const",        "consteval",
-    "constexpr",   "constinit", "const_cast", "continue",  "co_await", "co_return",    "co_yield",
-    "decltype",    "default",   "delete",     "do",        "double",   "dynamic_cast", "else",
-    "enum",        "explicit",  "export",     "extern",    "false",    "float",        "for",
-    "friend",      "goto",      "if",         "inline",    "int",      "long",         "mutable",
-    "namespace",   "new",       "noexcept",   "not",       "not_eq",   "nullptr",      "operator",
-    "or",          "or_eq",     "private",    "protected", "public",   "register",     "reinterpret_cast",
-    "requires",    "return",    "short",      "signed",    "sizeof",   "static",       "static_assert",
-    "static_cast", "struct",    "switch",     "template",  "this",     "thread_local", "throw",
-    "true",        "try",       "typedef",    "typeid",    "typename", "union",        "unsigned",
-    "using",       "virtual",   "void",       "volatile",  "wchar_t",  "while",        "xor",
-    "xor_eq",      "std",       "main",       "assert",    "errno",    "NULL",         "EOF",
-    "INFINITY",    "NAN",       "signbit",    "isnan",     "isinf",    "M_PI",         "linux",
-    "unix",        "stdin",     "stdout",     "stderr"};
+// Names that headers have taken, beside C++'s own words.
+constexpr std::array kTaken{"std",   "main",  "assert", "errno", "NULL", "EOF",   "INFINITY", "NAN",   "signbit",
+                            "isnan", "isinf", "M_PI",   "linux", "unix", "stdin", "stdout",   "stderr"};
 
-bool is_keyword(std::string_view name) { return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end(); }
+bool is_taken(const std::string& name) {
+  return cpp_identifier(name) != name || std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end();
+}
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -78,7 +68,7 @@ std::string identifier(std::string_view python) {
   if (name.size() > 1 && name[0] == '_' && is_upper(name[1])) name.erase(0, 1);
   if (name.empty() || name == "_") return "value";
   if (is_digit(name[0])) name.insert(0, 1, '_');
-  if (is_keyword(name)) name += '_';
+  if (is_taken(name)) name += '_';
   return name;
 }
 

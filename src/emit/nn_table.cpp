@@ -338,8 +338,8 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
 std::optional<NnModule> self_attention(const CallTree& tree, int32_t call) {
   const CallBody& body = tree.body(call);
   const Graph& g = tree.program().graph;
-  static const std::vector<std::string_view> kOps{"linear",      "split", "split_heads", "split_heads",
-                                                  "split_heads", "scaled_dot_product_attention", "merge_heads", "linear"};
+  static const std::vector<std::string_view> kOps{
+      "linear", "split", "split_heads", "split_heads", "split_heads", "scaled_dot_product_attention", "merge_heads", "linear"};
   if (body.units.size() != kOps.size() || body.inputs.size() != 1 || body.outputs.size() != 1) return {};
   std::vector<Reader> r;
   for (size_t i = 0; i < kOps.size(); ++i) {

@@ -7,7 +7,6 @@
 //   %4 = transpose(%3) {permutation = [0, 2, 1]}
 //   %5 = transpose(%4) {permutation = [0, 2, 1]}           (back where it was: %5 becomes %1)
 //   %7 = mul(%5, %6)                                       (%6 is 1 everywhere: %7 becomes %1)
-//   attention with the scale that it has by itself         (scale = none)
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -71,16 +70,6 @@ std::optional<ValueId> unchanged_operand(const Graph& g, const Node& node, const
   return std::nullopt;
 }
 
-// Python says 64 ** -0.5, which is what attention does anyway. Compared as the arithmetic sees it: in f32, or exactly.
-bool has_usual_scale(const Graph& g, const Node& node, const Values& operands) {
-  if (node.op->name != "scaled_dot_product_attention") return false;
-  const Call call = call_of(g, node, operands);
-  const Type& query = g.type(operands[0]);
-  if (!call.has("scale") || query.rank() == 0 || !query.shape.back().is_number() || query.shape.back() == Dim(0)) return false;
-  const double usual = 1 / std::sqrt(static_cast<double>(query.shape.back().number())), scale = call.number("scale");
-  return query.dtype == DType::f64 ? scale == usual : static_cast<float>(scale) == static_cast<float>(usual);
-}
-
 // The node before it, when it is the same movement in the same module call.
 const Node* same_movement_before(const Graph& g, const Node& node, const Values& operands, const char* op) {
   if (node.op->name != op) return nullptr;
@@ -92,13 +81,6 @@ std::optional<Values> canonical(Builder& b, const Node& node, const Values& oper
   const Graph& g = b.graph();
   if (changes_nothing(g, node, operands)) return Values{operands[0]};
   if (const auto x = unchanged_operand(g, node, operands)) return Values{*x};
-  if (has_usual_scale(g, node, operands)) {
-    Attributes attributes = node.attributes;
-    for (auto& [name, value] : attributes) {
-      if (name == "scale") value = Attribute{};
-    }
-    return Values{b.create(node.op->name, operands, std::move(attributes))};
-  }
   if (const Node* before = same_movement_before(g, node, operands, "reshape")) {
     const ValueId x = before->operands[0];
     return Values{b.reshape(x, call_of(g, node, operands).dims("shape"))};

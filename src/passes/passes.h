@@ -14,6 +14,7 @@ Program recognise_masks(Program, const OpTable&);
 Program recognise_heads(Program, const OpTable&);
 Program recognise_linear(Program, const OpTable&);
 Program recognise_split(Program, const OpTable&);
+Program usual_scale(Program, const OpTable&);
 Program remove_unused(Program, const OpTable&);
 Program decompose(Program, const OpTable&, const Claims& claims);
 

@@ -33,6 +33,7 @@ std::vector<Pass> program_passes() {
       {"recognise-split", recognise_split},
       {"recognise-heads", recognise_heads},    // once more, so that a program in this form stays as it is
       {"recognise-linear", recognise_linear},
+      {"usual-scale", usual_scale},
       {"remove-unused", remove_unused},
   };
 }

@@ -35,6 +35,7 @@ const std::map<std::string, PassFunction>& passes() {
       {"recognise_heads", recognise_heads},
       {"recognise_linear", recognise_linear},
       {"recognise_split", recognise_split},
+      {"usual_scale", usual_scale},
       {"remove_unused", remove_unused},
       {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Call&) { return false; }); }},
   };
@@ -151,10 +152,10 @@ TEST(Pipeline, DumpsEveryStepUnderItsNumberAndName) {
                                              "03-fold-shapes.ptir",     "04-attention-scores.ptir", "05-recognise.ptir",
                                              "06-canonicalise.ptir",    "07-recognise-masks.ptir",  "08-recognise-linear.ptir",
                                              "09-recognise-heads.ptir", "10-recognise-linear.ptir", "11-recognise-split.ptir",
-                                             "12-recognise-heads.ptir", "13-recognise-linear.ptir", "14-remove-unused.ptir",
-                                             "15-decompose.ptir",       "16-remove-unused.ptir"};
+                                             "12-recognise-heads.ptir", "13-recognise-linear.ptir", "14-usual-scale.ptir",
+                                             "15-remove-unused.ptir",   "16-decompose.ptir",        "17-remove-unused.ptir"};
   EXPECT_EQ(folder.files(), expected);
-  const Program dumped = parse_program(read_text(folder.path() / "14-remove-unused.ptir"), catalogue());
+  const Program dumped = parse_program(read_text(folder.path() / "15-remove-unused.ptir"), catalogue());
   EXPECT_TRUE(identical(dumped, p));
 }
 
@@ -165,7 +166,7 @@ TEST(Pipeline, DumpsOnlyTheEndsOfThePipelinesWhenAsked) {
   options.dump_mode = DumpMode::final;
   const Program p = run_program_pipeline(small_program(), catalogue(), options);
   run_backend_pipeline(p, catalogue(), claims_nothing, options);
-  EXPECT_EQ(folder.files(), (std::vector<std::string>{"14-remove-unused.ptir", "16-remove-unused.ptir"}));
+  EXPECT_EQ(folder.files(), (std::vector<std::string>{"15-remove-unused.ptir", "17-remove-unused.ptir"}));
 }
 
 TEST(Pipeline, ADisabledPassDoesNotRunAndAnUnknownOneIsAUsageError) {
@@ -190,7 +191,7 @@ TEST(Pipeline, ADisabledPassDoesNotRunAndAnUnknownOneIsAUsageError) {
 TEST(Pipeline, TimesEveryPassAndCountsItsNodes) {
   std::vector<PassTiming> timings;
   run_program_pipeline(small_program(), catalogue(), {}, &timings);
-  ASSERT_EQ(timings.size(), 14u);
+  ASSERT_EQ(timings.size(), 15u);
   EXPECT_EQ(timings.front().name, "canonicalise");
   EXPECT_EQ(timings.front().nodes_before, 3u);
   EXPECT_EQ(timings.back().nodes_after, 1u);

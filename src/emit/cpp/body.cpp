@@ -14,7 +14,8 @@
 namespace pycandle::emit::cpp {
 namespace {
 
-constexpr size_t kLongNested = 96;  // an expression that is longer gets a name when there is one
+constexpr size_t kLongStatement = 90;  // and its type and indent: a line
+constexpr size_t kLongNested = 80;  // an expression that is longer gets a name when there is one
 
 class Body {
  public:
@@ -229,9 +230,39 @@ class Body {
     std::vector<std::string> candidates = names_.candidates(v);
     if (python) candidates.insert(candidates.begin(), *python);
     const std::string name = scope_.take(candidates);
-    statements_.push_back({name, text});
+    // f(…).g(…) that is too long for a line: x = f(…), then x = x.g(…)
+    const size_t member = name.size() + text.size() > kLongStatement ? last_member(text) : 0;
+    statements_.push_back({name, member > 0 ? text.substr(0, member) : text});
+    if (member > 0) {
+      statements_.push_back({{}, fmt::format("{0} = {0}{1};", name, text.substr(member))});
+      assigned_again_.insert(name);
+    }
     set_name(v, name);
     depends_.erase(v);
+  }
+
+  // Without operators outside of its brackets.
+  static bool is_one_primary(const std::string& text) {
+    int depth = 0;
+    for (const char c : text) {
+      depth += c == '(' || c == '{' || c == '[' ? 1 : c == ')' || c == '}' || c == ']' ? -1 : 0;
+      if (depth == 0 && c == ' ') return false;
+    }
+    return true;
+  }
+
+  // Where the last call of a member begins in an expression that is f(…).g(…) as a whole; 0 when it is not.
+  static size_t last_member(const std::string& text) {
+    int depth = 0;
+    for (size_t i = text.size(); i-- > 0;) {
+      const char c = text[i];
+      depth += c == ')' || c == '}' || c == ']' ? 1 : c == '(' || c == '{' || c == '[' ? -1 : 0;
+      if (depth == 0 && c == ' ') return 0;  // an operator
+      if (depth == 0 && c == '.' && i > 0 && text[i - 1] == ')') {
+        return is_one_primary(text.substr(0, i)) ? i : 0;
+      }
+    }
+    return 0;
   }
 
   // Written where it is used, or a variable?

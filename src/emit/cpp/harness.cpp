@@ -1,7 +1,9 @@
 #include "emit/cpp/harness.h"
 
 #include <string_view>
+#include <utility>
 
+#include "emit/cpp/text.h"
 #include "ir/graph.h"
 
 namespace pycandle::emit::cpp {
@@ -200,21 +202,17 @@ int main(int argc, char** argv) {
 }
 )text";
 
-void fill(std::string& text, std::string_view place, const std::string& value) {
-  for (size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + value.size())) {
-    text.replace(at, place.size(), value);
-  }
-}
-
 std::string filled(std::string text, const Harness& harness) {
-  fill(text, "@COMMON@", kRecording);
-  fill(text, "@GOLDENS@", harness.is_random ? kNoGoldenTests : kGoldenTests);
-  fill(text, "@MODEL@", harness.model);
-  fill(text, "@SPACE@", harness.name_space);
-  fill(text, "@HEADER@", harness.header);
-  fill(text, "@RECORDING@", pycandle::quoted(harness.recording));
-  fill(text, "@MANIFEST@", pycandle::quoted("/" + harness.recording + "_manifest.json"));
-  fill(text, "@FOLDER@", pycandle::quoted(harness.folder.empty() ? "." : harness.folder));
+  const std::pair<const char*, std::string> places[] = {
+      {"@COMMON@", kRecording},
+      {"@GOLDENS@", harness.is_random ? kNoGoldenTests : kGoldenTests},
+      {"@MODEL@", harness.model},
+      {"@SPACE@", harness.name_space},
+      {"@HEADER@", harness.header},
+      {"@RECORDING@", pycandle::quoted(harness.recording)},
+      {"@MANIFEST@", pycandle::quoted("/" + harness.recording + "_manifest.json")},
+      {"@FOLDER@", pycandle::quoted(harness.folder.empty() ? "." : harness.folder)}};
+  for (const auto& [place, value] : places) text = cpp::filled(std::move(text), place, value);
   return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include "emit/class_names.h"
 #include "emit/cpp/body.h"
+#include "emit/cpp/split.h"
 #include "emit/cpp/text.h"
 #include "emit/names.h"
 #include "ops/spelling.h"
@@ -84,7 +85,8 @@ class ClassPrinter {
   void members() {
     std::vector<std::pair<std::string, std::vector<std::string>>> declared;
     const auto declare = [&](const std::string& type, const std::string& name) {
-      if (declared.empty() || declared.back().first != type) declared.push_back({type, {}});
+      const bool fits = !declared.empty() && type.size() + joined(declared.back().second).size() + name.size() + 6 <= kColumns;
+      if (declared.empty() || declared.back().first != type || !fits) declared.push_back({type, {}});
       declared.back().second.push_back(name);
     };
     for (const int32_t field : stored_) {
@@ -239,10 +241,22 @@ class ClassPrinter {
   }
 
   void forward() {
-    const std::vector<std::string>& statements = forward_.statements;
-    const std::string head = fmt::format("{} forward({}) const", result_type(), joined(forward_.parameters));
-    line(head + " {");
-    for (const std::string& s : statements) {
+    std::set<std::string> taken;
+    for (const TensorField& t : class_->tensors) taken.insert(t.name);
+    for (const Child& child : class_->children) taken.insert(child.name);
+    for (const NumberField& number : class_->numbers) taken.insert(number.name);
+    for (const Setting& setting : class_->settings) taken.insert(setting.name);
+    const std::vector<Helper> helpers = split_long(forward_, std::move(taken));
+    function(result_type(), "forward", forward_);
+    for (const Helper& helper : helpers) {
+      out_ += "\n";
+      function(helper.result, helper.name, helper.body);
+    }
+  }
+
+  void function(const std::string& result, const std::string& name, const Forward& body) {
+    line(fmt::format("{} {}({}) const {{", result, name, joined(body.parameters)));
+    for (const std::string& s : body.statements) {
       const size_t spaces = s.find_first_not_of(' ');
       line(s.substr(spaces), 4 + spaces);
     }

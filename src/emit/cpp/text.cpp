@@ -17,42 +17,72 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
   return text;
 }
 
+std::string filled(std::string text, std::string_view place, std::string_view value) {
+  for (size_t at = text.find(place); at != std::string::npos; at = text.find(place, at + value.size())) {
+    text.replace(at, place.size(), value);
+  }
+  return text;
+}
+
 namespace {
 
-// Where the text can be broken without leaving its brackets: spaces after operators that bind as loosely as any in it,
-// or, where there is none, after the commas of the call that it ends with.
-class Breaks {
+// A text as pieces with signs between them: `head piece sign piece … tail`. The pieces are operands of the operators that
+// bind most loosely, or, where there is no operator, arguments of the call or list that the text ends with.
+struct Pieces {
+  std::string_view head, tail;
+  std::vector<std::string_view> pieces, signs;  // each sign stands behind its piece: ",", " +"
+  bool by_operators = false;
+};
+
+class Cutting {
  public:
-  explicit Breaks(std::string_view text) : text_(text) {}
+  explicit Cutting(std::string_view text) : text_(text) {}
 
-  std::vector<size_t> find() {
+  Pieces cut() {
     scan(0, text_.size());
-    if (!loosest_.empty()) return loosest_;
-    commas_.clear();
-    if (text_.ends_with('>')) {  // nn::Sequential<…>
-      for (size_t i = 0; i < text_.size(); ++i) {
-        if (text_[i] == ' ') commas_.push_back(i);
-      }
-      return commas_;
+    if (!operators_.empty()) {
+      Pieces found = at(operators_, 0, text_.size());
+      found.by_operators = true;
+      return found;
     }
-    if (last_group_end_ + 1 != text_.size() || last_group_ == std::string_view::npos) return {};
-    size_t open = last_group_;
-    // f({a, b}): the list is all there is to break.
-    if (text_[open] == '(' && text_[open + 1] == '{' && closing(open + 1) + 1 == last_group_end_) ++open;
-    scan(open + 1, closing(open));
-    return commas_;
-  }
-
-  // f(a + b): the only argument of the call that the text ends with, from its first letter on; 0 when there are more.
-  size_t only_argument() {
-    if (!find().empty() || last_group_ == std::string_view::npos || last_group_end_ + 1 != text_.size()) return 0;
-    return text_[last_group_] == '(' ? last_group_ + 1 : 0;
+    if (text_.ends_with('>')) {  // nn::Sequential<A, B>
+      const size_t open = text_.find('<') + 1;
+      scan(open, text_.size() - 1);
+      return at(commas_, open, text_.size() - 1);
+    }
+    if (last_group_ == std::string_view::npos || last_group_end_ + 1 != text_.size()) return {};
+    size_t open = last_group_, close = last_group_end_;
+    const bool is_member = has_call_before(open);
+    // f({a, b}): the list is all there is to cut.
+    if (text_[open] == '(' && text_[open + 1] == '{' && closing(open + 1) + 1 == close) {
+      ++open;
+      --close;
+    }
+    scan(open + 1, close);
+    if (is_member && !commas_.empty()) return {};  // f(x).g(a, b) is not broken so that clang-format leaves it
+    return at(commas_, open + 1, close);
   }
 
  private:
+  struct Sign {
+    size_t begin, end;  // of " + " or ", ", without the last space
+  };
+
+  Pieces at(const std::vector<Sign>& signs, size_t begin, size_t end) const {
+    Pieces found{text_.substr(0, begin), text_.substr(end), {}, {}, false};
+    for (const Sign& sign : signs) {
+      found.pieces.push_back(text_.substr(begin, sign.begin - begin));
+      found.signs.push_back(text_.substr(sign.begin, sign.end - sign.begin));
+      begin = sign.end + 1;
+    }
+    found.pieces.push_back(text_.substr(begin, end - begin));
+    return found;
+  }
+
   // Operators and commas outside of brackets between two places; the last group of brackets there.
   void scan(size_t begin, size_t end) {
-    loosest_.clear();
+    operators_.clear();
+    commas_.clear();
     int loosest = 0;
     for (size_t i = begin; i < end; ++i) {
       const char c = text_[i];
@@ -61,12 +91,12 @@ class Breaks {
       } else if (c == '(' || c == '{' || c == '[') {
         last_group_ = i;
         last_group_end_ = i = closing(i);
-      } else if (c == ' ' && i > begin && text_[i - 1] == ',') {
-        commas_.push_back(i);
+      } else if (c == ',') {
+        commas_.push_back({i, i + 1});
       } else if (const int looseness = operator_at(i); looseness > 0) {
-        if (looseness > loosest) loosest_.clear();
+        if (looseness > loosest) operators_.clear();
         loosest = std::max(loosest, looseness);
-        if (looseness == loosest) loosest_.push_back(text_.find(' ', i + 1));
+        if (looseness == loosest) operators_.push_back({i, text_.find(' ', i + 1)});
       }
     }
   }
@@ -81,6 +111,8 @@ class Breaks {
     }
     return 0;
   }
+
+  bool has_call_before(size_t open) const { return text_.substr(0, open).find('(') != std::string_view::npos; }
 
   size_t end_of_string(size_t open) const {
     size_t i = open + 1;
@@ -100,45 +132,51 @@ class Breaks {
   }
 
   std::string_view text_;
-  std::vector<size_t> loosest_, commas_;
+  std::vector<Sign> operators_, commas_;
   size_t last_group_ = std::string_view::npos, last_group_end_ = 0;
 };
 
-// Writes a piece from a column on; `after` columns are needed behind it. What does not fit goes to lines of its own.
+// Writes a text from a column on; `after` columns are needed behind it. What does not fit goes to lines of its own.
 class Layout {
  public:
   Layout(size_t column, bool nests) : column_(column), nests_(nests) {}
 
   void write(std::string_view text, size_t indent, size_t after) {
-    if (column_ + text.size() + after <= kColumns) return put(text);
-    if (depth_ > 0 && !nests_) return put(text);
-    if (const size_t inner = Breaks(text).only_argument(); inner > 0 && nests_) {
-      put(text.substr(0, inner));
-      write(text.substr(inner, text.size() - 1 - inner), indent + 4, after + 1);
-      return put(text.substr(text.size() - 1));
-    }
-    const std::vector<size_t> breaks = Breaks(text).find();
-    if (breaks.empty()) return put(text);
+    if (column_ + text.size() + after <= kColumns || (depth_ > 0 && !nests_)) return put(text);
+    const Pieces cut = Cutting(text).cut();
+    if (cut.pieces.empty()) return put(text);
     ++depth_;
-    size_t begin = 0;
+    put(cut.head);
+    const bool one_each = text.starts_with("{.");  // clang-format joins options, unless each has its line
     bool was_broken = false;
-    for (size_t b = 0; b <= breaks.size(); ++b) {
-      const size_t end = b < breaks.size() ? breaks[b] : text.size();
-      const std::string_view piece = text.substr(begin, end - begin);
-      const size_t behind = b < breaks.size() ? 0 : after;
-      if (b > 0) {
-        if (was_broken || column_ + 1 + piece.size() + behind > kColumns) {
-          out_.append("\n").append(indent, ' ');
-          column_ = indent;
-        } else {
-          put(" ");
-        }
+    for (size_t i = 0; i < cut.pieces.size(); ++i) {
+      const std::string_view piece = cut.pieces[i];
+      const size_t behind = i < cut.signs.size() ? cut.signs[i].size() : after + cut.tail.size();
+      if (i > 0 && (was_broken || one_each || column_ + 1 + piece.size() + behind > kColumns)) {
+        out_.append("\n").append(indent, ' ');
+        column_ = indent;
+      } else if (i > 0) {
+        put(" ");
       }
-      const size_t lines = line_count();
-      write(piece, indent + 4, behind);
-      was_broken = line_count() != lines;
-      begin = end + 1;
+      const auto lines = std::count(out_.begin(), out_.end(), '\n');
+      // A call or a list before other arguments is left whole, on a line of its own where it is long: clang-format would
+      // align what is broken in it with its bracket.
+      const bool is_first = i == 0 && !cut.signs.empty() && !cut.by_operators;
+      const bool is_list = piece.starts_with('{') && i < cut.signs.size();
+      const bool is_whole = is_list || (is_first && !Cutting(piece).cut().by_operators);
+      if (is_first && is_whole && column_ + piece.size() + behind > kColumns && cut.head.ends_with('(')) {
+        out_.append("\n").append(indent, ' ');
+        column_ = indent;
+      }
+      if (is_whole) {
+        put(piece);
+      } else {
+        write(piece, cut.signs.empty() ? indent : indent + 4, behind);
+      }
+      was_broken = std::count(out_.begin(), out_.end(), '\n') != lines;
+      if (i < cut.signs.size()) put(cut.signs[i]);
     }
+    put(cut.tail);
     --depth_;
   }
 
@@ -149,8 +187,6 @@ class Layout {
   std::string text() && { return std::move(out_); }
 
  private:
-  size_t line_count() const { return static_cast<size_t>(std::count(out_.begin(), out_.end(), '\n')); }
-
   std::string out_;
   size_t column_;
   bool nests_;

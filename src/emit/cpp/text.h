@@ -19,6 +19,9 @@ struct Expression {
 
 std::string joined(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
+// A template with a place in it, such as "@NAME@", filled in everywhere.
+std::string filled(std::string text, std::string_view place, std::string_view value);
+
 constexpr size_t kColumns = 110;
 // A statement as lines: where it is too long, broken after operators and between arguments, the outermost first.
 // clang-format without a column limit leaves such breaks as they are. `nests`: arguments may be broken themselves, which
