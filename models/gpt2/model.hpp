@@ -6,22 +6,33 @@
 namespace gpt2_lm_head_model {
 using namespace pycandle;
 
+struct Config {
+  int64_t n_embd = 768;
+  int64_t n_head = 12;
+  int64_t vocab_size = 50257;
+  int64_t n_positions = 1024;
+  int64_t n_layer = 12;
+  double layer_norm_epsilon = 1e-05;
+};
+
 // GPT2Attention, transformers/models/gpt2/modeling_gpt2.py:75 (12 instances)
 struct GPT2Attention : nn::Module<GPT2Attention> {
+  int64_t num_heads;
   nn::Linear c_attn, c_proj;
 
-  explicit GPT2Attention(const Weights& w)
+  GPT2Attention(const Config& c, const Weights& w)
       : Module(w),
-        c_attn(768, 2304, {.weight_order = "in_out"}, w / "c_attn"),
-        c_proj(768, 768, {.weight_order = "in_out"}, w / "c_proj") {}
+        num_heads(c.n_head),
+        c_attn(c.n_embd, 3 * c.n_embd, {.weight_order = "in_out"}, w / "c_attn"),
+        c_proj(c.n_embd, c.n_embd, {.weight_order = "in_out"}, w / "c_proj") {}
 
   Tensor forward(const Tensor& hidden_states) const {
     auto [query_states, key_states, value_states] = c_attn(hidden_states).chunk<3>(2);
-    key_states = functional::split_heads(key_states, 12);
-    value_states = functional::split_heads(value_states, 12);
-    query_states = functional::split_heads(query_states, 12);
+    key_states = functional::split_heads(key_states, num_heads);
+    value_states = functional::split_heads(value_states, num_heads);
+    query_states = functional::split_heads(query_states, num_heads);
     const Tensor attn_output = functional::scaled_dot_product_attention(query_states, key_states,
-        value_states, {.is_causal = true, .scale = 0.125});
+        value_states, {.is_causal = true});
     return c_proj(functional::merge_heads(attn_output));
   }
 };
@@ -31,10 +42,10 @@ struct GPT2MLP : nn::Module<GPT2MLP> {
   nn::Linear c_fc, c_proj;
   nn::GELU act;
 
-  explicit GPT2MLP(const Weights& w)
+  GPT2MLP(const Config& c, const Weights& w)
       : Module(w),
-        c_fc(768, 3072, {.weight_order = "in_out"}, w / "c_fc"),
-        c_proj(3072, 768, {.weight_order = "in_out"}, w / "c_proj"),
+        c_fc(c.n_embd, 4 * c.n_embd, {.weight_order = "in_out"}, w / "c_fc"),
+        c_proj(4 * c.n_embd, c.n_embd, {.weight_order = "in_out"}, w / "c_proj"),
         act({.approximate = "tanh"}, w / "act") {}
 
   Tensor forward(const Tensor& hidden_states) const {
@@ -48,12 +59,12 @@ struct GPT2Block : nn::Module<GPT2Block> {
   GPT2Attention attn;
   GPT2MLP mlp;
 
-  explicit GPT2Block(const Weights& w)
+  GPT2Block(const Config& c, const Weights& w)
       : Module(w),
-        ln_1(768, w / "ln_1"),
-        ln_2(768, w / "ln_2"),
-        attn(w / "attn"),
-        mlp(w / "mlp") {}
+        ln_1(c.n_embd, {.eps = c.layer_norm_epsilon}, w / "ln_1"),
+        ln_2(c.n_embd, {.eps = c.layer_norm_epsilon}, w / "ln_2"),
+        attn(c, w / "attn"),
+        mlp(c, w / "mlp") {}
 
   Tensor forward(Tensor hidden_states) const {
     const Tensor attn_output = attn(ln_1(hidden_states));
@@ -69,12 +80,12 @@ struct GPT2Model : nn::Module<GPT2Model> {
   nn::ModuleList<GPT2Block> h;
   nn::LayerNorm ln_f;
 
-  explicit GPT2Model(const Weights& w)
+  GPT2Model(const Config& c, const Weights& w)
       : Module(w),
-        wte(50257, 768, w / "wte"),
-        wpe(1024, 768, w / "wpe"),
-        h(12, w / "h"),
-        ln_f(768, w / "ln_f") {}
+        wte(c.vocab_size, c.n_embd, w / "wte"),
+        wpe(c.n_positions, c.n_embd, w / "wpe"),
+        h(c.n_layer, w / "h", c),
+        ln_f(c.n_embd, {.eps = c.layer_norm_epsilon}, w / "ln_f") {}
 
   Tensor forward(const Tensor& input_ids) const {
     const Tensor inputs_embeds = wte(input_ids);
@@ -91,10 +102,11 @@ struct GPT2LMHeadModel : nn::Module<GPT2LMHeadModel> {
   GPT2Model transformer;
   nn::Linear lm_head;
 
-  explicit GPT2LMHeadModel(const Weights& w, const Checker& checker = {})
+  explicit GPT2LMHeadModel(const Weights& w, const Checker& checker = {}, const Config& c = {})
       : Module(w, checker),
-        transformer(w / "transformer"),
-        lm_head(768, 50257, {.bias = false}, (w / "lm_head").tied("weight", "transformer.wte.weight")) {}
+        transformer(c, w / "transformer"),
+        lm_head(c.n_embd, c.vocab_size, {.bias = false},
+            (w / "lm_head").tied("weight", "transformer.wte.weight")) {}
 
   struct Output {
     Tensor logits;

@@ -6,6 +6,17 @@
 namespace llama_for_causal_lm {
 using namespace pycandle;
 
+struct Config {
+  int64_t hidden_size = 4096;
+  int64_t num_key_value_heads = 8;
+  int64_t head_dim = 128;
+  int64_t num_attention_heads = 32;
+  int64_t intermediate_size = 14336;
+  int64_t vocab_size = 128256;
+  int64_t num_hidden_layers = 32;
+  double rms_norm_eps = 1e-05;
+};
+
 // LlamaRotaryEmbedding, transformers/models/llama/modeling_llama.py:72
 struct LlamaRotaryEmbedding : nn::Module<LlamaRotaryEmbedding> {
   Tensor inv_freq;
@@ -23,23 +34,26 @@ struct LlamaRotaryEmbedding : nn::Module<LlamaRotaryEmbedding> {
 
 // LlamaAttention, transformers/models/llama/modeling_llama.py:205 (32 instances)
 struct LlamaAttention : nn::Module<LlamaAttention> {
+  int64_t num_attention_heads, num_key_value_heads;
   nn::Linear q_proj, k_proj, v_proj, o_proj;
 
-  explicit LlamaAttention(const Weights& w)
+  LlamaAttention(const Config& c, const Weights& w)
       : Module(w),
-        q_proj(4096, 4096, {.bias = false}, w / "q_proj"),
-        k_proj(4096, 1024, {.bias = false}, w / "k_proj"),
-        v_proj(4096, 1024, {.bias = false}, w / "v_proj"),
-        o_proj(4096, 4096, {.bias = false}, w / "o_proj") {}
+        num_attention_heads(c.num_attention_heads),
+        num_key_value_heads(c.num_key_value_heads),
+        q_proj(c.hidden_size, c.hidden_size, {.bias = false}, w / "q_proj"),
+        k_proj(c.hidden_size, c.num_key_value_heads * c.head_dim, {.bias = false}, w / "k_proj"),
+        v_proj(c.hidden_size, c.num_key_value_heads * c.head_dim, {.bias = false}, w / "v_proj"),
+        o_proj(c.hidden_size, c.hidden_size, {.bias = false}, w / "o_proj") {}
 
   Tensor forward(const Tensor& hidden_states, const Tensor& cos, const Tensor& sin) const {
-    const Tensor query_states = functional::split_heads(q_proj(hidden_states), 32);
-    const Tensor key_states = functional::split_heads(k_proj(hidden_states), 8);
-    const Tensor value_states = functional::split_heads(v_proj(hidden_states), 8);
+    const Tensor query_states = functional::split_heads(q_proj(hidden_states), num_attention_heads);
+    const Tensor key_states = functional::split_heads(k_proj(hidden_states), num_key_value_heads);
+    const Tensor value_states = functional::split_heads(v_proj(hidden_states), num_key_value_heads);
     const Tensor q_embed = functional::rotary_embedding(query_states, cos, sin, {.unsqueeze_dim = 1});
     const Tensor k_embed = functional::rotary_embedding(key_states, cos, sin, {.unsqueeze_dim = 1});
     const Tensor attn_output = functional::scaled_dot_product_attention(q_embed, k_embed, value_states,
-        {.is_causal = true, .scale = 0.08838834764831845, .enable_gqa = true});
+        {.is_causal = true, .enable_gqa = true});
     return o_proj(functional::merge_heads(attn_output));
   }
 };
@@ -49,11 +63,11 @@ struct LlamaMLP : nn::Module<LlamaMLP> {
   nn::Linear gate_proj, up_proj, down_proj;
   nn::SiLU act_fn;
 
-  explicit LlamaMLP(const Weights& w)
+  LlamaMLP(const Config& c, const Weights& w)
       : Module(w),
-        gate_proj(4096, 14336, {.bias = false}, w / "gate_proj"),
-        up_proj(4096, 14336, {.bias = false}, w / "up_proj"),
-        down_proj(14336, 4096, {.bias = false}, w / "down_proj"),
+        gate_proj(c.hidden_size, c.intermediate_size, {.bias = false}, w / "gate_proj"),
+        up_proj(c.hidden_size, c.intermediate_size, {.bias = false}, w / "up_proj"),
+        down_proj(c.intermediate_size, c.hidden_size, {.bias = false}, w / "down_proj"),
         act_fn(w / "act_fn") {}
 
   Tensor forward(const Tensor& x) const {
@@ -67,12 +81,12 @@ struct LlamaDecoderLayer : nn::Module<LlamaDecoderLayer> {
   LlamaAttention self_attn;
   LlamaMLP mlp;
 
-  explicit LlamaDecoderLayer(const Weights& w)
+  LlamaDecoderLayer(const Config& c, const Weights& w)
       : Module(w),
-        input_layernorm(4096, {.eps = 1e-05}, w / "input_layernorm"),
-        post_attention_layernorm(4096, {.eps = 1e-05}, w / "post_attention_layernorm"),
-        self_attn(w / "self_attn"),
-        mlp(w / "mlp") {}
+        input_layernorm(c.hidden_size, {.eps = c.rms_norm_eps}, w / "input_layernorm"),
+        post_attention_layernorm(c.hidden_size, {.eps = c.rms_norm_eps}, w / "post_attention_layernorm"),
+        self_attn(c, w / "self_attn"),
+        mlp(c, w / "mlp") {}
 
   Tensor forward(Tensor hidden_states, const Tensor& cos, const Tensor& sin) const {
     hidden_states = hidden_states + self_attn(input_layernorm(hidden_states), cos, sin);
@@ -87,19 +101,20 @@ struct LlamaModel : nn::Module<LlamaModel> {
   nn::ModuleList<LlamaDecoderLayer> layers;
   nn::RMSNorm norm;
 
-  explicit LlamaModel(const Weights& w)
+  LlamaModel(const Config& c, const Weights& w)
       : Module(w),
-        embed_tokens(128256, 4096, w / "embed_tokens"),
+        embed_tokens(c.vocab_size, c.hidden_size, w / "embed_tokens"),
         rotary_emb(w / "rotary_emb"),
-        layers(32, w / "layers"),
-        norm(4096, {.eps = 1e-05}, w / "norm") {}
+        layers(c.num_hidden_layers, w / "layers", c),
+        norm(c.hidden_size, {.eps = c.rms_norm_eps}, w / "norm") {}
 
   Tensor forward(const Tensor& input_ids) const {
-    Tensor inputs_embeds = embed_tokens(input_ids);
+    const Tensor inputs_embeds = embed_tokens(input_ids);
     const Tensor position_ids = arange(input_ids.dim(1)).unsqueeze(0);
     auto [cos, sin] = rotary_emb(position_ids);
-    for (const LlamaDecoderLayer& layer : layers) inputs_embeds = layer(inputs_embeds, cos, sin);
-    return norm(inputs_embeds);
+    Tensor hidden_states = inputs_embeds;
+    for (const LlamaDecoderLayer& layer : layers) hidden_states = layer(hidden_states, cos, sin);
+    return norm(hidden_states);
   }
 };
 
@@ -108,10 +123,10 @@ struct LlamaForCausalLM : nn::Module<LlamaForCausalLM> {
   LlamaModel model;
   nn::Linear lm_head;
 
-  explicit LlamaForCausalLM(const Weights& w, const Checker& checker = {})
+  explicit LlamaForCausalLM(const Weights& w, const Checker& checker = {}, const Config& c = {})
       : Module(w, checker),
-        model(w / "model"),
-        lm_head(4096, 128256, {.bias = false}, w / "lm_head") {}
+        model(c, w / "model"),
+        lm_head(c.hidden_size, c.vocab_size, {.bias = false}, w / "lm_head") {}
 
   struct Output {
     Tensor logits;

@@ -37,7 +37,9 @@ struct BertEmbeddings : nn::Module<BertEmbeddings> {
     const Tensor buffered_token_type_ids = functional::gather(token_type_ids_stored, position_ids, 1);
     const Tensor token_type_ids = buffered_token_type_ids.expand({input_ids.dim(0), -1});
     const Tensor inputs_embeds = word_embeddings(input_ids);
-    return LayerNorm(inputs_embeds + token_type_embeddings(token_type_ids) + position_embeddings(position_ids));
+    const Tensor embeddings = inputs_embeds + token_type_embeddings(token_type_ids) +
+        position_embeddings(position_ids);
+    return LayerNorm(embeddings);
   }
 };
 
@@ -186,7 +188,9 @@ struct SentenceEncoder : nn::Module<SentenceEncoder> {
     const Tensor weights = attention_mask.unsqueeze(2);
     const Tensor mean = (tokens * weights).sum({1}) /
         functional::clamp(weights.to(DType::f32).sum({1}), {.min = 1e-09});
-    return mean / functional::clamp(functional::vector_norm(mean, {1}, {.keep = true}), {.min = 1e-12});
+    const Tensor clamp_out = functional::clamp(functional::vector_norm(mean, {1}, {.keep = true}),
+        {.min = 1e-12});
+    return mean / clamp_out;
   }
 };
 

@@ -13,25 +13,6 @@ struct Config {
   int64_t num_classes = 1000;
 };
 
-// MultiheadAttention, torch/nn/modules/activation.py:1089 (12 instances)
-struct MultiheadAttention : nn::Module<MultiheadAttention> {
-  Tensor in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias;
-
-  explicit MultiheadAttention(const Weights& w)
-      : Module(w),
-        in_proj_weight(w.get("in_proj_weight")),
-        in_proj_bias(w.get("in_proj_bias")),
-        out_proj_weight(w.get("out_proj.weight")),
-        out_proj_bias(w.get("out_proj.bias")) {}
-
-  Tensor forward(const Tensor& query) const {
-    auto [part, key, value] = functional::linear(query, in_proj_weight, {.bias = in_proj_bias}).chunk<3>(2);
-    const Tensor attended = functional::scaled_dot_product_attention(functional::split_heads(part, 12),
-        functional::split_heads(key, 12), functional::split_heads(value, 12));
-    return functional::linear(functional::merge_heads(attended), out_proj_weight, {.bias = out_proj_bias});
-  }
-};
-
 // MLPBlock, torchvision/models/vision_transformer.py:40 (12 instances)
 struct MLPBlock : nn::Module<MLPBlock> {
   nn::Linear linear_0, linear_3;
@@ -51,14 +32,14 @@ struct MLPBlock : nn::Module<MLPBlock> {
 // EncoderBlock, torchvision/models/vision_transformer.py:86 (12 instances)
 struct EncoderBlock : nn::Module<EncoderBlock> {
   nn::LayerNorm ln_1, ln_2;
-  MultiheadAttention self_attention;
+  nn::MultiheadAttention self_attention;
   MLPBlock mlp;
 
   EncoderBlock(const Config& c, const Weights& w)
       : Module(w),
         ln_1(c.hidden_dim, {.eps = 1e-06}, w / "ln_1"),
         ln_2(c.hidden_dim, {.eps = 1e-06}, w / "ln_2"),
-        self_attention(w / "self_attention"),
+        self_attention(c.hidden_dim, 12, {.batch_first = true}, w / "self_attention"),
         mlp(c, w / "mlp") {}
 
   Tensor forward(const Tensor& input) const {
@@ -102,9 +83,10 @@ struct VisionTransformer : nn::Module<VisionTransformer> {
         encoder(c, w / "encoder"),
         heads(w / "heads", nn::Linear(c.hidden_dim, c.num_classes, w / "heads.head")) {}
 
-  Tensor forward(const Tensor& x) const {
+  Tensor forward(Tensor x) const {
     const Tensor batch_class_token = class_token.expand({x.dim(0), -1, -1});
-    return heads(encoder(cat({batch_class_token, conv_proj(x).flatten(2).transpose(1, 2)}, 1)).select(1, 0));
+    x = encoder(cat({batch_class_token, conv_proj(x).flatten(2).transpose(1, 2)}, 1)).select(1, 0);
+    return heads(x);
   }
 };
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from zoo.basics import BY_NAME, CASES, Case
+from zoo.basics import BY_NAME, CASES, Case, tokens
 
 from pycandle import GoldenRecorder, perturb
 
@@ -121,6 +121,10 @@ def test_gpt2_is_short_with_its_blocks_in_a_loop(gpt2, tmp_path, pycandle) -> No
     assert re.search(r"// GPT2Block, transformers/models/gpt2/modeling_gpt2.py:\d+ \(2 instances\)", text)
     assert not re.search(r"\b\w+_\d+ =", text), "a numbered temporary where Python had a name"
     assert "input_ids.dim(1)" in text, "sizes are said in terms of the inputs"
+    assert "int64_t n_embd = 32;" in text and "c_attn(c.n_embd, 3 * c.n_embd," in text, (
+        "numbers in Python's words"
+    )
+    assert "split_heads(key_states, num_heads)" in text
 
 
 def test_gpt2_compiles_and_is_the_recorded_program(gpt2, tmp_path, pycandle) -> None:
@@ -148,6 +152,82 @@ def test_awkward_names_and_shapes_come_out_right(awkward, tmp_path, pycandle) ->
 def test_a_model_compiles_and_is_the_recorded_program(case: Case, tmp_path, pycandle) -> None:
     manifest = recorded_case(case, tmp_path)
     compiled_and_run(manifest, tmp_path, pycandle)
+
+
+def swin() -> Case:
+    from torchvision.models import SwinTransformer
+
+    sizes = {
+        "patch_size": [2, 2],
+        "embed_dim": 8,
+        "depths": [2, 4],
+        "num_heads": [2, 2],
+        "window_size": [2, 2],
+    }
+    inputs = lambda s, g: {"x": torch.randn(s["batch"], 3, 16, 16, generator=g)}  # noqa: E731
+    return Case("swin", lambda: SwinTransformer(**sizes, num_classes=5), inputs, {"batch": 2}, [])
+
+
+def gemma3() -> Case:
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    config = Gemma3TextConfig(
+        vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=6, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=8, sliding_window=4, sliding_window_pattern=3, use_cache=False,
+    )  # fmt: skip
+    return Case("gemma3", lambda: Gemma3ForCausalLM(config), tokens(97), {"batch": 2, "seq": 9}, [])
+
+
+def albert() -> Case:
+    from transformers import AlbertConfig, AlbertModel
+
+    config = AlbertConfig(
+        vocab_size=97, embedding_size=16, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4,
+    )  # fmt: skip
+    return Case("albert", lambda: AlbertModel(config), tokens(97), {"batch": 2, "seq": 9}, [])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("case", "shows"),
+    [
+        (swin, "struct ShiftedWindowAttention "),  # every second block shifts its windows
+        (gemma3, "struct Gemma3DecoderLayerWithoutSliding "),  # local layers, and now and then a global one
+        (albert, "for (int64_t i = 0; i < 3; ++i)"),  # one layer, called again and again
+    ],
+)
+def test_awkward_structures_are_the_recorded_program(case, shows, tmp_path, pycandle) -> None:
+    compiled_and_run(recorded_case(case(), tmp_path), tmp_path, pycandle)
+    assert shows in (tmp_path / "model.hpp").read_text()
+
+
+class Optional(nn.Module):
+    """An input that is not always given, torch's own attention, and a forward that goes on and on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        x = self.attention(x, x, x, need_weights=False)[0]
+        total, product = x, x
+        for step in range(1, 31):
+            total = torch.tanh(total) / step + x
+            product = torch.tanh(product) * total
+        return total + product if mask is None else (total + product) * mask
+
+
+def test_a_long_forward_is_several_functions_and_attention_is_torchs(tmp_path, pycandle) -> None:
+    compiled_and_run(recorded(Optional(), tmp_path, {"x": torch.randn(2, 5, 8)}), tmp_path, pycandle)
+    text = (tmp_path / "model.hpp").read_text()
+    assert "nn::MultiheadAttention attention;" in text
+    assert "attention(8, 2, {.batch_first = true}, w /" in text
+    ends = [i for i, line in enumerate(text.splitlines()) if line == "  }"]
+    starts = [i for i, line in enumerate(text.splitlines()) if line.endswith(") const {")]
+    assert len(starts) > 1 and max(e - s for s, e in zip(starts, ends, strict=True)) <= 60
+    assert "mask" not in text, "an input that was not given"
+    assert not re.search(r"\w_\d+ =", text), "names that Python takes again and again are taken again"
 
 
 class Chooses(nn.Module):

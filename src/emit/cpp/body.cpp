@@ -113,6 +113,7 @@ class Body {
     }
     visible_at_.push_back(visible);
     for (const ValueId v : class_->outputs) use(v, class_->steps.size());
+    stated_last_use_ = last_use_;
   }
 
   void count_node(size_t n, const Values& visible, size_t s) {
@@ -215,16 +216,58 @@ class Body {
   std::optional<std::string> python_name(ValueId v) const {
     const std::string name = names_.assigned(v);
     if (name.empty()) return {};
-    if (holder_.count(name) != 0) return is_dead_after(name, step_) ? std::optional(name) : std::nullopt;
+    if (holder_.count(name) != 0) return is_dead_after(name, step_) || waiting_for(name) ? std::optional(name) : std::nullopt;
     return scope_.has(name) ? std::nullopt : std::optional(name);
+  }
+
+  // Expressions that were to be written later and need the variable; none when a step needs it anyway, or when one of them
+  // is to have its name.
+  std::optional<Values> waiting_for(const std::string& name) const {
+    const ValueId held = holder_.at(name);
+    const auto last = stated_last_use_.find(held);
+    if (last != stated_last_use_.end() && last->second > step_) return {};
+    Values waiting;
+    for (const auto& [v, needs] : depends_) {
+      if (user_.at(v) <= step_ || needs.count(held) == 0) continue;
+      if (names_.assigned(v) == name) return {};
+      waiting.push_back(v);
+    }
+    return waiting;
+  }
+
+  // Writes those expressions now, as Python did, so that the variable can take its next value.
+  void release(const std::string& name) {
+    if (holder_.count(name) == 0 || is_dead_after(name, step_)) return;
+    const ValueId held = holder_.at(name);
+    const Values waiting = *waiting_for(name);
+    for (const ValueId v : waiting) {
+      depends_.erase(v);
+      const std::string own = names_.assigned(v);
+      const bool is_variable = !own.empty() && holder_.count(own) != 0;
+      const auto others = is_variable ? waiting_for(own) : std::nullopt;
+      if (others && others->empty()) {  // the variable that Python assigned it to, which nothing else needs
+        statements_.push_back({{}, fmt::format("{} = {};", own, written_[v].text)});
+        assigned_again_.insert(own);
+        set_name(v, own);
+        continue;
+      }
+      std::vector<std::string> candidates = names_.candidates(v);
+      if (!own.empty()) candidates.insert(candidates.begin(), own);
+      const std::string taken = scope_.take(candidates);
+      statements_.push_back({taken, written_[v].text});
+      set_name(v, taken);
+    }
+    last_use_[held] = step_;
   }
 
   void assign(ValueId v, const std::string& text) {
     const auto python = python_name(v);
+    if (python) release(*python);
     if (python && holder_.count(*python) != 0) {
       statements_.push_back({{}, fmt::format("{} = {};", *python, text)});
       assigned_again_.insert(*python);
       set_name(v, *python);
+      depends_.erase(v);
       return;
     }
     std::vector<std::string> candidates = names_.candidates(v);
@@ -532,7 +575,7 @@ class Body {
   ExpressionPrinter printer_;
   Scope scope_;
   std::map<ValueId, int> uses_;
-  std::map<ValueId, size_t> last_use_, user_;
+  std::map<ValueId, size_t> last_use_, stated_last_use_, user_;  // stated: as the steps say it, whatever is written when
   std::map<int32_t, int> calls_of_;
   std::set<ValueId> must_have_name_;
   std::map<ValueId, std::set<ValueId>> depends_;  // of what is written where it is used: the variables in it
