@@ -52,6 +52,9 @@ zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes 
 op-db: build ## torch's operator and module databases, every sample; writes the dated table docs/op-db.md
 	@PYTHONPATH=tests .venv/bin/python -m op_db --all --jobs $(JOBS) --markdown docs/op-db.md
 
+models: build ## write models/ again: well-known models as codegen emits them
+	@OMP_NUM_THREADS=1 .venv/bin/python scripts/models.py
+
 faults: build ## faults put into models on purpose: does the verifier find layer, op and cause? (FAULTS_FLAGS="--models bert")
 	@PYTHONPATH=tests .venv/bin/python -m faults --jobs $(JOBS) $(FAULTS_FLAGS)
 
