@@ -16,6 +16,12 @@ void fill_windows(Kernels& k);
 void fill_recurrent(Kernels& k);
 void fill_machine(Kernels& k);
 
+// A kernel's entries in the table `k`, for one that needs no scratch; units is an expression of its arguments g.
+#define SET_WITHOUT_SCRATCH(name, Args, units)                     \
+  k.name = name;                                                   \
+  k.name##_units = [](const Args& g) -> int64_t { return units; }; \
+  k.name##_scratch = [](const Args&) -> int64_t { return 0; };
+
 // Register tiles: up to kTileRows rows of a, kVectors vectors of columns of b.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 14;

@@ -141,13 +141,9 @@ static void rotary(const Rotary& g, int64_t begin, int64_t end, float*) {
 }
 
 void fill_moving(Kernels& k) {
-#define NO_SCRATCH(name, Args, units)                              \
-  k.name = name;                                                   \
-  k.name##_units = [](const Args& g) -> int64_t { return units; }; \
-  k.name##_scratch = [](const Args&) -> int64_t { return 0; };
-  NO_SCRATCH(copy, Copy, copy_units(g))
-  NO_SCRATCH(gather_rows, GatherRows, g.count)
-  NO_SCRATCH(rotary, Rotary, g.batch * g.length)
+  SET_WITHOUT_SCRATCH(copy, Copy, copy_units(g))
+  SET_WITHOUT_SCRATCH(gather_rows, GatherRows, g.count)
+  SET_WITHOUT_SCRATCH(rotary, Rotary, g.batch * g.length)
 }
 
 }  // namespace pycandle::cpu::PYCANDLE_ISA

@@ -85,20 +85,4 @@ void fill_recurrent(Kernels& k) {
   k.pack_recurrent_scratch = [](const PackRecurrent&) -> int64_t { return 0; };
 }
 
-// All of the table.
-void fill(Kernels& k) {
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
-  k.isa = TEXT(PYCANDLE_ISA);
-  k.lanes = kLanes;
-  fill_elementwise(k);
-  fill_gemm(k);
-  fill_rows(k);
-  fill_attention(k);
-  fill_moving(k);
-  fill_windows(k);
-  fill_recurrent(k);
-  fill_machine(k);
-}
-
 }  // namespace pycandle::cpu::PYCANDLE_ISA

@@ -20,7 +20,6 @@ template <class Join> INLINE F fold(const float* x, int64_t n, float none, Join 
   return join(join(sum[0], sum[1]), join(sum[2], sum[3]));
 }
 
-#define ALWAYS __attribute__((always_inline))
 INLINE float row_sum(const float* x, int64_t n) {
   return sum(fold(x, n, 0, [](F a, F b) ALWAYS { return a + b; }));
 }
@@ -208,16 +207,12 @@ static void scale_shift(const ScaleShift& g, int64_t begin, int64_t end, float*)
 
 void fill_rows(Kernels& k) {
   table = &k;
-#define NO_SCRATCH(name, Args, units)                              \
-  k.name = name;                                                   \
-  k.name##_units = [](const Args& g) -> int64_t { return units; }; \
-  k.name##_scratch = [](const Args&) -> int64_t { return 0; };
-  NO_SCRATCH(reduce, Reduce, g.outer)
-  NO_SCRATCH(arg_max, ArgMax, g.rows)
-  NO_SCRATCH(softmax, Softmax, g.rows)
-  NO_SCRATCH(norm, Norm, g.rows)
-  NO_SCRATCH(group_norm, GroupNorm, g.batch * g.groups)
-  NO_SCRATCH(scale_shift, ScaleShift, g.rows)
+  SET_WITHOUT_SCRATCH(reduce, Reduce, g.outer)
+  SET_WITHOUT_SCRATCH(arg_max, ArgMax, g.rows)
+  SET_WITHOUT_SCRATCH(softmax, Softmax, g.rows)
+  SET_WITHOUT_SCRATCH(norm, Norm, g.rows)
+  SET_WITHOUT_SCRATCH(group_norm, GroupNorm, g.batch * g.groups)
+  SET_WITHOUT_SCRATCH(scale_shift, ScaleShift, g.rows)
 }
 
 }  // namespace pycandle::cpu::PYCANDLE_ISA

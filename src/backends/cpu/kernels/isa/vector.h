@@ -13,6 +13,7 @@
 #endif
 
 #define INLINE [[gnu::always_inline]] static inline
+#define ALWAYS __attribute__((always_inline))  // behind the arguments of a lambda
 
 namespace pycandle::cpu::PYCANDLE_ISA {
 

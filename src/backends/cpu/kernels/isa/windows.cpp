@@ -126,8 +126,6 @@ static void store_outputs(const Split& s, const float* scratch, float* out) {
                      static_cast<size_t>(s.out_width) * sizeof(float));
 }
 
-#define ALWAYS __attribute__((always_inline))
-
 static void depthwise(const Depthwise& g, int64_t begin, int64_t end, float* scratch) {
   const Split s = split_of(g);
   fill_split(s, 0, scratch);
@@ -180,13 +178,9 @@ static void pool(const Pool& g, int64_t begin, int64_t end, float* scratch) {
 
 void fill_windows(Kernels& k) {
   table = &k;
-#define NO_SCRATCH(name, Args, units)                              \
-  k.name = name;                                                   \
-  k.name##_units = [](const Args& g) -> int64_t { return units; }; \
-  k.name##_scratch = [](const Args&) -> int64_t { return 0; };
-  NO_SCRATCH(im2col, Im2Col, g.channels * g.window.kernel[0] * g.window.kernel[1])
-  NO_SCRATCH(depthwise, Depthwise, g.batch * g.channels * g.multiplier)
-  NO_SCRATCH(pool, Pool, g.planes)
+  SET_WITHOUT_SCRATCH(im2col, Im2Col, g.channels * g.window.kernel[0] * g.window.kernel[1])
+  SET_WITHOUT_SCRATCH(depthwise, Depthwise, g.batch * g.channels * g.multiplier)
+  SET_WITHOUT_SCRATCH(pool, Pool, g.planes)
   k.depthwise_scratch = [](const Depthwise& g) -> int64_t { return split_of(g).scratch(); };
   k.pool_scratch = [](const Pool& g) -> int64_t { return split_of(g).scratch(); };
 }
