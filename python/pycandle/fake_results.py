@@ -46,10 +46,17 @@ if aten.bincount.default in _known:
     _known[aten.bincount.default] = _bincount(_known[aten.bincount.default])
 
 
-def _multilabel_margin_loss(fake_mode, func, x, target, reduction):
-    with fake_mode:
-        rows = x.shape[:-1] if reduction == 0 else ()
-        return x.new_empty(rows), x.new_empty(target.shape)
+def _multilabel_margin_loss(original):
+    def run(x, target, reduction):
+        loss, is_target = original(x, target, reduction)
+        return (loss.reshape(()) if x.dim() < 2 else loss), is_target
+
+    return run
 
 
-_known[aten.multilabel_margin_loss_forward.default] = _multilabel_margin_loss
+# Its fake kernel is a decomposition, which torch finds in several places.
+_op = aten.multilabel_margin_loss_forward.default
+_places = [(_op.py_kernels, key) for key in _op.py_kernels] + [(torch._decomp.decomposition_table, _op)]
+for _table, _key in _places:
+    _table[_key] = _multilabel_margin_loss(_table[_key])
+_op._dispatch_cache.clear()

@@ -71,12 +71,9 @@ def rotated(calls: list, limit: int | None, turn: int) -> list:
     return calls[turn % stride :: stride]
 
 
-def run_values(
-    name: str, dtype: str, limit: int | None = None, turn: int = 0, among: tuple[int | None, int] = (None, 0)
-) -> Outcome:
-    """Runs at most `limit` samples, of those that a run with the limit and turn of `among` looks at."""
+def run_values(name: str, dtype: str, limit: int | None = None, turn: int = 0) -> Outcome:
     outcome = Outcome("values", name, dtype)
-    for call in rotated(rotated(list(calls_of(name, dtype)), *among), limit, turn):
+    for call in rotated(list(calls_of(name, dtype)), limit, turn):
         run_call(call, outcome)
     return outcome
 
