@@ -100,8 +100,9 @@ TEST(PrintedCpp, LongCallsAreBrokenBetweenTheirArguments) {
   using emit::cpp::wrapped;
   const std::string name(60, 'n');
   EXPECT_EQ(wrapped("f(" + name + ", " + name + ");", 2, 6), "  f(" + name + ",\n      " + name + ");\n");
-  const std::string sum = "f(" + name + ", " + name + ") + x;";
-  EXPECT_EQ(wrapped(sum, 2, 6), "  " + sum + "\n") << "clang-format would not leave a break there";
+  EXPECT_EQ(wrapped("return f(" + name + ", " + name + ") + x;", 2, 6),
+            "  return f(" + name + ",\n          " + name + ") +\n      x;\n")
+      << "as clang-format leaves it";
 }
 
 TEST(PrintedCpp, OperatorsAreInParenthesesWhereTheyBindLess) {
