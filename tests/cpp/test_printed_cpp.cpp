@@ -101,7 +101,7 @@ TEST(PrintedCpp, LongCallsAreBrokenBetweenTheirArguments) {
   const std::string name(60, 'n');
   EXPECT_EQ(wrapped("f(" + name + ", " + name + ");", 2, 6), "  f(" + name + ",\n      " + name + ");\n");
   EXPECT_EQ(wrapped("return f(" + name + ", " + name + ") + x;", 2, 6),
-            "  return f(" + name + ",\n          " + name + ") +\n      x;\n")
+            "  return f(" + name + ",\n             " + name + ") +\n      x;\n")
       << "as clang-format leaves it";
 }
 

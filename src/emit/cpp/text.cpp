@@ -171,7 +171,8 @@ class Layout {
       if (is_whole) {
         put(piece);
       } else {
-        write(piece, cut.signs.empty() ? indent : indent + 4, behind);
+        // clang-format counts from where an operand begins
+        write(piece, cut.signs.empty() ? indent : (cut.by_operators ? column_ : indent) + 4, behind);
       }
       was_broken = std::count(out_.begin(), out_.end(), '\n') != lines;
       if (i < cut.signs.size()) put(cut.signs[i]);
