@@ -66,7 +66,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--within",
         type=float,
-        default=25,
+        default=30,
         help="models the zoo took at most this many seconds for (%(default)s)",
     )
     parser.add_argument("--jobs", type=int, default=2, help="models at a time (%(default)s)")

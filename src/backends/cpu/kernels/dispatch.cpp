@@ -36,7 +36,7 @@ struct InstructionSet {
   void (*fill)(Kernels&);
 };
 constexpr InstructionSet kSets[] = {
-    // best first
+// best first
 #if defined(__x86_64__)
     {"avx512", has_avx512, avx512::fill},
     {"avx2", has_avx2, avx2::fill},

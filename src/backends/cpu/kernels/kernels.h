@@ -22,18 +22,20 @@ namespace pycandle::cpu {
 
 // The first letters name the parameters p and q of those that have them. "libm" is computed one number at a time.
 // The others are vectorised; math.h states their errors. NaN goes in, NaN comes out (but relu and clamp do as torch: NaN too).
-#define PYCANDLE_UNARY(X)                                                                                                       \
-  X(identity)                                                                                                                   \
-  X(neg)                                                                                                                        \
-  X(abs)                                                                                                                        \
-  X(sign)                                                                                                                       \
-  X(square)                                                                                                                     \
-  X(sqrt)                                                                                                                       \
-  X(rsqrt) X(reciprocal) X(ceil) X(floor) X(round) X(trunc) X(exp) X(exp2) X(log) X(log2) X(log10) X(sin) X(cos) X(tanh) X(erf) \
-      X(sigmoid) X(relu) X(gelu) X(gelu_tanh) X(silu) X(mish) X(relu6) X(hardswish) X(hardsigmoid) X(softplus1)                 \
-          X(affine) /* x*p+q */ X(clamp) /* to [p, q] */ X(leaky_relu) /* slope p */ X(elu) /* alpha p */                       \
-      X(quick_gelu) /* x*sigmoid(1.702x) */ X(softsign) X(log_sigmoid) /* libm */ X(expm1) X(log1p) X(tan) X(asin) X(acos)      \
-          X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc) X(power) /* x to the p */
+// clang-format off: it never comes to rest
+#define PYCANDLE_UNARY(X) \
+  X(identity) X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(ceil) X(floor) X(round) X(trunc) \
+  X(exp) X(exp2) X(log) X(log2) X(log10) X(sin) X(cos) X(tanh) X(erf) \
+  X(sigmoid) X(relu) X(gelu) X(gelu_tanh) X(silu) X(mish) X(relu6) X(hardswish) X(hardsigmoid) X(softplus1) \
+  X(affine)      /* x*p+q */ \
+  X(clamp)       /* to [p, q] */ \
+  X(leaky_relu)  /* slope p */ \
+  X(elu)         /* alpha p */ \
+  X(quick_gelu)  /* x*sigmoid(1.702x) */ \
+  X(softsign) X(log_sigmoid) \
+  /* libm */ X(expm1) X(log1p) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc) \
+  X(power)       /* x to the p */
+// clang-format on
 
 enum class Unary : uint8_t {
 #define X(name) name,
