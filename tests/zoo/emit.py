@@ -26,9 +26,10 @@ BUILD = Path(os.environ.get("PYCANDLE_BUILD", ROOT / "build" / "release"))
 LIBRARY = BUILD / "libpycandle.so"
 FLAGS = ("-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "include"))
 COMPILERS = {"g++": ("g++-12", "headers.h.gch"), "clang": ("clang++-16", "headers.h.pch")}
+LIBRARIES = (str(LIBRARY), f"-Wl,-rpath,{LIBRARY.parent}", "-lgtest_main", "-lgtest", "-lpthread")
 # What a generated test includes first, nothing else: parsed once for all models.
 HEADERS = "#include <gtest/gtest.h>\n#include <pycandle/pycandle.h>\n"
-STAGES = ("record", "codegen", "g++", "clang", "test", "round trip")
+STAGES = ("record", "codegen", "g++", "test", "round trip", "clang", "clang test")
 
 
 class EmitCheck:
@@ -76,13 +77,14 @@ class EmitCheck:
         facts |= stages.run("record", lambda: self._recorded(entry, recording))
         manifest = recording / "model_manifest.json"
         facts |= stages.run("codegen", lambda: _emitted(manifest, folder))
-        before = _seconds_of_children()
-        stages.run("g++", lambda: self._built(folder))
-        facts["build_seconds"] = round(_seconds_of_children() - before, 1)
+        facts["build_seconds"] = stages.run("g++", lambda: self._built("g++", folder))
+        stages.run("test", lambda: _tested("g++", folder, recording, "-*.IsTheRecordedProgram", "test"))
+        stages.run(
+            "round trip", lambda: _tested("g++", folder, recording, "*.IsTheRecordedProgram", "round trip")
+        )
         if "clang" in self.compilers:
-            stages.run("clang", lambda: self._parsed_by_clang(folder))
-        stages.run("test", lambda: _tested(folder, recording, "-*.IsTheRecordedProgram"))
-        stages.run("round trip", lambda: _tested(folder, recording, "*.IsTheRecordedProgram"))
+            facts["clang_build_seconds"] = stages.run("clang", lambda: self._built("clang", folder))
+            stages.run("clang test", lambda: _tested("clang", folder, recording, "*", "clang test"))
 
     def _recorded(self, entry: Entry, folder: Path) -> dict:
         """The facts of a recording, which is made unless it is there, made by this recorder."""
@@ -104,17 +106,17 @@ class EmitCheck:
         stamp.write_text(json.dumps({**facts, "fingerprint": now}))
         return facts
 
-    def _built(self, folder: Path) -> None:
-        compiler, _ = COMPILERS["g++"]
-        parsed = ("-include", str(self.headers / "headers.h"), "-Winvalid-pch")
-        run([compiler, *FLAGS, *parsed, "-c", "test_model.cpp", "-o", "test_model.o"], folder, "g++")
-        libraries = (str(LIBRARY), f"-Wl,-rpath,{LIBRARY.parent}", "-lgtest_main", "-lgtest", "-lpthread")
-        run([compiler, "test_model.o", "-o", "test_model", *libraries], folder, "link")
-
-    def _parsed_by_clang(self, folder: Path) -> None:
-        compiler, parsed = COMPILERS["clang"]
-        include = ("-include-pch", str(self.headers / parsed))
-        run([compiler, *FLAGS, *include, "-fsyntax-only", "test_model.cpp"], folder, "clang")
+    def _built(self, name: str, folder: Path) -> float:
+        """Compiles and links the test; the processor time of that."""
+        compiler, parsed = self.compilers[name]
+        headers = {
+            "g++": ("-include", str(self.headers / "headers.h"), "-Winvalid-pch"),
+            "clang": ("-include-pch", str(self.headers / parsed)),
+        }
+        before = _seconds_of_children()
+        run([compiler, *FLAGS, *headers[name], "-c", "test_model.cpp", "-o", f"{name}.o"], folder, name)
+        run([compiler, f"{name}.o", "-o", f"test_{name}", *LIBRARIES], folder, f"{name} link")
+        return round(_seconds_of_children() - before, 1)
 
 
 def _seconds_of_children() -> float:
@@ -140,9 +142,9 @@ def _emitted(manifest: Path, folder: Path) -> dict:
     }
 
 
-def _tested(folder: Path, recording: Path, tests: str) -> None:
-    command = ["./test_model", f"--gtest_filter={tests}", "--gtest_brief=1"]
-    run(command, folder, "round trip" if tests.startswith("*") else "test", PYCANDLE_TRACE=str(recording))
+def _tested(compiler: str, folder: Path, recording: Path, tests: str, word: str) -> None:
+    command = [f"./test_{compiler}", f"--gtest_filter={tests}", "--gtest_brief=1"]
+    run(command, folder, word, PYCANDLE_TRACE=str(recording))
 
 
 def run(command: list, folder: Path, word: str, **environment: str) -> str:

@@ -11,7 +11,8 @@ from .emit import STAGES
 from .report import cell, readable_count, summary, without_paths
 
 _HEADS = (
-    "model", "result", *STAGES, "nodes", "parameters", "Python lines", "C++ lines", "classes", "build s", "test s", "commit",
+    "model", "result", *STAGES, "nodes", "parameters", "Python lines", "C++ lines", "classes", "g++ s", "clang s", "test s", "clang test s",
+    "commit",
 )  # fmt: skip
 
 
@@ -49,7 +50,8 @@ def markdown(rows: list[dict]) -> str:
 def _cells(row: dict) -> list:
     passed, spent = row.get("stages", {}), row.get("seconds_of", {})
     marks = [{"passed": "✓", "failed": "✗"}.get(passed.get(stage, ""), "") for stage in STAGES]
-    seconds = [row.get("build_seconds", ""), spent.get("test", "")]
+    seconds = [row.get("build_seconds", ""), row.get("clang_build_seconds", "")]
+    seconds += [spent.get("test", ""), spent.get("clang test", "")]
     result = row["status"] if row["status"] == "passed" else f"{row['status']}: {row['reason']}"
     numbers = [row.get(name, "") for name in ("python_lines", "emitted_lines", "classes")]
     parameters = readable_count(row.get("parameters"))
