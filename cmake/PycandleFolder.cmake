@@ -30,20 +30,21 @@ function(pycandle_seam folder seam)
 endfunction()
 
 # The headers that most files include, none of them ours: parsed once, a third of the build's time otherwise.
+set(PYCANDLE_COMMON_HEADERS <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <charconv> <cmath>
+  <complex> <functional> <limits> <map> <memory> <numeric> <optional> <set> <span> <string> <unordered_map>
+  <utility> <variant> <vector>)
 function(pycandle_common_headers target)
   if(TARGET pycandle_base AND NOT target STREQUAL pycandle_base)
     target_precompile_headers(${target} REUSE_FROM pycandle_base)
   else()
-    target_precompile_headers(${target} PRIVATE <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <charconv> <cmath>
-      <complex> <functional> <limits> <map> <memory> <numeric> <optional> <set> <span> <string> <unordered_map>
-      <utility> <variant> <vector>)
+    target_precompile_headers(${target} PRIVATE ${PYCANDLE_COMMON_HEADERS})
   endif()
 endfunction()
 
-# pycandle_folder(<folder> [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp as pycandle_<folder>
-# (pycandle_backend_reference for backends/reference).
+# pycandle_folder(<folder> [QUICK] [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp as pycandle_<folder>
+# (pycandle_backend_reference for backends/reference). QUICK: it is never hot, and is compiled with less effort.
 function(pycandle_folder folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "DEPENDS;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK" "" "DEPENDS;LINKS")
   pycandle_target_name(${folder} target)
   set(seam "${PROJECT_BINARY_DIR}/seams/${target}")
   pycandle_seam(${folder} "${seam}")
@@ -57,7 +58,7 @@ function(pycandle_folder folder)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     pycandle_common_headers(${target})
-    target_link_libraries(${target} PRIVATE pycandle_flags)
+    target_link_libraries(${target} PRIVATE pycandle_flags $<$<BOOL:${arg_QUICK}>:pycandle_quick_to_compile>)
   else()
     add_library(${target} INTERFACE)  # headers only, for now or for good
     set(scope INTERFACE)
@@ -85,6 +86,7 @@ function(pycandle_program folder)
   add_executable(${target} ${sources})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${arg_NAME} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
   target_include_directories(${target} PRIVATE "${seam}")
+  target_precompile_headers(${target} PRIVATE ${PYCANDLE_COMMON_HEADERS} <filesystem> <nlohmann/json.hpp>)
   target_link_libraries(${target} PRIVATE pycandle_flags pycandle_quick_to_compile ${libraries})
   if(SKBUILD)
     install(TARGETS ${target} RUNTIME DESTINATION "${SKBUILD_SCRIPTS_DIR}")

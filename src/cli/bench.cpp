@@ -54,7 +54,7 @@ double difference(const std::vector<Array>& a, const std::vector<Array>& b) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Context& context) {
+void add_bench(Command& app, Context& context) {
   struct Options {
     RunOptions run;
     std::vector<std::string> backends = {"cpu"};
@@ -63,24 +63,21 @@ void add_bench(CLI::App& app, Context& context) {
     int rounds = 5;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "bench", "time a recorded model on backends and numbers of threads, in turns",
-                                  "pycandle bench pycandle_trace/gpt2_manifest.json --backend cpu --threads 1,2");
-  command->add_option("model", options->run.model, "a manifest, the folder of one, or a bundle")->required();
-  command->add_option("--backend", options->backends, fmt::format("some of: {}", fmt::join(backend_names(), ", ")))
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "numbers of threads, such as 1,2")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1024));
-  command->add_option("--seconds", options->seconds, "how long each runner is measured, at least one run a round")
-      ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "turns of each runner")->capture_default_str()->check(CLI::Range(1, 1000));
-  auto* inputs = command->add_option("--inputs", options->run.inputs, "a safetensors file with the inputs, under their names");
-  command->add_option("--seed", options->run.seed, "seed of the random inputs")->capture_default_str()->excludes(inputs);
-  command->add_option("--set", options->run.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
-      ->excludes(inputs);
+  Command command = add_command(app, context, "bench", "time a recorded model on backends and numbers of threads, in turns",
+                                "pycandle bench pycandle_trace/gpt2_manifest.json --backend cpu --threads 1,2");
+  command.add_option("model", options->run.model, "a manifest, the folder of one, or a bundle").required();
+  command.add_option("--backend", options->backends, fmt::format("some of: {}", fmt::join(backend_names(), ", ")))
+      .delimiter(',')
+      .shows_default();
+  command.add_option("--threads", options->threads, "numbers of threads, such as 1,2").delimiter(',').between(1, 1024);
+  command.add_option("--seconds", options->seconds, "how long each runner is measured, at least one run a round").shows_default();
+  command.add_option("--rounds", options->rounds, "turns of each runner").shows_default().between(1, 1000);
+  Option inputs = command.add_option("--inputs", options->run.inputs, "a safetensors file with the inputs, under their names");
+  command.add_option("--seed", options->run.seed, "seed of the random inputs").shows_default().excludes(inputs);
+  command.add_option("--set", options->run.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
+      .excludes(inputs);
   add_backend_options(command, options->run.load.pipeline, false);
-  command->callback([options, &context] {
+  command.callback([options, &context] {
     constexpr double kSameWithin = 1e-3;
     if (options->threads.empty()) options->threads.push_back(thread_count());
     std::vector<Runner> runners;

@@ -159,23 +159,23 @@ void generate(const Options& options, Context& context) {
 
 }  // namespace
 
-void add_codegen(CLI::App& app, Context& context) {
+void add_codegen(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "codegen", "write a recorded model as C++ source",
-                                  "pycandle codegen --manifest pycandle_trace/gpt2_manifest.json --out src/model.hpp");
-  command->add_option("--manifest", options->manifest, "a manifest, or the folder of one")->required();
-  command->add_option("--out", options->out, "a header (model.hpp), or a folder, which becomes a project");
-  command->add_option("--model", options->model, "the name of the model's class; Python's by default");
-  command->add_option("--target", options->target, "the language")->check(CLI::IsMember({"cpp"}))->capture_default_str();
-  command->add_flag("--analyze-only", options->analyze_only, "report coverage and gaps; exit 1 when there are gaps");
-  command->add_flag("--allow-gaps", options->allow_gaps,
-                    "write what is not supported as a call that throws, marked for pycandle todos");
-  command->add_flag("--without-weights", options->without_weights,
-                    "also from a recording that has none (a model on the meta device): there is nothing to prove the code by");
-  command->add_flag("--diff", options->diff, "write nothing: show what would change");
-  command->add_flag("--check", options->check, "write nothing: exit 1 when the output is not what would be written");
-  command->add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");
-  command->callback([options, &context] {
+  Command command = add_command(app, context, "codegen", "write a recorded model as C++ source",
+                                "pycandle codegen --manifest pycandle_trace/gpt2_manifest.json --out src/model.hpp");
+  command.add_option("--manifest", options->manifest, "a manifest, or the folder of one").required();
+  command.add_option("--out", options->out, "a header (model.hpp), or a folder, which becomes a project");
+  command.add_option("--model", options->model, "the name of the model's class; Python's by default");
+  command.add_option("--target", options->target, "the language").one_of({"cpp"}).shows_default();
+  command.add_flag("--analyze-only", options->analyze_only, "report coverage and gaps; exit 1 when there are gaps");
+  command.add_flag("--allow-gaps", options->allow_gaps,
+                   "write what is not supported as a call that throws, marked for pycandle todos");
+  command.add_flag("--without-weights", options->without_weights,
+                   "also from a recording that has none (a model on the meta device): there is nothing to prove the code by");
+  command.add_flag("--diff", options->diff, "write nothing: show what would change");
+  command.add_flag("--check", options->check, "write nothing: exit 1 when the output is not what would be written");
+  command.add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");
+  command.callback([options, &context] {
     if (options->analyze_only) return analyze(*options, context);
     if (options->out.empty()) {
       throw Error(ErrorCode::usage, "codegen needs a place to write to").expected("--out src/model.hpp, or --analyze-only");

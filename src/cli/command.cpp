@@ -10,30 +10,36 @@
 
 namespace pycandle::cli {
 
-CLI::App* add_command(CLI::App& app, Context& context, const std::string& name, const std::string& summary,
-                      const std::string& example) {
-  CLI::App* command = app.add_subcommand(name, summary);
-  command->footer("Example:\n  " + example);
-  command->add_flag("--json", context.json, "print one JSON document instead of text; errors too");
+Command add_command(Command& app, Context& context, const std::string& name, const std::string& summary,
+                    const std::string& example) {
+  Command command = app.add_subcommand(name, summary);
+  command.footer("Example:\n  " + example);
+  command.add_flag("--json", context.json, "print one JSON document instead of text; errors too");
   return command;
 }
 
-void add_pipeline_options(CLI::App* command, PipelineOptions& options) {
-  command->add_option_function<std::vector<std::string>>(
+void add_pipeline_options(Command& command, PipelineOptions& options) {
+  command.add_option_function(
       "--disable-pass",
       [&options](const std::vector<std::string>& names) { options.disabled.insert(names.begin(), names.end()); },
       "leave out a pass (repeatable): " + fmt::format("{}", fmt::join(pass_names(), ", ")));
-  command->add_option("--dump-dir", options.dump_dir, "write the program after each pass into this folder");
-  command->add_option("--dump-mode", options.dump_mode, "all: after every pass; final: the last one")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, DumpMode>{{"all", DumpMode::all}, {"final", DumpMode::final}}));
+  command.add_option("--dump-dir", options.dump_dir, "write the program after each pass into this folder");
+  command
+      .add_option_function(
+          "--dump-mode",
+          [&options](const std::vector<std::string>& words) {
+            options.dump_mode = words.back() == "final" ? DumpMode::final : DumpMode::all;
+          },
+          "all: after every pass; final: the last one")
+      .one_of({"all", "final"});
 }
 
-void add_backend_options(CLI::App* command, PipelineOptions& options, bool with_threads) {
+void add_backend_options(Command& command, PipelineOptions& options, bool with_threads) {
   if (with_threads) {
-    command->add_option("--threads", options.threads, "threads of the cpu backend; PYCANDLE_THREADS or all cores otherwise")
-        ->check(CLI::Range(1, 1024));
+    command.add_option("--threads", options.threads, "threads of the cpu backend; PYCANDLE_THREADS or all cores otherwise")
+        .between(1, 1024);
   }
-  command->add_option_function<std::vector<std::string>>(
+  command.add_option_function(
       "--override",
       [&options](const std::vector<std::string>& choices) {
         for (const std::string& choice : choices) {

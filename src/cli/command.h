@@ -1,10 +1,10 @@
 // What the commands share: how one is added, how results and errors are shown.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "base/error.h"
+#include "cli/options.h"
 #include "passes/pipeline.h"
 
 namespace pycandle::cli {
@@ -15,31 +15,31 @@ struct Context {
   bool json = false;
 };
 
-void add_new(CLI::App&, Context&);
-void add_init(CLI::App&, Context&);
-void add_inspect(CLI::App&, Context&);
-void add_forward(CLI::App&, Context&);
-void add_trace(CLI::App&, Context&);
-void add_verify(CLI::App&, Context&);
-void add_replay(CLI::App&, Context&);
-void add_bench(CLI::App&, Context&);
-void add_codegen(CLI::App&, Context&);
-void add_todos(CLI::App&, Context&);
-void add_gen_test(CLI::App&, Context&);
-void add_gen_bench(CLI::App&, Context&);
-void add_ops(CLI::App&, Context&);
-void add_doctor(CLI::App&, Context&);
+void add_new(Command&, Context&);
+void add_init(Command&, Context&);
+void add_inspect(Command&, Context&);
+void add_forward(Command&, Context&);
+void add_trace(Command&, Context&);
+void add_verify(Command&, Context&);
+void add_replay(Command&, Context&);
+void add_bench(Command&, Context&);
+void add_codegen(Command&, Context&);
+void add_todos(Command&, Context&);
+void add_gen_test(Command&, Context&);
+void add_gen_bench(Command&, Context&);
+void add_ops(Command&, Context&);
+void add_doctor(Command&, Context&);
 // Recording runs in Python and takes its arguments as they are; this entry shows it in --help.
-void add_record(CLI::App&, Context&);
+void add_record(Command&, Context&);
 int run_record(int argc, char** argv);  // argv[0] is "record"
 
 // A subcommand with its example in the help text, --json, and `run` as its callback.
-CLI::App* add_command(CLI::App&, Context&, const std::string& name, const std::string& summary, const std::string& example);
+Command add_command(Command&, Context&, const std::string& name, const std::string& summary, const std::string& example);
 
 // --disable-pass, --dump-dir, --dump-mode.
-void add_pipeline_options(CLI::App*, PipelineOptions&);
+void add_pipeline_options(Command&, PipelineOptions&);
 // --override, and --threads unless it is left out.
-void add_backend_options(CLI::App*, PipelineOptions&, bool with_threads = true);
+void add_backend_options(Command&, PipelineOptions&, bool with_threads = true);
 // --set s0=4, repeatable.
 Bindings parse_sizes(const std::vector<std::string>&);
 

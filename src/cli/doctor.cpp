@@ -49,12 +49,12 @@ std::vector<Finding> findings(const std::string& named) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app, Context& context) {
+void add_doctor(Command& app, Context& context) {
   auto named = std::make_shared<std::string>();
-  CLI::App* command = add_command(app, context, "doctor", "show what was found on this machine: version, backends, Python, torch",
-                                  "pycandle doctor --json");
-  command->add_option("--python", *named, "look at this Python");
-  command->callback([named, &context] {
+  Command command = add_command(app, context, "doctor", "show what was found on this machine: version, backends, Python, torch",
+                                "pycandle doctor --json");
+  command.add_option("--python", *named, "look at this Python");
+  command.callback([named, &context] {
     const std::vector<Finding> all = findings(*named);
     const bool good = std::all_of(all.begin(), all.end(), [](const Finding& f) { return f.good; });
     if (context.json) {

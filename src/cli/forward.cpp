@@ -45,15 +45,15 @@ Json number(double v) { return std::isfinite(v) ? Json(v) : Json(fmt::format("{}
 
 }  // namespace
 
-void add_forward(CLI::App& app, Context& context) {
+void add_forward(Command& app, Context& context) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command = add_command(
+  Command command = add_command(
       app, context, "forward", "run a recorded model, on random inputs or on yours",
       "pycandle forward pycandle_trace/gpt2_manifest.json --seed 1 --set s0=4 --out outputs.safetensors");
   add_run_options(command, *options);
-  command->add_flag("--profile", options->profile, "show where the time of a run goes: by kernel, op and layer");
-  command->add_option("--profile-out", options->profile_out, "write the steps of a run as a Chrome trace");
-  command->callback([options, &context] {
+  command.add_flag("--profile", options->profile, "show where the time of a run goes: by kernel, op and layer");
+  command.add_option("--profile-out", options->profile_out, "write the steps of a run as a Chrome trace");
+  command.callback([options, &context] {
     const Model model = load_model(options->model, options->load);
     const Model::Tensors inputs = inputs_for(model, *options);
     const Progress clock("forward");

@@ -66,16 +66,16 @@ emit::cpp::Harness harness_for(const Options& options) {
   return harness;
 }
 
-void add(CLI::App& app, Context& context, const std::string& name, const std::string& summary, const std::string& example,
+void add(Command& app, Context& context, const std::string& name, const std::string& summary, const std::string& example,
          std::string (*print)(const emit::cpp::Harness&)) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, name, summary, example);
-  command->add_option("--manifest", options->manifest, "a manifest, or the folder of one")->required();
-  command->add_option("--model", options->model, "the emitted class, as given to codegen; Python's by default");
-  command->add_option("--out", options->out, "the file to write")->required();
-  command->add_option("--header", options->header, "what to include (model.hpp)");
-  command->add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");
-  command->callback([options, &context, print] {
+  Command command = add_command(app, context, name, summary, example);
+  command.add_option("--manifest", options->manifest, "a manifest, or the folder of one").required();
+  command.add_option("--model", options->model, "the emitted class, as given to codegen; Python's by default");
+  command.add_option("--out", options->out, "the file to write").required();
+  command.add_option("--header", options->header, "what to include (model.hpp)");
+  command.add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");
+  command.callback([options, &context, print] {
     const emit::cpp::Harness harness = harness_for(*options);
     const fs::path out(options->out);
     emit::EmittedFiles files(out.parent_path(), {{out.filename(), print(harness)}});
@@ -91,13 +91,13 @@ void add(CLI::App& app, Context& context, const std::string& name, const std::st
 
 }  // namespace
 
-void add_gen_test(CLI::App& app, Context& context) {
+void add_gen_test(Command& app, Context& context) {
   add(app, context, "gen-test", "write the GoogleTest program that holds an emitted model against PyTorch's values",
       "pycandle gen-test --manifest pycandle_trace/gpt2_manifest.json --model GPT2 --out tests/test_model.cpp",
       emit::cpp::print_test);
 }
 
-void add_gen_bench(CLI::App& app, Context& context) {
+void add_gen_bench(Command& app, Context& context) {
   add(app, context, "gen-bench", "write the Google Benchmark program of an emitted model",
       "pycandle gen-bench --manifest pycandle_trace/gpt2_manifest.json --model GPT2 --out benches/bench_model.cpp",
       emit::cpp::print_benchmark);

@@ -91,21 +91,21 @@ void make_environment(const fs::path& folder, const Facts& facts, bool quiet) {
 
 }  // namespace
 
-void add_init(CLI::App& app, Context& context) {
+void add_init(Command& app, Context& context) {
   struct Options {
     std::string folder = ".", python;
     bool no_env = false;
     int seed = 0;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "init",
-                                  "prepare a folder for recording: .pycandle/ with script, environment and versions",
-                                  "pycandle init && pycandle record");
-  command->add_option("folder", options->folder, "the folder to prepare (.)");
-  command->add_flag("--no-env", options->no_env, "make no environment of its own: record with the Python that is found");
-  command->add_option("--seed", options->seed, "the recording's seed (0)");
-  command->add_option("--python", options->python, "take the versions from this Python");
-  command->callback([options, &context] {
+  Command command = add_command(app, context, "init",
+                                "prepare a folder for recording: .pycandle/ with script, environment and versions",
+                                "pycandle init && pycandle record");
+  command.add_option("folder", options->folder, "the folder to prepare (.)");
+  command.add_flag("--no-env", options->no_env, "make no environment of its own: record with the Python that is found");
+  command.add_option("--seed", options->seed, "the recording's seed (0)");
+  command.add_option("--python", options->python, "take the versions from this Python");
+  command.callback([options, &context] {
     const fs::path folder = fs::absolute(options->folder).lexically_normal();
     if (!fs::is_directory(folder)) {
       throw Error(ErrorCode::usage, "there is no such folder").found(folder.string()).hint("pycandle new makes one");

@@ -164,7 +164,7 @@ void print_text(const Recording& recording, const Cost& cost, const std::vector<
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Context& context) {
+void add_inspect(Command& app, Context& context) {
   struct Options {
     std::string model;
     bool ptir = false, places = false, timing = false;
@@ -172,17 +172,16 @@ void add_inspect(CLI::App& app, Context& context) {
     PipelineOptions pipeline;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "inspect",
-                                  "show modules, ops, parameters, sizes, FLOPs and memory of a recording",
-                                  "pycandle inspect pycandle_trace/gpt2_manifest.json --depth 2");
-  command->add_option("model", options->model, "a manifest, the folder of one, or a bundle")->required();
-  command->add_flag("--ptir", options->ptir, "print the program as PTIR text");
-  command->add_flag("--places", options->places,
-                    "with --ptir: module calls, files and lines too, so that the text parses back whole");
-  command->add_option("--depth", options->depth, "how deep to list modules")->capture_default_str();
-  command->add_flag("--timing", options->timing, "show how long the import and each pass took");
+  Command command = add_command(app, context, "inspect", "show modules, ops, parameters, sizes, FLOPs and memory of a recording",
+                                "pycandle inspect pycandle_trace/gpt2_manifest.json --depth 2");
+  command.add_option("model", options->model, "a manifest, the folder of one, or a bundle").required();
+  command.add_flag("--ptir", options->ptir, "print the program as PTIR text");
+  command.add_flag("--places", options->places,
+                   "with --ptir: module calls, files and lines too, so that the text parses back whole");
+  command.add_option("--depth", options->depth, "how deep to list modules").shows_default();
+  command.add_flag("--timing", options->timing, "show how long the import and each pass took");
   add_pipeline_options(command, options->pipeline);
-  command->callback([options, &context] {
+  command.callback([options, &context] {
     std::vector<PassTiming> timings;
     const Recording recording = program_form(options->model, options->pipeline, timings);
     if (options->ptir) {

@@ -1,6 +1,7 @@
 // pycandle: one program, one file per command.
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstring>
 #include <exception>
 
@@ -40,21 +41,22 @@ int run(int argc, char** argv) {
       "print where find_package(pycandle) finds the C++ library, and exit");
   app.require_subcommand(1);
   Context context;
-  add_new(app, context);
-  add_init(app, context);
-  add_record(app, context);
-  add_inspect(app, context);
-  add_forward(app, context);
-  add_trace(app, context);
-  add_verify(app, context);
-  add_replay(app, context);
-  add_bench(app, context);
-  add_codegen(app, context);
-  add_todos(app, context);
-  add_gen_test(app, context);
-  add_gen_bench(app, context);
-  add_ops(app, context);
-  add_doctor(app, context);
+  Command commands(app);
+  add_new(commands, context);
+  add_init(commands, context);
+  add_record(commands, context);
+  add_inspect(commands, context);
+  add_forward(commands, context);
+  add_trace(commands, context);
+  add_verify(commands, context);
+  add_replay(commands, context);
+  add_bench(commands, context);
+  add_codegen(commands, context);
+  add_todos(commands, context);
+  add_gen_test(commands, context);
+  add_gen_bench(commands, context);
+  add_ops(commands, context);
+  add_doctor(commands, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help and --version

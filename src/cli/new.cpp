@@ -38,16 +38,16 @@ void make_project(const fs::path& folder, const std::vector<ProjectFile>& files)
 
 }  // namespace
 
-void add_new(CLI::App& app, Context& context) {
+void add_new(Command& app, Context& context) {
   struct Options {
     std::string folder, model;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "new", "make a C++ project for a model: CMake, presets, tests, next steps",
-                                  "pycandle new my_llm --model GPT2");
-  command->add_option("name", options->folder, "the project's folder; its last part is the project's name")->required();
-  command->add_option("--model", options->model, "the model's class in C++ (by default the project's name: my_llm gives MyLlm)");
-  command->callback([options, &context] {
+  Command command = add_command(app, context, "new", "make a C++ project for a model: CMake, presets, tests, next steps",
+                                "pycandle new my_llm --model GPT2");
+  command.add_option("name", options->folder, "the project's folder; its last part is the project's name").required();
+  command.add_option("--model", options->model, "the model's class in C++ (by default the project's name: my_llm gives MyLlm)");
+  command.callback([options, &context] {
     const fs::path folder = fs::path(options->folder).lexically_normal();
     const std::string name = folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string();
     if (!is_word(name, "_-")) {

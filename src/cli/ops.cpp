@@ -61,21 +61,21 @@ void print_markdown() {
 
 }  // namespace
 
-void add_ops(CLI::App& app, Context& context) {
+void add_ops(Command& app, Context& context) {
   struct Options {
     bool markdown = false, header = false, front_header = false, front_source = false;
     std::string name;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "ops",
-                                  "list the operators: primitives, functionals, and the ATen overloads they take",
-                                  "pycandle ops layer_norm");
-  command->add_option("name", options->name, "only ops or overloads whose name contains this");
-  command->add_flag("--markdown", options->markdown, "print docs/ops.md");
-  command->add_flag("--header", options->header, "print src/ops/functional.h");
-  command->add_flag("--front-header", options->front_header, "print include/pycandle/functional.h");
-  command->add_flag("--front-source", options->front_source, "print src/capture/functional.cpp");
-  command->callback([options, &context] {
+  Command command = add_command(app, context, "ops",
+                                "list the operators: primitives, functionals, and the ATen overloads they take",
+                                "pycandle ops layer_norm");
+  command.add_option("name", options->name, "only ops or overloads whose name contains this");
+  command.add_flag("--markdown", options->markdown, "print docs/ops.md");
+  command.add_flag("--header", options->header, "print src/ops/functional.h");
+  command.add_flag("--front-header", options->front_header, "print include/pycandle/functional.h");
+  command.add_flag("--front-source", options->front_source, "print src/capture/functional.cpp");
+  command.callback([options, &context] {
     if (options->markdown) return print_markdown();
     if (options->front_header) return fmt::print("{}", front_header(catalogue()));
     if (options->front_source) return fmt::print("{}", front_source(catalogue()));

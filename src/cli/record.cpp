@@ -29,7 +29,7 @@ sys.exit(main(sys.argv[1:]))
 
 }  // namespace
 
-void add_record(CLI::App& app, Context&) { app.add_subcommand("record", kSummary); }
+void add_record(Command& app, Context&) { app.add_subcommand("record", kSummary); }
 
 int run_record(int argc, char** argv) {
   std::string named;

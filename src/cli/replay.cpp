@@ -11,17 +11,16 @@
 
 namespace pycandle::cli {
 
-void add_replay(CLI::App& app, Context& context) {
+void add_replay(Command& app, Context& context) {
   struct Options {
     std::string folder, backend = "reference";
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "replay", "run one wrong layer again; exit 1 while it is wrong",
-                                  "pycandle replay pycandle_repro/h.7.mlp.act@0-output");
-  command->add_option("folder", options->folder, "what pycandle verify --repro wrote for the layer")->required();
-  command->add_option("--backend", options->backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
-      ->capture_default_str();
-  command->callback([options, &context] {
+  Command command = add_command(app, context, "replay", "run one wrong layer again; exit 1 while it is wrong",
+                                "pycandle replay pycandle_repro/h.7.mlp.act@0-output");
+  command.add_option("folder", options->folder, "what pycandle verify --repro wrote for the layer").required();
+  command.add_option("--backend", options->backend, fmt::format("one of: {}", fmt::join(backend_names(), ", "))).shows_default();
+  command.callback([options, &context] {
     const Replay r = replay(options->folder, find_backend(options->backend), catalogue());
     context.status = r.is_fixed() ? 0 : 1;
     if (context.json) {

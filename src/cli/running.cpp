@@ -7,17 +7,17 @@
 
 namespace pycandle::cli {
 
-void add_run_options(CLI::App* command, RunOptions& options) {
-  command->add_option("model", options.model, "a manifest, the folder of one, or a bundle")->required();
-  command->add_option("--backend", options.load.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
-      ->capture_default_str();
-  auto* inputs = command->add_option("--inputs", options.inputs,
+void add_run_options(Command& command, RunOptions& options) {
+  command.add_option("model", options.model, "a manifest, the folder of one, or a bundle").required();
+  command.add_option("--backend", options.load.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
+      .shows_default();
+  Option inputs = command.add_option("--inputs", options.inputs,
                                      "a safetensors file with a tensor for each input, under its name");
-  command->add_option("--seed", options.seed, "seed of the random inputs")->capture_default_str()->excludes(inputs);
-  command->add_option("--set", options.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
-      ->excludes(inputs);
-  command->add_option("--out", options.out, "write the tensors to this safetensors file");
-  command->add_flag("--timing", options.timing, "show how long each pass took");
+  command.add_option("--seed", options.seed, "seed of the random inputs").shows_default().excludes(inputs);
+  command.add_option("--set", options.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
+      .excludes(inputs);
+  command.add_option("--out", options.out, "write the tensors to this safetensors file");
+  command.add_flag("--timing", options.timing, "show how long each pass took");
   add_backend_options(command, options.load.pipeline);
   add_pipeline_options(command, options.load.pipeline);
 }

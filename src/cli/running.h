@@ -18,7 +18,7 @@ struct RunOptions {
   LoadOptions load;
 };
 
-void add_run_options(CLI::App*, RunOptions&);
+void add_run_options(Command&, RunOptions&);
 // The tensors of --inputs, or random ones from --seed at the sizes of --set.
 Model::Tensors inputs_for(const Model&, const RunOptions&);
 void print_timings(const std::vector<PassTiming>&);

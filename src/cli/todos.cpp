@@ -62,17 +62,17 @@ std::vector<Todo> find_todos(const fs::path& path) {
 
 }  // namespace
 
-void add_todos(CLI::App& app, Context& context) {
+void add_todos(Command& app, Context& context) {
   struct Options {
     std::string path = ".";
     bool check = false;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "todos", "list what emitted code still lacks (codegen --allow-gaps)",
-                                  "pycandle todos src");
-  command->add_option("path", options->path, "a file or folder")->capture_default_str();
-  command->add_flag("--check", options->check, "exit 1 when there is any");
-  command->callback([options, &context] {
+  Command command = add_command(app, context, "todos", "list what emitted code still lacks (codegen --allow-gaps)",
+                                "pycandle todos src");
+  command.add_option("path", options->path, "a file or folder").shows_default();
+  command.add_flag("--check", options->check, "exit 1 when there is any");
+  command.callback([options, &context] {
     const std::vector<Todo> found = find_todos(options->path);
     if (context.json) {
       Json list = Json::array();

@@ -8,13 +8,13 @@
 
 namespace pycandle::cli {
 
-void add_trace(CLI::App& app, Context& context) {
+void add_trace(Command& app, Context& context) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* command = add_command(app, context, "trace", "run a recorded model and write the value of every tap",
-                                  "pycandle trace pycandle_trace/gpt2_manifest.json --out gpt2_ours.safetensors");
+  Command command = add_command(app, context, "trace", "run a recorded model and write the value of every tap",
+                                "pycandle trace pycandle_trace/gpt2_manifest.json --out gpt2_ours.safetensors");
   add_run_options(command, *options);
-  command->get_option("--out")->required();
-  command->callback([options, &context] {
+  command.get_option("--out").required();
+  command.callback([options, &context] {
     const Model model = load_model(options->model, options->load);
     const Model::Tensors inputs = inputs_for(model, *options);
     Progress progress("trace");

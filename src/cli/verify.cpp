@@ -142,34 +142,33 @@ void add_traces(const std::filesystem::path& folder, std::vector<std::filesystem
 
 }  // namespace
 
-void add_verify(CLI::App& app, Context& context) {
+void add_verify(Command& app, Context& context) {
   struct Options {
     std::string model, out, baseline, source, repro, inputs;
     std::optional<double> atol, rtol;
     VerifyOptions verify;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* command = add_command(app, context, "verify",
-                                  "check every tap against PyTorch's values; exit 1 when anything is wrong",
-                                  "pycandle verify pycandle_trace/gpt2_manifest.json");
-  command->add_option("model", options->model, "a manifest, the folder of one, or a bundle")->required();
-  command->add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
-      ->capture_default_str();
-  command->add_flag("--all-taps", options->verify.all_taps, "also those taps whose value another tap already shows");
-  command->add_option("--trace", options->verify.traces,
-                      "goldens of the same recording at other inputs (GoldenRecorder.add_goldens); repeatable");
-  command->add_option("--inputs", options->inputs, "a folder of such files, *_trace.safetensors: all of them");
-  command->add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)");
-  command->add_option("--rtol", options->rtol, "… plus this times PyTorch's value (0)");
-  command->add_option("--out", options->out, "write what was found to this file, a line a layer (docs/result-file.md)");
-  command->add_option("--baseline", options->baseline,
-                      "a file of --out: say what became better or worse; exit 1 when anything did");
-  command->add_option("--repro", options->repro,
-                      "write a folder for each wrong layer below this one: pycandle replay runs it again");
-  command->add_option("--source", options->source, "emitted code whose hash goes into the result as well");
+  Command command = add_command(app, context, "verify", "check every tap against PyTorch's values; exit 1 when anything is wrong",
+                                "pycandle verify pycandle_trace/gpt2_manifest.json");
+  command.add_option("model", options->model, "a manifest, the folder of one, or a bundle").required();
+  command.add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
+      .shows_default();
+  command.add_flag("--all-taps", options->verify.all_taps, "also those taps whose value another tap already shows");
+  command.add_option("--trace", options->verify.traces,
+                     "goldens of the same recording at other inputs (GoldenRecorder.add_goldens); repeatable");
+  command.add_option("--inputs", options->inputs, "a folder of such files, *_trace.safetensors: all of them");
+  command.add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)");
+  command.add_option("--rtol", options->rtol, "… plus this times PyTorch's value (0)");
+  command.add_option("--out", options->out, "write what was found to this file, a line a layer (docs/result-file.md)");
+  command.add_option("--baseline", options->baseline,
+                     "a file of --out: say what became better or worse; exit 1 when anything did");
+  command.add_option("--repro", options->repro,
+                     "write a folder for each wrong layer below this one: pycandle replay runs it again");
+  command.add_option("--source", options->source, "emitted code whose hash goes into the result as well");
   add_backend_options(command, options->verify.pipeline);
   add_pipeline_options(command, options->verify.pipeline);
-  command->callback([options, &context] {
+  command.callback([options, &context] {
     VerifyOptions& verify = options->verify;
     Progress progress("verify");
     verify.progress = [&progress](size_t done, size_t total) { progress.update(done, total); };

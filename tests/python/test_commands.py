@@ -72,6 +72,11 @@ def test_inspect_shows_modules_ops_and_cost(manifest, model, pycandle) -> None:
     assert "linear 13" in text and "encoder.layer.0" in text and "FLOP" in text
 
 
+def test_an_option_that_can_be_repeated_leaves_the_model_after_it_alone(manifest, pycandle) -> None:
+    run = pycandle("inspect", "--disable-pass", "recognise", "--disable-pass", "usual-scale", manifest)
+    assert run.returncode == 0, run.stderr
+
+
 def test_inspect_times_the_import_and_every_pass(manifest, pycandle) -> None:
     names = [timing["name"] for timing in pycandle.json("inspect", manifest, "--timing")["timings"]]
     assert names[:2] == ["import", "canonicalise"] and "remove-unused" in names

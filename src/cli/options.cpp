@@ -1,0 +1,77 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+namespace pycandle::cli {
+
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option& Option::shows_default() {
+  option_->capture_default_str();
+  return *this;
+}
+
+Option& Option::delimiter(char c) {
+  option_->delimiter(c);
+  return *this;
+}
+
+Option& Option::between(int least, int most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Option& Option::one_of(std::initializer_list<std::string> words) {
+  option_->check(CLI::IsMember(std::vector<std::string>(words)));
+  return *this;
+}
+
+Option& Option::excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Command Command::add_subcommand(const std::string& name, const std::string& summary) {
+  return Command(*app_->add_subcommand(name, summary));
+}
+
+void Command::footer(const std::string& text) { app_->footer(text); }
+
+template <typename T> Option Command::add_option(const std::string& name, T& variable, const std::string& help) {
+  CLI::Option* option = app_->add_option(name, variable, help);
+  if (name.starts_with('-')) option->allow_extra_args(false);  // a list takes one value each time it is named
+  return Option(option);
+}
+
+template Option Command::add_option(const std::string&, std::string&, const std::string&);
+template Option Command::add_option(const std::string&, int&, const std::string&);
+template Option Command::add_option(const std::string&, int64_t&, const std::string&);
+template Option Command::add_option(const std::string&, uint64_t&, const std::string&);
+template Option Command::add_option(const std::string&, double&, const std::string&);
+template Option Command::add_option(const std::string&, std::optional<double>&, const std::string&);
+template Option Command::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Command::add_option(const std::string&, std::vector<int>&, const std::string&);
+template Option Command::add_option(const std::string&, std::filesystem::path&, const std::string&);
+template Option Command::add_option(const std::string&, std::vector<std::filesystem::path>&, const std::string&);
+
+Option Command::add_option_function(const std::string& name, std::function<void(const std::vector<std::string>&)> take,
+                                    const std::string& help) {
+  return Option(app_->add_option_function<std::vector<std::string>>(name, std::move(take), help)->allow_extra_args(false));
+}
+
+Option Command::add_flag(const std::string& name, bool& variable, const std::string& help) {
+  return Option(app_->add_flag(name, variable, help));
+}
+
+Option Command::get_option(const std::string& name) { return Option(app_->get_option(name)); }
+
+void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+
+}  // namespace pycandle::cli
