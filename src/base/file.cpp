@@ -42,6 +42,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 
   std::shared_ptr<MappedFile> out(new MappedFile);
   const auto size = static_cast<size_t>(status.st_size);
+  out->stamp_ = fmt::format("{}:{}:{}:{}.{}:{}.{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                            status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
   if (size == 0) return out;  // mmap refuses empty files
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
   if (memory == MAP_FAILED) throw file_error("map", path, errno);
@@ -52,6 +54,14 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::release(const void* data, size_t bytes) const {
+  const auto from = reinterpret_cast<uintptr_t>(data), start = reinterpret_cast<uintptr_t>(data_);
+  if (from < start || from + bytes > start + size_) return;
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (from + page - 1) / page * page, end = (from + bytes) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 std::string read_text(const std::filesystem::path& path, size_t limit) {

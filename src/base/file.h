@@ -18,11 +18,16 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
   const std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  // Names the file and its state: device, number, size and times. Another one when the file was written since.
+  const std::string& stamp() const { return stamp_; }
+  // The pages wholly within [data, data + bytes) leave this process's memory; they come back when they are read.
+  void release(const void* data, size_t bytes) const;
 
  private:
   MappedFile() = default;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  std::string stamp_;
 };
 
 std::string read_text(const std::filesystem::path&, size_t limit = size_t{1} << 30);

@@ -123,7 +123,9 @@ Safetensors Safetensors::open(const std::filesystem::path& path) {
   auto file = MappedFile::open(path);
   const std::byte* data = file->data();
   const size_t size = file->size();
-  return parse(data, size, std::move(file), path.string());
+  Safetensors out = parse(data, size, file, path.string());
+  out.file_ = std::move(file);
+  return out;
 }
 
 Safetensors Safetensors::parse(const std::byte* data, size_t size, std::shared_ptr<const void> owner, std::string name) {

@@ -29,9 +29,11 @@ class Safetensors {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   Array get(const std::string& name) const;  // a view of the mapping (copied when misaligned); throws bad_input when absent
   const std::string& name() const { return name_; }
+  const std::shared_ptr<const MappedFile>& file() const { return file_; }  // null when parsed from memory
 
  private:
   std::string name_;
+  std::shared_ptr<const MappedFile> file_;
   std::shared_ptr<const void> owner_;
   const std::byte* data_ = nullptr;
   std::map<std::string, Entry> entries_;

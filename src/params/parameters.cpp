@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 
@@ -17,6 +18,13 @@ ParameterId parameter_id(std::string_view canonical_name) {
   const Hash128 hash = hash128(canonical_name);
   return {hash.high, hash.low};
 }
+
+ParameterSource::ParameterSource() {
+  static std::atomic<uint64_t> next{0};
+  number_ = next++;
+}
+
+Hash128 ParameterSource::fingerprint(const Parameter& p) const { return hash128(fmt::format("source {} {}", number_, p.name)); }
 
 namespace {
 
@@ -45,6 +53,14 @@ class FileParameters final : public ParameterSource {
 
   Array get(const Parameter& p) const override { return read("parameter", p.name, p.file, p.key, p.type); }
   Array get_state(const State& s, const Type& type) const override { return read("state", s.name, s.file, s.key, type); }
+  Hash128 fingerprint(const Parameter& p) const override {
+    if (p.file.empty()) return ParameterSource::fingerprint(p);
+    return hash128(fmt::format("file {} {} {}", opened(p.file).file()->stamp(), parameter_id(p.key).text(), p.type.text()));
+  }
+  void release(const Array& array) const override {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, tensors] : open_) tensors->file()->release(array.data(), array.bytes());
+  }
 
  private:
   Array read(const char* kind, const std::string& name, const std::string& file, const std::string& key, const Type& type) const {

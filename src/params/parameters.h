@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/array.h"
+#include "base/hash.h"
 #include "base/safetensors.h"
 #include "ir/graph.h"
 
@@ -23,10 +24,21 @@ ParameterId parameter_id(std::string_view canonical_name);
 
 class ParameterSource {
  public:
+  ParameterSource();
   virtual ~ParameterSource() = default;
+  ParameterSource(const ParameterSource&) = delete;
+  ParameterSource& operator=(const ParameterSource&) = delete;
   // The value under its canonical name; throws bad_input with name, file, expected and found type.
   virtual Array get(const Parameter&) const = 0;
   virtual Array get_state(const State&, const Type&) const = 0;
+  // Names the values: parameters with equal fingerprints have equal values. Files are named by their stamp, so nothing is
+  // read for it; any other source has fingerprints of its own.
+  virtual Hash128 fingerprint(const Parameter&) const;
+  // An array that was got is not needed for now: mapped memory leaves the process until it is read again.
+  virtual void release(const Array&) const {}
+
+ private:
+  uint64_t number_;  // of this object, never used again
 };
 
 // Opens the files that a manifest names, each once, when first asked; safe from several threads. Files lie inside the

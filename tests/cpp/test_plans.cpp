@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "ops/catalogue.h"
+#include "params/derived.h"
 
 namespace pycandle {
 namespace {
@@ -470,6 +472,68 @@ TEST(CpuPlan, OtherWeightsUnderTheSameNamesGiveOtherResults) {
                run(*reference_backend().compile(other, catalogue(), source), inputs)[0]);
   const Arrays first = run(*alive[0], inputs), third = run(*alive[2], inputs);
   EXPECT_TRUE(first[0].same_bytes(third[0]));
+}
+
+// ---- weights in formats of kernels, shared by executables
+
+const char* const kTransposedWeight = R"(symbol s0 in [1, 64] example 2 from "x" axis 0
+
+input %0 "x": f32[s0, 3]
+
+parameter %1 "w": f32[3, 2]
+
+%2 = transpose(%1) {permutation = [1, 0]}: f32[2, 3]
+%3 = linear(%0, %2, _): f32[s0, 2]
+
+output "y" %3
+)";
+
+std::unique_ptr<Executable> with_weights_of(const std::filesystem::path& folder, int threads) {
+  PipelineOptions options;
+  options.threads = threads;
+  Program p = parsed(kTransposedWeight);
+  p.parameters[0].file = "weights.safetensors";
+  p.parameters[0].key = "w";
+  return cpu_backend().compile(p, catalogue(), file_parameters(folder), options);
+}
+
+TEST(CpuPlan, WeightsArePackedOnceForAllExecutablesAndSizes) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "derived";
+  std::filesystem::create_directories(folder);
+  const Array x = numbers(DType::f32, {2, 3}), y = numbers(DType::f32, {5, 3});
+  write_safetensors(folder / "weights.safetensors", {{"w", numbers(DType::f32, {3, 2}, 7)}});
+  const auto first = with_weights_of(folder, 1), second = with_weights_of(folder, 2);
+  const DerivedUse before = derived_use();
+  const Array ours = run(*first, {x})[0];
+  EXPECT_EQ(derived_use().made, before.made + 1);
+  EXPECT_TRUE(run(*second, {x})[0].same_bytes(ours));
+  run(*first, {y});
+  EXPECT_EQ(derived_use().made, before.made + 1) << "neither another executable nor another size packs again";
+  EXPECT_EQ(derived_use().found, before.found + 2);
+
+  // Another file under the same name: what is in memory is not what it says.
+  write_safetensors(folder / "weights.safetensors", {{"w", numbers(DType::f32, {3, 2}, 8)}});
+  const auto third = with_weights_of(folder, 1);
+  EXPECT_FALSE(run(*third, {x})[0].same_bytes(ours));
+  EXPECT_EQ(derived_use().made, before.made + 2);
+  EXPECT_TRUE(run(*first, {x})[0].same_bytes(ours)) << "the first one keeps the file it opened";
+}
+
+TEST(CpuPlan, WhatNobodyUsesStaysWithinTheBudget) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "budget";
+  std::filesystem::create_directories(folder);
+  write_safetensors(folder / "weights.safetensors", {{"w", numbers(DType::f32, {3, 2}, 9)}});
+  auto executable = with_weights_of(folder, 1);
+  run(*executable, {numbers(DType::f32, {2, 3})});
+  set_derived_budget(0);
+  const size_t used = derived_use().bytes;
+  EXPECT_GT(used, 0U);
+  EXPECT_EQ(derived_use().unused_bytes, 0U);
+  executable.reset();
+  EXPECT_GT(derived_use().unused_bytes, 0U);
+  set_derived_budget(0);
+  EXPECT_LT(derived_use().bytes, used);
+  set_derived_budget(size_t{256} << 20);
 }
 
 TEST(CpuPlan, ResultsStayWhenTheNextRunReusesTheMemory) {

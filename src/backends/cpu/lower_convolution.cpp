@@ -159,14 +159,16 @@ bool lower_convolution(Planner& p, size_t index) {
   if (weights_known && p.uses(y) == 1 && users.size() == 1 && p.node(users[0]).op->name == "batch_norm" &&
       p.node(users[0]).operands[0] == y && v.batch > 0 && p.graph().type(y).rank() == static_cast<int64_t>(weight.sizes.size())) {
     if (const auto norm = batch_norm_of_constants(p, users[0])) {
-      std::vector<double> w = load_double(*p.constant(c.value("weight")));
       std::vector<double> b = c.has("bias") ? load_double(*p.constant(c.value("bias")))
                                             : std::vector<double>(norm->scale.size(), 0.0);
-      const size_t row = w.size() / norm->scale.size();
-      for (size_t i = 0; i < w.size(); ++i) w[i] *= norm->scale[i / row];
       for (size_t i = 0; i < b.size(); ++i) b[i] = b[i] * norm->scale[i] + norm->shift[i];
-      Array& folded = p.derived(c.value("weight"), "with the batch norm of node " + std::to_string(users[0]));
-      if (folded.size() == 0) folded = store(DType::f32, weight.sizes, w);
+      const Hash128 scales = hash128(norm->scale.data(), norm->scale.size() * sizeof(double));
+      const Array folded = p.derived(c.value("weight"), "times the scales " + scales.text(), [&](const Array& own) {
+        std::vector<double> w = load_double(own);
+        const size_t row = w.size() / norm->scale.size();
+        for (size_t i = 0; i < w.size(); ++i) w[i] *= norm->scale[i / row];
+        return store(DType::f32, weight.sizes, w);
+      });
       weight = dense_view(p.constant_buffer(folded), DType::f32, weight.sizes);
       bias = constant_vector(p, b);
       p.mark_done(users[0]);

@@ -1,4 +1,6 @@
 // Matrix products: linear with packed weights and everything that follows in its epilogue, dot_general by strides.
+#include <fmt/format.h>
+
 #include <cstring>
 #include <string>
 
@@ -10,11 +12,9 @@
 namespace pycandle::cpu {
 namespace {
 
-// A matrix b[k, n], given by strides, in the order in which gemm reads it. Packed once for an executable.
-Array packed_weight(Planner& p, ValueId weight, const Array& source, int64_t k, int64_t n, int64_t row, int64_t column) {
+// A matrix b[k, n], given by strides, in the order in which gemm reads it.
+Array packed_matrix(const Array& source, int threads, int64_t k, int64_t n, int64_t row, int64_t column) {
   const Kernels& kernel = kernels();
-  Array& packed = p.derived(weight, std::string("gemm b ") + kernel.isa);
-  if (packed.size() != 0) return packed;
   const int64_t floats = kernel.packed_size(k, n);
   const auto memory = memory_for_runs(static_cast<size_t>(floats) * 4);
   PackB args;
@@ -25,13 +25,13 @@ Array packed_weight(Planner& p, ValueId weight, const Array& source, int64_t k, 
   args.b_col = column;
   args.out = reinterpret_cast<float*>(memory.get());
   const int64_t units = kernel.pack_b_units(args);
-  const int parts = parts_for(p.threads(), units, static_cast<double>(k * n));
+  const int parts = parts_for(threads, units, static_cast<double>(k * n));
   std::vector<float> scratch(static_cast<size_t>(kernel.pack_b_scratch(args) + 16) * static_cast<size_t>(parts));
   parallel_parts(parts, [&](int part) {
     kernel.pack_b(args, part_of(units, parts, part), part_of(units, parts, part + 1),
                   scratch.data() + static_cast<size_t>(part) * (scratch.size() / static_cast<size_t>(parts)));
   });
-  return packed = Array(DType::f32, {floats}, memory.get(), memory);
+  return Array(DType::f32, {floats}, memory.get(), memory);
 }
 
 int64_t row_stride(const View& matrix) { return matrix.sizes[0] > 1 ? matrix.strides[0] : std::max<int64_t>(matrix.sizes[1], 1); }
@@ -89,8 +89,11 @@ bool lower_linear(Planner& p, size_t index) {
   args.a_row = row_stride(a);
   args.a_col = column_stride(a);
   std::vector<Bound> reads = {{offsetof(Gemm, a), a}};
-  if (const auto weight = p.constant(c.value("weight"))) {
-    const Array packed = packed_weight(p, c.value("weight"), *weight, k, n, in_out ? n : 1, in_out ? 1 : k);
+  if (p.is_constant(c.value("weight"))) {
+    const std::string format = fmt::format("gemm b {}{}", kernels().isa, in_out ? "" : " of the transpose");
+    const Array packed = p.derived(c.value("weight"), format, [&](const Array& weight) {
+      return packed_matrix(weight, p.threads(), k, n, in_out ? n : 1, in_out ? 1 : k);
+    });
     reads.push_back({offsetof(Gemm, packed), dense_view(p.constant_buffer(packed), DType::f32, packed.shape())});
   } else {
     const View b = p.view(c.value("weight"));

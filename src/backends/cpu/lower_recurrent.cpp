@@ -1,4 +1,6 @@
 // LSTM, GRU and plain recurrent layers: one product over all times, then a team of threads walks the steps.
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 
@@ -40,15 +42,15 @@ View packed_hidden(Planner& p, const Kind& kind, ValueId weight, int64_t hidden)
   args.cell = kind.cell;
   args.hidden = hidden;
   const int64_t floats = k.packed_recurrent_size(kind.cell, hidden);
-  if (const auto source = p.constant(weight)) {
-    Array& packed = p.derived(weight, std::string("recurrent ") + k.isa);
-    if (packed.size() == 0) {
-      const auto memory = memory_for_runs(static_cast<size_t>(floats) * 4);
-      args.w_hh = source->as<float>();
-      args.out = reinterpret_cast<float*>(memory.get());
-      k.pack_recurrent(args, 0, k.pack_recurrent_units(args), nullptr);
-      packed = Array(DType::f32, {floats}, memory.get(), memory);
-    }
+  if (p.is_constant(weight)) {
+    const Array packed = p.derived(weight, fmt::format("recurrent {} {}", k.isa, static_cast<int>(kind.cell)),
+                                   [&](const Array& w) {
+                                     const auto memory = memory_for_runs(static_cast<size_t>(floats) * 4);
+                                     args.w_hh = w.as<float>();
+                                     args.out = reinterpret_cast<float*>(memory.get());
+                                     k.pack_recurrent(args, 0, k.pack_recurrent_units(args), nullptr);
+                                     return Array(DType::f32, {floats}, memory.get(), memory);
+                                   });
     return dense_view(p.constant_buffer(packed), DType::f32, {floats});
   }
   const View out = dense_view(p.new_buffer(static_cast<size_t>(floats) * 4), DType::f32, {floats});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "backends/cpu/evaluate.h"
 #include "backends/cpu/lowerings.h"
 #include "base/error.h"
+#include "params/derived.h"
 
 namespace pycandle::cpu {
 
@@ -43,8 +45,9 @@ std::unique_ptr<Plan> Planner::plan() {
   };
   for (size_t i = 0; i < p.inputs.size(); ++i) define_input(p.inputs[i].value, Buffer::Kind::input, i);
   for (const Parameter& q : p.parameters) {
-    if (q.value != kNoValue) define_input(q.value, Buffer::Kind::constant, plan_->constants.size());
-    if (q.value != kNoValue) plan_->constants.push_back(shared_.parameters->get(q));
+    if (q.value == kNoValue) continue;
+    const BufferId buffer = add_constant(shared_.parameters->get(q), {shared_.parameters->fingerprint(q), true, SIZE_MAX, true});
+    define(q.value, dense_view(buffer, dtype(q.value), sizes(q.value)));
   }
   for (size_t i = 0; i < p.states.size(); ++i) define_input(p.states[i].value, Buffer::Kind::state, i);
 
@@ -59,12 +62,13 @@ std::unique_ptr<Plan> Planner::plan() {
       if (!n.op->is_primitive) internal_error(fmt::format("{} was claimed and is not lowered", n.op->name));
       evaluate_by_reference(current);
     } catch (Error& error) {
-      error.op(n.op->name).module_path(p.module_path(n.origin)).python(p.file_line(n.origin), p.source_line(n.origin));
+      place(error, n);
       throw;
     }
   }
   current = graph().nodes.empty() ? 0 : graph().nodes.size() - 1;
   finish_outputs();
+  make_what_is_read();
   place_buffers(*plan_);
   return std::move(plan_);
 }
@@ -112,10 +116,16 @@ bool Planner::is_constant(ValueId v) const {
   return view.buffer != kNoBuffer && plan_->buffers[static_cast<size_t>(view.buffer)].kind == Buffer::Kind::constant;
 }
 
+size_t Planner::constant_of(ValueId v) const {
+  require(is_constant(v), "a value is taken for a constant that is none");
+  return plan_->buffers[static_cast<size_t>(plan_->views[static_cast<size_t>(v)].buffer)].index;
+}
+
 std::optional<Array> Planner::constant(ValueId v) {
   if (!is_constant(v)) return std::nullopt;
   const View& view = plan_->views[static_cast<size_t>(v)];
-  const Array& whole = plan_->constants[plan_->buffers[static_cast<size_t>(view.buffer)].index];
+  make_folded(constant_of(v));
+  const Array& whole = plan_->constants[constant_of(v)];
   if (view.offset == 0 && view.is_dense() && view.count() == whole.size()) return whole.reshaped(view.sizes);
   Array out(view.dtype, view.sizes);
   const View to = dense_view(kNoBuffer, view.dtype, view.sizes);
@@ -141,10 +151,31 @@ BufferId Planner::new_buffer(size_t bytes) {
   return static_cast<BufferId>(plan_->buffers.size() - 1);
 }
 
+// Without an identity of its own: what is derived from it belongs to this executable alone.
 BufferId Planner::constant_buffer(Array array) {
+  static std::atomic<uint64_t> next{0};
+  return add_constant(std::move(array), {hash128(fmt::format("constant {}", next++)), true, SIZE_MAX, false});
+}
+
+BufferId Planner::add_constant(Array array, Source source) {
   plan_->buffers.push_back({Buffer::Kind::constant, plan_->constants.size(), array.bytes(), 0, kNoBuffer});
   plan_->constants.push_back(std::move(array));
+  sources_.push_back(source);
   return static_cast<BufferId>(plan_->buffers.size() - 1);
+}
+
+Hash128 Planner::identity(ValueId v) const {
+  const View& view = plan_->views[static_cast<size_t>(v)];
+  return hash128(fmt::format("{} {} {} {} {}", sources_[constant_of(v)].identity.text(), name_of(view.dtype), view.offset,
+                             to_string(view.sizes), to_string(view.strides)));
+}
+
+Array Planner::derived(ValueId v, const std::string& format, const std::function<Array(const Array&)>& make) {
+  return derived_parameter({identity(v), format}, [&] {
+    Array made = make(*constant(v));
+    forget(v);
+    return made;
+  });
 }
 
 View Planner::result(ValueId v) {
@@ -181,7 +212,29 @@ void Planner::copy(const View& from, const View& to) {
   add(std::move(step));
 }
 
-// A node that needs nothing but parameters and constants is computed once, when it is planned.
+namespace {
+
+// What an op does, apart from its operands: dims as they are in this plan.
+std::string what_it_does(const Node& n, const Graph& g, const Bindings& bindings) {
+  std::string text = n.op->name;
+  for (const auto& [name, value] : n.attributes) {
+    text += " " + name + "=";
+    if (const auto* dim = std::get_if<Dim>(&value)) {
+      text += std::to_string(dim->evaluate(bindings));
+    } else if (const auto* dims = std::get_if<Dims>(&value)) {
+      text += to_string(evaluate(*dims, bindings));
+    } else {
+      text += to_string(value);
+    }
+  }
+  for (const ValueId v : n.results)
+    text += fmt::format(" -> {}{}", name_of(g.type(v).dtype), to_string(evaluate(g.type(v).shape, bindings)));
+  return text;
+}
+
+}  // namespace
+
+// A node that needs nothing but parameters and constants is computed once, if at all.
 bool Planner::fold(size_t index) {
   constexpr size_t kLarge = size_t{16} << 20;
   const Node& n = node(index);
@@ -193,15 +246,73 @@ bool Planner::fold(size_t index) {
   }
   for (const ValueId v : n.results) after += static_cast<size_t>(element_count(sizes(v))) * size_of(dtype(v));
   if (after > std::max(kLarge, 2 * before)) return false;
-  std::vector<Array> operands;
-  for (const ValueId v : n.operands) operands.push_back(v == kNoValue ? Array() : *constant(v));
-  Evaluator evaluator{bindings(), 0, nullptr};
-  std::vector<Array> results = evaluator.run(graph(), n, operands);
-  for (size_t r = 0; r < results.size(); ++r) {
-    Sizes own = results[r].shape();
-    define(n.results[r], dense_view(constant_buffer(std::move(results[r])), dtype(n.results[r]), std::move(own)));
+  std::string text = what_it_does(n, graph(), bindings());
+  for (const ValueId v : n.operands) text += " " + (v == kNoValue ? "none" : identity(v).text());
+  for (size_t r = 0; r < n.results.size(); ++r) {
+    const ValueId v = n.results[r];
+    const View own = dense_view(add_constant({}, {hash128(fmt::format("{} {}", r, text)), false, index, false}), dtype(v),
+                                sizes(v));
+    plan_->buffers.back().bytes = static_cast<size_t>(own.count()) * size_of(own.dtype);
+    define(v, own);
   }
   return true;
+}
+
+void Planner::place(Error& error, const Node& n) const {
+  const Program& p = shared_.program;
+  error.op(n.op->name).module_path(p.module_path(n.origin)).python(p.file_line(n.origin), p.source_line(n.origin));
+}
+
+void Planner::make_folded(size_t constant) {
+  if (sources_[constant].is_made) return;
+  const Node& n = node(sources_[constant].node);
+  std::vector<Array> operands, results;
+  for (const ValueId v : n.operands) operands.push_back(v == kNoValue ? Array() : *this->constant(v));
+  try {
+    results = Evaluator{bindings(), 0, nullptr}.run(graph(), n, operands);
+  } catch (Error& error) {
+    place(error, n);
+    throw;
+  }
+  for (size_t r = 0; r < results.size(); ++r) {
+    const size_t made = constant_of(n.results[r]);
+    plan_->constants[made] = std::move(results[r]);
+    sources_[made].is_made = true;
+  }
+  for (const ValueId v : n.operands) {
+    if (v != kNoValue) forget(v);
+  }
+}
+
+// Its only user has seen it. It is made or mapped again should anyone ask.
+void Planner::forget(ValueId v) {
+  Source& source = sources_[constant_of(v)];
+  if (source.is_parameter) shared_.parameters->release(plan_->constants[constant_of(v)]);
+  if (source.node == SIZE_MAX || source.is_kept || uses(v) > 1) return;
+  plan_->constants[constant_of(v)] = Array();
+  source.is_made = false;
+}
+
+// Steps, outputs and taps read constants; of the others nothing is kept.
+void Planner::make_what_is_read() {
+  const auto read = [&](BufferId b) {
+    if (b == kNoBuffer) return;
+    const Buffer& buffer = plan_->buffers[static_cast<size_t>(b)];
+    if (buffer.kind == Buffer::Kind::constant) sources_[buffer.index].is_kept = true;
+  };
+  for (const Step& step : plan_->steps) {
+    for (const BufferId b : step.reads) read(b);
+  }
+  for (const View& v : plan_->outputs) read(v.buffer);
+  for (size_t v = 0; v < plan_->views.size(); ++v) {
+    if (!shared_.taps_of[v].empty()) read(plan_->views[v].buffer);
+  }
+  for (size_t c = 0; c < sources_.size(); ++c) {
+    if (sources_[c].is_kept) make_folded(c);
+  }
+  for (size_t c = 0; c < sources_.size(); ++c) {
+    if (!sources_[c].is_kept) plan_->constants[c] = Array();
+  }
 }
 
 void Planner::evaluate_by_reference(size_t index) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/plan.h"
+#include "base/hash.h"
 #include "ir/evaluation.h"
 
 namespace pycandle::cpu {
@@ -23,7 +24,6 @@ struct Shared {
   std::vector<int32_t> uses;     // per value: by nodes, outputs and states; taps do not count
   std::vector<std::vector<size_t>> users;    // per value: nodes
   std::vector<std::vector<size_t>> taps_of;  // per value
-  mutable std::map<std::pair<ValueId, std::string>, Array> derived;  // parameters in formats of kernels
 };
 
 class Planner {
@@ -49,6 +49,10 @@ class Planner {
   bool is_known(ValueId v) const;          // it has a view, so a step added now may read it
   bool is_constant(ValueId) const;         // known when planned: computed from parameters and constants alone
   std::optional<Array> constant(ValueId);  // its value, dense
+  Hash128 identity(ValueId) const;         // of a constant: equal for equal values, whoever plans
+  // A constant in the format of a kernel: made once for all plans and executables. Its own form is then forgotten,
+  // unless a step reads it as well.
+  Array derived(ValueId, const std::string& format, const std::function<Array(const Array&)>& make);
 
   BufferId new_buffer(size_t bytes);
   BufferId constant_buffer(Array);
@@ -65,15 +69,29 @@ class Planner {
   bool is_done(size_t node) const { return done_[node]; }
   void evaluate_by_reference(size_t node);
   int threads() const;
-  Array& derived(ValueId v, const std::string& format) { return shared_.derived[{v, format}]; }
   size_t current = 0;                      // the node being lowered
 
  private:
+  // Where a constant of the plan comes from. What was folded is computed when somebody asks for it.
+  struct Source {
+    Hash128 identity;
+    bool is_made = true;
+    size_t node = SIZE_MAX;                // folded
+    bool is_parameter = false;
+    bool is_kept = false;                  // a step reads it
+  };
   bool fold(size_t node);
+  void make_folded(size_t constant);
+  void forget(ValueId);
+  void place(Error&, const Node&) const;   // where in the model it happened
+  size_t constant_of(ValueId) const;
+  BufferId add_constant(Array, Source);
+  void make_what_is_read();
   void finish_outputs();
 
   const Shared& shared_;
   std::unique_ptr<Plan> plan_;
+  std::vector<Source> sources_;            // per constant of the plan
   std::vector<bool> done_;
   std::unique_ptr<Chains> chains_;
   std::map<std::tuple<BufferId, int64_t, Sizes, Sizes>, View> copies_;  // dense copies of views that were not
