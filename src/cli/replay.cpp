@@ -14,14 +14,16 @@ namespace pycandle::cli {
 void add_replay(Command& app, Context& context) {
   struct Options {
     std::string folder, backend = "reference";
+    PipelineOptions pipeline;
   };
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "replay", "run one wrong layer again; exit 1 while it is wrong",
                                 "pycandle replay pycandle_repro/h.7.mlp.act@0-output");
   command.add_option("folder", options->folder, "what pycandle verify --repro wrote for the layer").required();
   command.add_option("--backend", options->backend, fmt::format("one of: {}", fmt::join(backend_names(), ", "))).shows_default();
+  add_backend_options(command, options->pipeline);
   command.callback([options, &context] {
-    const Replay r = replay(options->folder, find_backend(options->backend), catalogue());
+    const Replay r = replay(options->folder, find_backend(options->backend), catalogue(), options->pipeline);
     context.status = r.is_fixed() ? 0 : 1;
     if (context.json) {
       const Json json{{"status", r.is_fixed() ? "passed" : "wrong"},

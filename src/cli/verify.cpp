@@ -191,7 +191,7 @@ void add_verify(Command& app, Context& context) {
     std::vector<std::string> folders;
     if (!options->repro.empty()) {
       verify.on_wrong = [&](const LayerResult& layer, const Reproduction& r) {
-        folders.push_back(write_reproduction(options->repro, layer, r, verify.backend).string());
+        folders.push_back(write_reproduction(options->repro, layer, r, verify.backend, verify.pipeline).string());
       };
     }
     const VerifyResult result = verify_recording(find_manifest(options->model), verify);

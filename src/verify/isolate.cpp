@@ -8,8 +8,9 @@ namespace {
 
 class Isolation {
  public:
-  Isolation(const Slice& slice, const std::vector<Array>& inputs, const Backend& backend, const Trials& trials)
-      : p_(slice.program), backend_(backend), trials_(trials), values_(p_.graph.values.size()) {
+  Isolation(const Slice& slice, const std::vector<Array>& inputs, const Backend& backend, const PipelineOptions& pipeline,
+            const Trials& trials)
+      : p_(slice.program), backend_(backend), pipeline_(pipeline), trials_(trials), values_(p_.graph.values.size()) {
     Program all = p_;  // every value an output
     all.outputs.clear();
     for (const Node& node : p_.graph.nodes) {
@@ -36,8 +37,9 @@ class Isolation {
       for (ValueId input : found.part.inputs) found.inputs.push_back(values_[static_cast<size_t>(input)]);
       Evidence e;
       e.golden = found.expected = values_[static_cast<size_t>(v)];
-      e.ours = found.got =
-          backend_.compile(found.part.program, trials_.table(), trials_.parameters())->run(trials_.request(found.inputs)).at(0);
+      e.ours = found.got = backend_.compile(found.part.program, trials_.table(), trials_.parameters(), pipeline_)
+                               ->run(trials_.request(found.inputs))
+                               .at(0);
       if (e.ours.same_bytes(e.golden)) continue;
       if (is_inexact(e.golden.dtype())) {
         trials_.judge(found.part.program, found.inputs, e);
@@ -72,6 +74,7 @@ class Isolation {
  private:
   const Program& p_;
   const Backend& backend_;
+  const PipelineOptions& pipeline_;
   const Trials& trials_;
   std::vector<Array> values_;  // of the slice, by the reference
 };
@@ -79,8 +82,8 @@ class Isolation {
 }  // namespace
 
 std::optional<Isolated> isolate(const Slice& slice, const std::vector<Array>& inputs, const Backend& backend,
-                                const Trials& trials) {
-  return Isolation(slice, inputs, backend, trials).run();
+                                const PipelineOptions& pipeline, const Trials& trials) {
+  return Isolation(slice, inputs, backend, pipeline, trials).run();
 }
 
 }  // namespace pycandle

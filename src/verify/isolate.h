@@ -17,6 +17,7 @@ struct Isolated {
 };
 
 // Nothing when every op is right alone and together: the error depends on what is around them.
-std::optional<Isolated> isolate(const Slice&, const std::vector<Array>& inputs, const Backend&, const Trials&);
+std::optional<Isolated> isolate(const Slice&, const std::vector<Array>& inputs, const Backend&, const PipelineOptions&,
+                                const Trials&);
 
 }  // namespace pycandle

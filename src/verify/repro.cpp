@@ -111,7 +111,7 @@ std::string filled(std::string_view form, const std::map<std::string, std::strin
 }  // namespace
 
 std::filesystem::path write_reproduction(const std::filesystem::path& parent, const LayerResult& layer, const Reproduction& r,
-                                         const std::string& backend) {
+                                         const std::string& backend, const PipelineOptions& pipeline) {
   const std::filesystem::path folder = parent / folder_name(layer.tap);
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
@@ -127,9 +127,14 @@ std::filesystem::path write_reproduction(const std::filesystem::path& parent, co
   }
   const std::string op = layer.diagnosis ? layer.diagnosis->op : layer.op;
   const std::string cause = layer.diagnosis ? layer.diagnosis->cause : "";
-  write_safetensors(
-      folder / "repro.safetensors", tensors,
-      {{"tap", layer.tap}, {"op", op}, {"backend", backend}, {"judged", layer.judged}, {"sizes", Json(r.sizes).dump()}});
+  write_safetensors(folder / "repro.safetensors", tensors,
+                    {{"tap", layer.tap},
+                     {"op", op},
+                     {"backend", backend},
+                     {"threads", std::to_string(pipeline.threads)},
+                     {"overrides", Json(pipeline.overrides).dump()},
+                     {"judged", layer.judged},
+                     {"sizes", Json(r.sizes).dump()}});
   write_text(folder / "op.ptir", print(p, {.origins = false}));
   const std::optional<std::string> source = torch_source(p, r.sizes);
   const std::string title = fmt::format("{}: {} on {}", layer.tap, op, backend);
@@ -145,18 +150,26 @@ std::filesystem::path write_reproduction(const std::filesystem::path& parent, co
   return folder;
 }
 
-Replay replay(const std::filesystem::path& folder, const Backend& backend, const OpTable& table) {
+Replay replay(const std::filesystem::path& folder, const Backend& backend, const OpTable& table, PipelineOptions pipeline) {
   const Safetensors tensors = Safetensors::open(folder / "repro.safetensors");
   const Program p = parse_program(read_text(folder / "op.ptir"), table, (folder / "op.ptir").string());
   const auto fact = [&](const char* name) {
     const auto found = tensors.metadata().find(name);
     return found == tensors.metadata().end() ? std::string() : found->second;
   };
+  const auto object = [&](const char* name) {
+    return parse_json(fact(name).empty() ? "{}" : fact(name), fmt::format("the {} in repro.safetensors", name));
+  };
   Bindings sizes;
-  const Json stored = parse_json(fact("sizes").empty() ? "{}" : fact("sizes"), "the sizes in repro.safetensors");
+  const Json stored = object("sizes"), overrides = object("overrides");
   for (const auto& [name, size] : stored.items()) {
     if (size.is_number_integer()) sizes[name] = size.get<int64_t>();
   }
+  for (const auto& [op, choice] : overrides.items()) {
+    if (choice.is_string()) pipeline.overrides.emplace(op, choice.get<std::string>());
+  }
+  if (const std::string threads = fact("threads"); pipeline.threads == 0 && !threads.empty() && threads.size() < 5)
+    pipeline.threads = std::atoi(threads.c_str());
   std::vector<Array> inputs;
   for (const Input& input : p.inputs) inputs.push_back(tensors.get("input:" + input.name));
   const Trials trials(table, memory_parameters({}), sizes);
@@ -164,7 +177,7 @@ Replay replay(const std::filesystem::path& folder, const Backend& backend, const
   Replay result{fact("tap"), fact("op"), fact("backend"), {}, {}, {}};
   Evidence e;
   e.golden = tensors.get("expected");
-  e.ours = backend.compile(p, table, trials.parameters())->run(trials.request(inputs)).at(0);
+  e.ours = backend.compile(p, table, trials.parameters(), pipeline)->run(trials.request(inputs)).at(0);
   result.then = compare(tensors.get("got"), e.golden);
   result.now = compare(e.ours, e.golden);
   if (!is_inexact(e.golden.dtype())) {

@@ -11,7 +11,7 @@ namespace pycandle {
 
 // "h.3.mlp.act@0/output" → <folder>/h.3.mlp.act@0-output; returns that folder.
 std::filesystem::path write_reproduction(const std::filesystem::path& folder, const LayerResult&, const Reproduction&,
-                                         const std::string& backend);
+                                         const std::string& backend, const PipelineOptions& = {});
 
 struct Replay {
   std::string tap, op, recorded_backend;
@@ -19,6 +19,7 @@ struct Replay {
   Judgement judgement;            // of what this backend gives
   bool is_fixed() const { return judgement.passed; }
 };
-Replay replay(const std::filesystem::path& folder, const Backend&, const OpTable&);
+// Threads and overrides are those that are given, or else those that the layer was wrong with.
+Replay replay(const std::filesystem::path& folder, const Backend&, const OpTable&, PipelineOptions = {});
 
 }  // namespace pycandle

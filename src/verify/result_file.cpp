@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/threads.h"
 #include "verify/result_json.h"
 
 namespace pycandle {
@@ -40,6 +41,8 @@ void ResultWriter::start(const VerifyResult& result, const VerifyOptions& option
                 {"backend", result.backend},
                 {"tolerance", tolerance},
                 {"disabled_passes", options.pipeline.disabled},
+                {"threads", options.pipeline.threads > 0 ? options.pipeline.threads : thread_count()},
+                {"overrides", options.pipeline.overrides},
                 {"hashes", result.hashes}});
 }
 

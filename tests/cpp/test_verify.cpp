@@ -338,12 +338,15 @@ TEST(Verify, ATolerancePassesWhatRoundingDoesNotExplainAndFailsWhatItDoes) {
 // A backend whose every result is a little off.
 class InexactBackend final : public Backend {
  public:
-  explicit InexactBackend(double factor) : factor_(factor) {}
+  enum class Where { everywhere, whole_program };
+  explicit InexactBackend(double factor, Where where = Where::everywhere) : factor_(factor), where_(where) {}
   std::string name() const override { return "inexact"; }
   bool claims(const Call& call) const override { return reference_backend().claims(call); }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
-    return std::make_unique<Off>(reference_backend().compile(p, table, std::move(parameters), options, timings), factor_);
+    const bool is_slice = p.taps.empty();
+    const double factor = is_slice && where_ == Where::whole_program ? 1 : factor_;
+    return std::make_unique<Off>(reference_backend().compile(p, table, std::move(parameters), options, timings), factor);
   }
 
  private:
@@ -363,7 +366,21 @@ class InexactBackend final : public Backend {
     double factor;
   };
   double factor_;
+  Where where_;
 };
+
+TEST(Verify, ABackendThatIsRightLayerByLayerAndWrongInTheWholeRunIsWrong) {
+  const SmallRecording recording;
+  const InexactBackend off(1.001, InexactBackend::Where::whole_program);
+  VerifyOptions options;
+  options.backend_object = &off;
+  const VerifyResult r = verify_recording(recording.manifest(), options);
+  ASSERT_EQ(r.wrong(), 1);
+  EXPECT_EQ(r.layers.back().tap.rfind("whole run:", 0), 0U) << r.layers.back().tap;
+  const InexactBackend close(1 + 0x1p-23, InexactBackend::Where::whole_program);
+  options.backend_object = &close;
+  EXPECT_TRUE(verify_recording(recording.manifest(), options).passed());
+}
 
 TEST(Verify, ABackendIsJudgedByWhatItComputes) {
   const SmallRecording recording;
