@@ -9,6 +9,7 @@ FUZZ_SECONDS ?= 60
 PYTEST_JOBS ?= 2
 PYTEST_FLAGS ?= -q
 ZOO_FLAGS ?=
+OP_DB_BACKEND ?= reference
 FAULTS_FLAGS ?=
 # ctest without a line for each test that passed
 CTEST := ctest -j $(JOBS) --output-on-failure
@@ -50,7 +51,8 @@ zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes 
 	@PYTHONPATH=tests .venv/bin/python -m zoo.zoo_emit --jobs $(JOBS) $(ZOO_FLAGS)
 
 op-db: build ## torch's operator and module databases, every sample; writes the dated table docs/op-db.md
-	@PYTHONPATH=tests .venv/bin/python -m op_db --all --jobs $(JOBS) --markdown docs/op-db.md
+	@PYTHONPATH=tests .venv/bin/python -m op_db --all --jobs $(JOBS) --backend $(OP_DB_BACKEND) \
+	    --markdown docs/op-db$(addprefix -,$(filter-out reference,$(OP_DB_BACKEND))).md
 
 models: build ## write models/ again: well-known models as codegen emits them
 	@OMP_NUM_THREADS=1 .venv/bin/python scripts/models.py

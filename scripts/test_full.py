@@ -66,27 +66,28 @@ def run_pytest(file: Path, jobs: int) -> dict:
     return counts
 
 
-def run_zoo(module: str, jobs: int) -> dict:
-    """Published models; each row of docs/zoo.md (docs/zoo-emit.md: as source code) is one test. What torch.export itself
-    refuses is no test of ours."""
+def run_zoo(module: str, jobs: int, *flags: str) -> dict:
+    """Published models; each row of docs/zoo.md (docs/zoo-cpu.md: on cpu; docs/zoo-emit.md: as source code) is one test.
+    What torch.export itself refuses is no test of ours."""
     started = time.monotonic()
     rows_file = STATE / f"{module}.json"
     rows_file.unlink(missing_ok=True)
-    command = [sys.executable, "-m", module, "--jobs", str(jobs), "--json", str(rows_file)]
+    command = [sys.executable, "-m", module, "--jobs", str(jobs), "--json", str(rows_file), *flags]
     subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT / "tests")})
     rows = json.loads(rows_file.read_text()) if rows_file.exists() else [{"status": "failed"}]
     passed, failed = (sum(row["status"] == status for row in rows) for status in ("passed", "failed"))
     return {"passed": passed, "failed": failed, "skipped": 0, "seconds": time.monotonic() - started}
 
 
-def run_databases(jobs: int) -> dict:
-    """torch's operator and module databases, every sample; docs/op-db.md has the details."""
+def run_databases(jobs: int, backend: str) -> dict:
+    """torch's operator and module databases, every sample; docs/op-db.md and docs/op-db-cpu.md have the details."""
     started = time.monotonic()
-    report = STATE / "op-db.json"
+    name = "op-db" if backend == "reference" else f"op-db-{backend}"
+    report = STATE / f"{name}.json"
     report.unlink(missing_ok=True)
     subprocess.run(
         [sys.executable, "-m", "op_db", "--all", "--quiet", "--jobs", str(jobs), "--json", str(report),
-         "--markdown", str(ROOT / "docs" / "op-db.md")],
+         "--backend", backend, "--markdown", str(ROOT / "docs" / f"{name}.md")],
         cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
     )  # fmt: skip
     seconds = time.monotonic() - started
@@ -119,9 +120,10 @@ def table(results: dict[str, dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
-# In this order; the last three take hours and have tables of their own.
-PARTS = ["tests", "databases", "zoo", "zoo-emit"]
+# In this order; all but the first take long and have tables of their own.
+PARTS = ["tests", "databases", "databases-cpu", "zoo", "zoo-cpu", "zoo-emit"]
 CTEST, DATABASES, ZOO = "C++ (ctest)", "[operator and module databases](op-db.md)", "[zoo](zoo.md)"
+DATABASES_CPU, ZOO_CPU = "[those databases on cpu](op-db-cpu.md)", "[zoo on cpu](zoo-cpu.md)"
 ZOO_EMIT = "[zoo as source code](zoo-emit.md)"
 
 
@@ -132,9 +134,13 @@ def chosen_runs(parts: list[str], jobs: int) -> dict[str, Callable[[], dict]]:
         for file in sorted((ROOT / "tests").rglob("test_*.py")):
             runs[file.relative_to(ROOT).as_posix()] = partial(run_pytest, file, jobs)
     if "databases" in parts:
-        runs[DATABASES] = partial(run_databases, jobs)
+        runs[DATABASES] = partial(run_databases, jobs, "reference")
+    if "databases-cpu" in parts:
+        runs[DATABASES_CPU] = partial(run_databases, jobs, "cpu")
     if "zoo" in parts:
         runs[ZOO] = partial(run_zoo, "zoo", jobs)
+    if "zoo-cpu" in parts:
+        runs[ZOO_CPU] = partial(run_zoo, "zoo", jobs, "--backend", "cpu", "--threads", "1,2")
     if "zoo-emit" in parts:
         runs[ZOO_EMIT] = partial(run_zoo, "zoo.zoo_emit", jobs)
     return runs

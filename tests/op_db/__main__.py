@@ -19,7 +19,7 @@ PARTS = ("values", "errors", "modules")
 
 
 def chosen_tasks(
-    patterns: list[str], dtypes: list[str], parts: list[str], limit: int | None, turn: int
+    patterns: list[str], dtypes: list[str], parts: list[str], limit: int | None, turn: int, backend: str
 ) -> list[Task]:
     def wanted(name: str) -> bool:
         return not patterns or any(fnmatch(name, pattern) for pattern in patterns)
@@ -30,11 +30,11 @@ def chosen_tasks(
             continue
         if "values" in parts:
             listed = [dtype for dtype in dtypes_of(op) if not dtypes or dtype in dtypes]
-            tasks += [Task("values", name, dtype, limit, turn) for dtype in listed]
+            tasks += [Task("values", name, dtype, limit, turn, backend) for dtype in listed]
         if "errors" in parts and op.error_inputs_func is not None and not dtypes:
-            tasks.append(Task("errors", name, "", limit, turn))
+            tasks.append(Task("errors", name, "", limit, turn, backend))
     if "modules" in parts and not dtypes:
-        tasks += [Task("modules", name, "f32", limit, turn) for name in modules() if wanted(name)]
+        tasks += [Task("modules", name, "f32", limit, turn, backend) for name in modules() if wanted(name)]
     return tasks
 
 
@@ -52,6 +52,7 @@ def main() -> int:
         "--limit", type=int, default=4, help="samples of an entry at one dtype, without --all"
     )
     options.add_argument("--turn", type=int, default=0, help="which samples, without --all")
+    options.add_argument("--backend", default="reference")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument(
         "--json", type=Path, help="a line for every outcome; what stands there already is not run again"
@@ -61,7 +62,7 @@ def main() -> int:
     given = options.parse_args()
 
     limit = None if given.all else given.limit
-    tasks = chosen_tasks(given.op, given.dtype, given.part, limit, given.turn)
+    tasks = chosen_tasks(given.op, given.dtype, given.part, limit, given.turn, given.backend)
     outcomes = read_outcomes(given.json) if given.json and given.json.exists() else []
     known = {(outcome.part, outcome.entry, outcome.dtype) for outcome in outcomes}
     tasks = [task for task in tasks if (task.part, task.entry, task.dtype) not in known]
@@ -78,7 +79,7 @@ def main() -> int:
 
     outcomes += run_tasks(tasks, given.jobs, report) if tasks else []
     if given.markdown:
-        given.markdown.write_text(markdown(outcomes, limit, time.monotonic() - started))
+        given.markdown.write_text(markdown(outcomes, given.backend, limit, time.monotonic() - started))
     print(printed(outcomes, listing=not given.quiet))
     return 1 if any(outcome.failed for outcome in outcomes if outcome.touches) else 0
 

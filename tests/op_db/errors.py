@@ -44,9 +44,9 @@ class FailingCall(SchemaCheckMode):
             raise
 
 
-def run_errors(name: str, limit: int | None = None, turn: int = 0) -> Outcome:
+def run_errors(name: str, limit: int | None = None, turn: int = 0, backend: str = "reference") -> Outcome:
     op = entries()[name]
-    outcome = Outcome("errors", name)
+    outcome = Outcome("errors", name, backend=backend)
     for error_input in rotated(error_inputs(name), limit, turn):
         sample = error_input.sample_input
         call = Call.of(op.op, (sample.input, *sample.args), sample.kwargs)
@@ -81,11 +81,11 @@ def run_error(call: Call, kind: type[Exception], outcome: Outcome) -> None:
         overload = functional_form(function)
     if overload is not None and op_name(overload) in mapped():
         outcome.touches = True
-        problem = accepted_alone(overload, args, kwargs)
+        problem = accepted_alone(overload, args, kwargs, outcome.backend)
         if problem and overload is not function and torch_accepts(overload, args, kwargs):
             problem = None  # the tensor written to is at fault, and a program writes to none: the recorder's own run raises
     else:
-        problem = accepted_when_recorded(call)
+        problem = accepted_when_recorded(call, outcome.backend)
     if problem is None:
         outcome.succeed()
     else:
@@ -101,14 +101,14 @@ def torch_accepts(overload, args: tuple, kwargs: dict) -> bool:
     return True
 
 
-def accepted_alone(overload, args: tuple, kwargs: dict) -> str | None:
+def accepted_alone(overload, args: tuple, kwargs: dict, backend: str) -> str | None:
     """None when the call is refused, as it should be."""
     try:
         text, tensors = one_call(overload, args, kwargs)
     except RecordingError:
         return None  # no such argument can be recorded
     try:
-        run_model(_core.load_call(text), tensors)
+        run_model(_core.load_call(text, backend), tensors)
     except _core.Error as error:
         if error.code == "internal" or "was recorded without result" in error.message:
             return error_text(error)
@@ -146,14 +146,14 @@ def _type_of(tensor: torch.Tensor) -> dict:
     return {"dtype": DTYPE_NAMES[tensor.dtype], "shape": list(tensor.shape)}
 
 
-def accepted_when_recorded(call: Call) -> str | None:
+def accepted_when_recorded(call: Call, backend: str) -> str | None:
     """None when the call cannot be recorded, or its program refuses the values."""
     try:
         traced = trace(lambda *given: call.tensors_on(given), call.tensors)
     except Untraceable:
         return None
     try:
-        run(traced)
+        run(traced, backend)
     except RecordingError:
         return None
     except _core.Error as error:

@@ -17,9 +17,9 @@ def modules() -> dict[str, object]:
     return {info.name: info for info in module_db}
 
 
-def run_module(name: str, limit: int | None = None, turn: int = 0) -> Outcome:
+def run_module(name: str, limit: int | None = None, turn: int = 0, backend: str = "reference") -> Outcome:
     info = modules()[name]
-    outcome = Outcome("modules", name, "f32", touches=True)
+    outcome = Outcome("modules", name, "f32", backend, touches=True)
     seed(name)
     samples = info.module_inputs_func(
         info, device="cpu", dtype=torch.float32, requires_grad=False, training=False

@@ -88,12 +88,13 @@ def untouched(outcomes: list[Outcome]) -> list[str]:
     return sorted({o.entry for o in values} - touched)
 
 
-def markdown(outcomes: list[Outcome], limit: int | None, seconds: float) -> str:
+def markdown(outcomes: list[Outcome], backend: str, limit: int | None, seconds: float) -> str:
     samples = "every sample" if limit is None else f"at most {limit} samples of an entry and dtype"
     lines = [
-        "# torch's operator and module databases",
+        "# torch's operator and module databases"
+        + ("" if backend == "reference" else f" on the {backend} backend"),
         "",
-        f"Made by `make op-db` on {datetime.date.today().isoformat()}, torch {torch.__version__.split('+')[0]}, "
+        f"Made by `make op-db{'' if backend == 'reference' else f' OP_DB_BACKEND={backend}'}` on {datetime.date.today().isoformat()}, torch {torch.__version__.split('+')[0]}, "
         f"{platform.machine()}: {samples}, {seconds / 60:.0f} minutes. [testing.md](testing.md) says what is compared.",
         "",
         "| | entries | pass whole | samples | passed | failed |",

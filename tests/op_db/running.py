@@ -28,6 +28,7 @@ class Outcome:
     part: str  # values, errors, modules
     entry: str
     dtype: str = ""
+    backend: str = "reference"
     calls: int = 0  # tried here: passed + failed
     passed: int = 0
     types_only: int = 0  # of those that passed: random, so only dtype and shape were compared
@@ -71,8 +72,10 @@ def rotated(calls: list, limit: int | None, turn: int) -> list:
     return calls[turn % stride :: stride]
 
 
-def run_values(name: str, dtype: str, limit: int | None = None, turn: int = 0) -> Outcome:
-    outcome = Outcome("values", name, dtype)
+def run_values(
+    name: str, dtype: str, limit: int | None = None, turn: int = 0, backend: str = "reference"
+) -> Outcome:
+    outcome = Outcome("values", name, dtype, backend)
     for call in rotated(list(calls_of(name, dtype)), limit, turn):
         run_call(call, outcome)
     return outcome
@@ -108,7 +111,7 @@ def run_call(call: Call, outcome: Outcome) -> None:
         outcome.fail(call, f"not in the catalogue: {', '.join(lacking)}", overloads)
         return
     try:
-        ours = run(traced)
+        ours = run(traced, outcome.backend)
     except (_core.Error, RecordingError) as error:
         outcome.fail(call, error_text(error), overloads)
         return

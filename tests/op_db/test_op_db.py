@@ -82,6 +82,16 @@ def test_modules_agree_with_torch(number: int) -> None:
     assert not news(outcomes), f"turn {TURN}\n{news(outcomes)}"
 
 
+@pytest.mark.parametrize("number", range(2))
+def test_sample_inputs_agree_with_torch_on_the_cpu_backend(number: int) -> None:
+    """What has kernels is f32; a sixth of the entries each day."""
+    names = [name for name, op in entries().items() if "f32" in dtypes_of(op)]
+    chosen = names[(TURN % 6) * 2 + number :: 12]
+    outcomes = [run_values(name, "f32", limit=2, turn=TURN, backend="cpu") for name in chosen]
+    assert sum(outcome.passed for outcome in outcomes) > 20
+    assert not news(outcomes), f"turn {TURN}\n{news(outcomes)}"
+
+
 # ---- the suite itself
 
 

@@ -247,9 +247,9 @@ def manifest_of(traced: Traced) -> str:
     return json.dumps(fields, allow_nan=False)
 
 
-def run(traced: Traced) -> list[torch.Tensor]:
-    """What the reference backend makes of it."""
-    model = _core.load_manifest(manifest_of(traced))
+def run(traced: Traced, backend: str = "reference") -> list[torch.Tensor]:
+    """What the backend makes of it."""
+    model = _core.load_manifest(manifest_of(traced), backend)
     return run_model(model, [tensor for _, tensor in traced.inputs])
 
 

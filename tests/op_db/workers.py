@@ -20,6 +20,7 @@ class Task:
     dtype: str = ""
     limit: int | None = None
     turn: int = 0
+    backend: str = "reference"
 
 
 def run_task(task: Task) -> Outcome:
@@ -29,10 +30,10 @@ def run_task(task: Task) -> Outcome:
     from .running import run_values
 
     if task.part == "errors":
-        return run_errors(task.entry, task.limit, task.turn)
+        return run_errors(task.entry, task.limit, task.turn, task.backend)
     if task.part == "modules":
-        return run_module(task.entry, task.limit, task.turn)
-    return run_values(task.entry, task.dtype, task.limit, task.turn)
+        return run_module(task.entry, task.limit, task.turn, task.backend)
+    return run_values(task.entry, task.dtype, task.limit, task.turn, task.backend)
 
 
 def _work(pipe: Connection) -> None:
@@ -45,7 +46,7 @@ def _work(pipe: Connection) -> None:
             try:
                 outcome = run_task(task)
             except Exception as error:
-                outcome = Outcome(task.part, task.entry, task.dtype, touches=True)
+                outcome = Outcome(task.part, task.entry, task.dtype, task.backend, touches=True)
                 outcome.fail("", f"the suite itself: {type(error).__name__}: {error}")
             pipe.send(outcome)
 
@@ -70,7 +71,7 @@ class _Worker:
 
 
 def _lost(task: Task, why: str) -> Outcome:
-    outcome = Outcome(task.part, task.entry, task.dtype, touches=True)
+    outcome = Outcome(task.part, task.entry, task.dtype, task.backend, touches=True)
     outcome.fail("", why)
     return outcome
 

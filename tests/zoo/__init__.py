@@ -5,6 +5,8 @@ basics.py … .py          one file per source of models
 check.py                 what one model must satisfy
 runner.py                a process, a time limit and a memory limit per model; goes on where it was interrupted
 report.py                the rows as Markdown and JSON
+recordings.py            recordings that are kept for the next run
+on_backend.py            `--backend cpu`: what one model must satisfy on another backend; docs/zoo-cpu.md is what came out
 zoo_emit.py              `make zoo-emit`: the same models as C++ source; docs/zoo-emit.md is what came out
 emit.py                  what one model must satisfy as source code
 emit_report.py           those rows as Markdown and JSON

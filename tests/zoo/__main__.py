@@ -1,4 +1,7 @@
-"""make zoo: one row per model (recorded, imported, run, verified, compared with PyTorch at further shapes)."""
+"""make zoo: one row per model (recorded, imported, run, verified, compared with PyTorch at further shapes).
+
+With --backend: those that pass on the reference, verified on another backend with each number of threads.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from pathlib import Path
 
 import torch
 
-from . import report
+from . import on_backend, report
 from .check import PROGRAM, check
+from .entry import Entry
 from .runner import ROOT, STATE, Fingerprints, Limits, Results, remaining, run_and_keep
 from .sources import SOURCES, entries, matches
 
@@ -24,7 +28,9 @@ def main() -> int:
     if options.list:
         print("\n".join(entry.key for entry in chosen))
         return 0
-    results, fingerprints = Results(options.state), Fingerprints(PROGRAM)
+    if options.backend:
+        return _on_backend(options, chosen)
+    results, fingerprints = Results(options.state or STATE), Fingerprints(PROGRAM)
     whole = not options.filter and not options.source
     if not options.report:
         todo = chosen if options.again else remaining(chosen, results, fingerprints, options.keep)
@@ -45,6 +51,32 @@ def main() -> int:
     if missing:
         print(f"{missing} not run yet")
     return 0 if not missing and (not rows or report.rate(counts["all"]) >= options.require) else 1
+
+
+def _on_backend(options: argparse.Namespace, chosen: list[Entry]) -> int:
+    """What passes on the reference must pass there; the quickest first."""
+    known = {row["key"]: row for row in json.loads((ROOT / "docs" / "zoo.json").read_text())}
+    chosen = [e for e in chosen if known.get(e.key, {}).get("status") == "passed"]
+    chosen.sort(key=lambda entry: known[entry.key]["seconds"])
+    state = options.state or STATE.with_name(f"zoo-{options.backend}")
+    results, prints = Results(state), Fingerprints(PROGRAM, Path(on_backend.__file__))
+    if not options.report:
+        recordings = options.recordings or state / "recordings"
+        run = on_backend.BackendCheck(options.backend, options.threads, recordings)
+        todo = chosen if options.again else remaining(chosen, results, prints, options.keep)
+        limits = Limits(options.seconds, options.gigabytes)
+        run_and_keep(todo[: options.limit], run, results, prints, options.jobs, limits)
+    rows = [results.rows[entry.key] for entry in chosen if entry.key in results.rows]
+    not_run = [entry.key for entry in chosen if entry.key not in results.rows]
+    if options.report or not (options.filter or options.source or options.limit):
+        on_backend.write(options.backend, options.threads, rows, not_run)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    bad = [row for row in rows if row["status"] != "passed"]
+    for row in bad:
+        print(f"  {row['key']}: {row['reason']}: {' '.join(row['detail'].split())[:300]}")
+    print(f"{len(rows) - len(bad)} passed, {len(bad)} failed, {len(not_run)} not run yet")
+    return 1 if bad or not_run else 0
 
 
 def _options() -> argparse.Namespace:
@@ -72,9 +104,20 @@ def _options() -> argparse.Namespace:
         "--require", type=float, default=report.REQUIRED, help="share that must pass (%(default)s)"
     )
     parser.add_argument("--json", type=Path, help="write the rows to this file")
-    parser.add_argument("--state", type=Path, default=STATE, help="where rows are kept between runs")
+    parser.add_argument("--state", type=Path, help="where rows are kept between runs")
+    parser.add_argument(
+        "--backend", help="verify what passed on the reference on this one: docs/zoo-BACKEND.md"
+    )
+    parser.add_argument(
+        "--threads", type=_numbers, default=[1, 2], help="with --backend: numbers of threads, such as 1,2"
+    )
+    parser.add_argument("--recordings", type=Path, help="with --backend: where recordings are kept")
     parser.add_argument("--list", action="store_true", help="list the models and stop")
     return parser.parse_args()
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
 
 
 if __name__ == "__main__":

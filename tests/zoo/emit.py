@@ -3,24 +3,18 @@ test that was generated for it, and is the recorded program."""
 
 from __future__ import annotations
 
-import contextlib
-import inspect
 import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from torch import nn
-
-from pycandle import GoldenRecorder
-
-from .check import PROGRAM, SEEDS, Failed, Stages, inputs_of, prepared_model, seeded, text_of
+from .check import PROGRAM, Failed, Stages, text_of
 from .entry import Entry
-from .runner import ROOT, Fingerprints, digest
+from .recordings import Recordings
+from .runner import ROOT, digest
 
 BUILD = Path(os.environ.get("PYCANDLE_BUILD", ROOT / "build" / "release"))
 LIBRARY = BUILD / "libpycandle.so"
@@ -39,7 +33,7 @@ class EmitCheck:
         self.state = state
         self.compilers = {k: v for k, v in COMPILERS.items() if with_clang or k != "clang"}
         self.headers = state / "headers"
-        self.recordings = Fingerprints()
+        self.recordings = Recordings(state / "recordings")
 
     def prepare(self) -> None:
         """The headers, parsed once for each compiler."""
@@ -73,8 +67,8 @@ class EmitCheck:
         return {**facts, **found, "stage": stages.now}
 
     def _check(self, entry: Entry, folder: Path, stages: Stages, facts: dict) -> None:
-        recording = self.state / "recordings" / entry.key.replace("/", ".")
-        facts |= stages.run("record", lambda: self._recorded(entry, recording))
+        recording = self.recordings.place(entry)
+        facts |= stages.run("record", lambda: self.recordings.facts(entry))
         manifest = recording / "model_manifest.json"
         facts |= stages.run("codegen", lambda: _emitted(manifest, folder))
         facts["build_seconds"] = stages.run("g++", lambda: self._built("g++", folder))
@@ -85,26 +79,6 @@ class EmitCheck:
         if "clang" in self.compilers:
             facts["clang_build_seconds"] = stages.run("clang", lambda: self._built("clang", folder))
             stages.run("clang test", lambda: _tested("clang", folder, recording, "*", "clang test"))
-
-    def _recorded(self, entry: Entry, folder: Path) -> dict:
-        """The facts of a recording, which is made unless it is there, made by this recorder."""
-        stamp, now = folder / "stamp.json", self.recordings.of(entry)
-        with contextlib.suppress(OSError, ValueError):
-            kept = json.loads(stamp.read_text())
-            if kept.pop("fingerprint") == now:
-                return kept
-        shutil.rmtree(folder, ignore_errors=True)
-        model = prepared_model(entry, SEEDS[0])
-        recorder = GoldenRecorder(folder, dynamic=entry.dynamic)
-        recorder.record(model, **inputs_of(entry, model, entry.sizes, seeded(SEEDS[0])))
-        recorder.save("model")
-        facts = {
-            "nodes": len(recorder.manifest["nodes"]),
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "python_lines": python_lines(model),
-        }
-        stamp.write_text(json.dumps({**facts, "fingerprint": now}))
-        return facts
 
     def _built(self, name: str, folder: Path) -> float:
         """Compiles and links the test; the processor time of that."""
@@ -163,13 +137,3 @@ def run(command: list, folder: Path, word: str, **environment: str) -> str:
     )
     how = f"signal {-done.returncode}: " if done.returncode < 0 else ""
     raise Failed(word, f"{how}{said[:3000]}")
-
-
-def python_lines(model: nn.Module) -> int:
-    """Lines of the classes of the model's modules, without those of torch.nn."""
-    classes = {type(m) for m in model.modules() if not type(m).__module__.startswith("torch.nn.")}
-    lines = 0
-    for found in classes:
-        with contextlib.suppress(OSError, TypeError):
-            lines += len(inspect.getsourcelines(found)[0])
-    return lines

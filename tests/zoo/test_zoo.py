@@ -61,6 +61,38 @@ def test_the_sample_of_today_passes(tmp_path, module, table, most, flags) -> Non
     assert run.returncode == 0, f"{chosen}\n{run.stdout}\n{run.stderr[-3000:]}"
 
 
+SMALL = ("basics/gpt2", "basics/lstm", "timm/test_convnext", "torchaudio/MelSpectrogram")
+
+
+def test_small_models_verify_on_the_cpu_backend_with_one_and_two_threads(tmp_path) -> None:
+    filters = [word for key in SMALL for word in ("--filter", f"={key}")]
+    rows = tmp_path / "rows.json"
+    flags = [
+        "--backend",
+        "cpu",
+        "--threads",
+        "1,2",
+        "--jobs",
+        "1",
+        "--state",
+        str(tmp_path),
+        "--json",
+        str(rows),
+    ]
+    run = subprocess.run(
+        [sys.executable, "-m", "zoo", *flags, *filters],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-3000:]}"
+    for row in json.loads(rows.read_text()):
+        assert row["stages"] == {"record": "passed", "1 thread": "passed", "2 threads": "passed"}
+    assert len(json.loads(rows.read_text())) == len(SMALL)
+
+
 def test_the_zoo_has_what_it_promises() -> None:
     found = sources.entries()
     names = {source: {e.name for e in found if e.source == source} for source in sources.SOURCES}
@@ -190,6 +222,8 @@ def test_every_file_of_the_zoo_is_in_its_map() -> None:
         "check.py",
         "runner.py",
         "report.py",
+        "recordings.py",
+        "on_backend.py",
         "zoo_emit.py",
         "emit.py",
         "emit_report.py",
