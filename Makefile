@@ -11,13 +11,14 @@ PYTEST_FLAGS ?= -q
 ZOO_FLAGS ?=
 OP_DB_BACKEND ?= reference
 FAULTS_FLAGS ?=
+BENCH_FLAGS ?=
 # ctest without a line for each test that passed
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
 test test-full zoo zoo-emit op-db faults: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db models faults test-asan format lint fuzz requirements wheel clean
+.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db models faults bench bench-quick test-asan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +60,14 @@ models: build ## write models/ again: well-known models as codegen emits them
 
 faults: build ## faults put into models on purpose: does the verifier find layer, op and cause? (FAULTS_FLAGS="--models bert")
 	@PYTHONPATH=tests .venv/bin/python -m faults --jobs $(JOBS) $(FAULTS_FLAGS)
+
+bench: build ## whole models beside torch, ONNX Runtime, OpenVINO, candle and llama.cpp; writes docs/benchmarks.md (BENCH_FLAGS="--models minilm")
+	@scripts/setup.sh bench
+	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m peers $(BENCH_FLAGS)
+
+bench-quick: build ## a few of those in under 3 minutes: what moved against benchmarks/baseline.json
+	@scripts/setup.sh bench
+	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m peers --quick $(BENCH_FLAGS)
 
 test-asan: ## the C++ tests under the address and undefined-behaviour sanitizers
 	@scripts/setup.sh build

@@ -4,6 +4,8 @@
 #   setup.sh build    Debian packages for the C++ build
 #   setup.sh clang    clang, the second compiler and the one for the fuzzers
 #   setup.sh venv     .venv with the pinned Python packages of requirements/dev.txt
+#   setup.sh bench    .venv-bench with the runtimes that PyCandle is compared with, and candle's models compiled;
+#                     one that does not install leaves its reason in build/bench/missing
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,6 +58,37 @@ venv() {
   echo "$wanted" >.venv/.requirements
 }
 
+# Runs a command; when it fails, the end of what it said is the reason why that peer is missing.
+peer() { # <peer> <command …>
+  local name=$1 log=build/bench/install-$1.log
+  shift
+  rm -f "build/bench/missing/$name"
+  ("$@") >"$log" 2>&1 || { echo "could not install $name: see $log"; grep -v '^ *$' "$log" | tail -n 1 >"build/bench/missing/$name"; }
+}
+
+bench() {
+  local wanted uv runtime
+  mkdir -p build/bench/missing
+  wanted=$(cat requirements/bench*.txt benchmarks/candle/Cargo.* benchmarks/candle/src/* | sha256sum)
+  if [ -x .venv-bench/bin/python ] && [ "$(cat .venv-bench/.requirements 2>/dev/null)" = "$wanted" ]; then return; fi
+  uv=$(find_uv)
+  export UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV="$PWD/.venv-bench"
+  [ -x .venv-bench/bin/python ] || "$uv" venv -q --python 3.11 .venv-bench
+  echo "installing other runtimes into .venv-bench; llama.cpp and candle are compiled, once"
+  "$uv" pip sync -q --require-hashes requirements/bench.txt
+  for runtime in onnxruntime openvino llama.cpp; do
+    peer $runtime "$uv" pip install -q --require-hashes -r "requirements/bench-$runtime.txt"
+  done
+  peer candle candle
+  echo "$wanted" >.venv-bench/.requirements
+}
+
+candle() {
+  command -v cargo >/dev/null || packages cargo-web rustc-web
+  RUSTFLAGS="-C target-cpu=native" CARGO_TARGET_DIR="${XDG_CACHE_HOME:-$HOME/.cache}/pycandle-bench/candle" \
+    cargo build --release --locked --manifest-path benchmarks/candle/Cargo.toml
+}
+
 mkdir -p build
 exec 9>build/.setup-lock && flock 9 # one setup at a time
 for what in "$@"; do
@@ -63,6 +96,7 @@ for what in "$@"; do
     build) packages "${build_packages[@]}" ;;
     clang) packages "${clang_packages[@]}" ;;
     venv) venv ;;
-    *) echo "setup.sh: $what? (build, clang, venv)" >&2; exit 2 ;;
+    bench) bench ;;
+    *) echo "setup.sh: $what? (build, clang, venv, bench)" >&2; exit 2 ;;
   esac
 done

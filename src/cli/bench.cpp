@@ -1,75 +1,332 @@
-// pycandle bench: how long a recorded model takes, on each backend and with each number of threads, side by side.
+// pycandle bench: how long a recorded model takes, on each backend, in other runtimes and with each number of threads, side
+// by side: every runner is a process of its own, their outputs are compared, then they are measured in turns.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <memory>
+#include <thread>
 
 #include "base/json.h"
+#include "base/safetensors.h"
 #include "base/threads.h"
+#include "cli/bench_process.h"
+#include "cli/child.h"
+#include "cli/python_finder.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
 
 namespace pycandle::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr double kSameWithin = 1e-3;  // largest difference, relative to the largest number of an output
+
+struct Options {
+  RunOptions run;
+  std::vector<std::string> backends = {"cpu"}, against, peers;
+  std::vector<int> threads;
+  double seconds = 3;
+  int rounds = 5;
+  std::string python, keep;
+};
+
 struct Runner {
-  std::string backend;
+  std::string name;
   int threads;
-  Model model;
-  std::vector<Array> outputs;       // of the warm-up
-  double first_ms = 0;              // the first run, which plans and packs
-  std::vector<double> times = {};   // ms
+  std::vector<std::string> command;
+  fs::path outputs;
+  std::string failure = {};  // why it has no times
+  std::unique_ptr<RunnerProcess> process = {};
+  Json facts = {};
+  double difference = 0;
+  std::vector<double> times = {};  // ms
   double median() const { return times[times.size() / 2]; }
   double best() const { return times.front(); }
   // Half of the runs lie within this share of the median.
   double spread() const { return (times[times.size() * 3 / 4] - times[times.size() / 4]) / median(); }
 };
 
-double run_ms(const Runner& r, const RunRequest& request, std::vector<Array>* outputs = nullptr) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point begin = Clock::now();
-  std::vector<Array> results = r.model.executable().run(request);
-  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-  if (outputs) *outputs = std::move(results);
-  return ms;
+// A folder that goes away, unless it is the user's.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const std::string& kept) : path(kept), kept_(!kept.empty()) {
+    if (kept_) {
+      fs::create_directories(path);
+      return;
+    }
+    std::string name = (fs::temp_directory_path() / "pycandle-bench-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw Error(ErrorCode::bad_input, "no temporary folder could be made").found(name);
+    path = name;
+  }
+  ~WorkFolder() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(path, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  fs::path path;
+
+ private:
+  bool kept_;
+};
+
+double difference(const Array& a, const Array& b) {
+  constexpr double kAll = INFINITY;
+  if (a.shape() != b.shape() || is_complex(a.dtype()) != is_complex(b.dtype())) return kAll;
+  if (is_complex(a.dtype())) return 0;
+  const std::vector<double> x = load_double(a), y = load_double(b);
+  double scale = 1e-30, most = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::isfinite(x[i]) != std::isfinite(y[i])) return kAll;
+    if (!std::isfinite(x[i])) continue;
+    scale = std::max(scale, std::abs(x[i]));
+    most = std::max(most, std::abs(x[i] - y[i]));
+  }
+  return most / scale;
 }
 
-// The largest difference, relative to the largest number of the first.
-double difference(const std::vector<Array>& a, const std::vector<Array>& b) {
+double difference(const fs::path& file, const fs::path& expected) {
+  const Safetensors a = Safetensors::open(expected), b = Safetensors::open(file);
+  if (a.entries().size() != b.entries().size()) return INFINITY;
   double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (is_complex(a[i].dtype())) continue;
-    const std::vector<double> x = load_double(a[i]), y = load_double(b[i]);
-    double scale = 1e-30, most = 0;
-    for (size_t k = 0; k < x.size(); ++k) {
-      if (!std::isfinite(x[k])) continue;
-      scale = std::max(scale, std::abs(x[k]));
-      most = std::max(most, std::abs(x[k] - y[k]));
-    }
-    worst = std::max(worst, most / scale);
+  for (const auto& [name, entry] : a.entries()) {
+    worst = std::max(worst, b.contains(name) ? difference(a.get(name), b.get(name)) : INFINITY);
   }
   return worst;
+}
+
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+// ---- which runners --------------------------------------------------------------------------------------------------
+
+std::vector<std::string> own_command(const Options& options, const std::string& backend, int threads) {
+  std::vector<std::string> command = {fs::read_symlink("/proc/self/exe").string(),
+                                      "bench-runner",
+                                      options.run.model,
+                                      "--backend",
+                                      backend,
+                                      "--threads",
+                                      std::to_string(threads)};
+  for (const auto& [op, implementation] : options.run.load.pipeline.overrides) {
+    command.insert(command.end(), {"--override", op + "=" + implementation});
+  }
+  return command;
+}
+
+class Runners {
+ public:
+  Runners(const Options& options, fs::path folder) : options_(options), folder_(std::move(folder)) {
+    for (const int threads : options.threads)
+      for (const std::string& backend : options.backends) add(backend, threads, own_command(options, backend, threads));
+    if (!options.against.empty()) add_python_peers();
+    for (const std::string& peer : options.peers) add_command_peer(peer);
+    std::stable_sort(all.begin(), all.end(), [](const Runner& a, const Runner& b) { return a.threads < b.threads; });
+  }
+  std::vector<Runner> all;
+
+ private:
+  Runner& add(const std::string& name, int threads, std::vector<std::string> command) {
+    const fs::path outputs = folder_ / fmt::format("outputs-{}.safetensors", all.size());
+    for (const fs::path& word : {fs::path("--inputs"), folder_ / "inputs.safetensors", fs::path("--outputs"), outputs})
+      command.push_back(word.string());
+    all.push_back({name, threads, std::move(command), outputs});
+    return all.back();
+  }
+
+  void add_python_peers() {
+    const auto python = find_python(options_.python);
+    if (!python) {
+      throw Error(ErrorCode::usage, "--against needs Python, and none was found")
+          .expected("a python3 by --python, PYCANDLE_PYTHON, in .pycandle/venv, beside this program or on PATH")
+          .hint("pycandle doctor shows what was found");
+    }
+    if (!ask_python(python->path, "import pycandle.peers")) {
+      throw Error(ErrorCode::usage, "--against needs a Python that has pycandle")
+          .found(fmt::format("{} (from {}), which does not run or lacks it", python->path, python->how))
+          .hint("pip install pycandle there, or name another Python with --python or PYCANDLE_PYTHON");
+    }
+    const auto command = [&](const std::vector<std::string>& names) {
+      std::vector<std::string> words = {python->path, "-m", "pycandle.peers"};
+      words.insert(words.end(), names.begin(), names.end());
+      words.insert(words.end(), {"--manifest", options_.run.model, "--files", folder_.string()});
+      return words;
+    };
+    std::vector<std::string> preparation = command(options_.against);
+    preparation.insert(preparation.end(), {"--inputs", (folder_ / "inputs.safetensors").string()});
+    const Json prepared = RunnerProcess(preparation, thread_count(), folder_ / "preparation.log").answer();
+    for (const int threads : options_.threads) {
+      for (const std::string& peer : options_.against) {
+        std::vector<std::string> words = command({peer});
+        words.insert(words.end(), {"--threads", std::to_string(threads)});
+        add(peer, threads, std::move(words)).failure = prepared.at("failed").value(peer, "");
+      }
+    }
+  }
+
+  void add_command_peer(const std::string& peer) {
+    const size_t equals = peer.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw Error(ErrorCode::usage, "--peer is not understood")
+          .expected("a name and a command that speaks the protocol of docs/benchmarks.md, such as mine='./mine {threads}'")
+          .found(peer);
+    }
+    for (const int threads : options_.threads) {
+      const std::string line = replaced(peer.substr(equals + 1), "{threads}", std::to_string(threads));
+      add(peer.substr(0, equals), threads, {"sh", "-c", "exec " + line + " \"$@\"", "sh"});
+    }
+  }
+
+  const Options& options_;
+  fs::path folder_;
+};
+
+// ---- measuring ------------------------------------------------------------------------------------------------------
+
+// Starts a runner and compares its first outputs. What goes wrong with a peer is that peer's row.
+void start(Runner& r, const Runner& first, const fs::path& folder) {
+  if (!r.failure.empty()) return;
+  try {
+    r.process = std::make_unique<RunnerProcess>(r.command, r.threads, folder / (r.outputs.stem().string() + ".log"));
+    r.facts = r.process->answer();
+    for (const char* moment : {"loaded", "first"}) {
+      if (!r.facts.is_object() || !r.facts.value(moment, Json()).is_number()) {
+        throw Error(ErrorCode::bad_input, "a runner's first answer is not understood")
+            .expected(fmt::format("an object with the moment \"{}\"", moment))
+            .found(r.facts.dump());
+      }
+    }
+    r.difference = &r == &first ? 0 : difference(r.outputs, first.outputs);
+    if (!(r.difference <= kSameWithin)) {
+      r.failure = fmt::format("computes something else: off by {:.2g}, {} allowed", r.difference, kSameWithin);
+    }
+  } catch (const Error& error) {
+    if (&r == &first) throw;
+    r.failure = error.text();
+  }
+  if (!r.failure.empty()) r.process.reset();
+}
+
+void measure(std::vector<Runner>& runners, double seconds, int rounds) {
+  constexpr auto kSettle = std::chrono::milliseconds(20);  // threads of the runner before may still wait actively
+  for (int round = 0; round < rounds; ++round) {
+    for (Runner& r : runners) {
+      if (!r.failure.empty()) continue;
+      std::this_thread::sleep_for(kSettle);
+      try {
+        r.process->ask(fmt::format("{}", seconds * 1e3 / rounds));
+        for (const Json& ms : r.process->answer()) r.times.push_back(ms.get<double>());
+      } catch (const Error& error) {
+        if (&r == &runners.front()) throw;
+        r.failure = error.text();
+      }
+    }
+  }
+  for (Runner& r : runners) std::sort(r.times.begin(), r.times.end());
+}
+
+// The row of the runner against which others with as many threads are measured.
+const Runner& base_of(const Runner& r, const std::vector<Runner>& all) {
+  return *std::find_if(all.begin(), all.end(), [&](const Runner& other) { return other.threads == r.threads; });
+}
+
+Json row_of(const Runner& r, const Runner& base, const std::string& model) {
+  Json row = {{"runner", r.name}, {"model", model}, {"threads", r.threads}};
+  if (!r.failure.empty()) {
+    row["failed"] = r.failure;
+    return row;
+  }
+  const double started = r.process->started();
+  const double imported = r.facts.value("imported", started);
+  row.update({{"median_ms", r.median()},
+              {"best_ms", r.best()},
+              {"spread", r.spread()},
+              {"ratio", base.times.empty() ? NAN : r.median() / base.median()},
+              {"runs", r.times.size()},
+              {"difference", r.difference},
+              {"import_ms", (imported - started) * 1e3},
+              {"load_ms", (r.facts.at("loaded").get<double>() - imported) * 1e3},
+              {"first_ms", (r.facts.at("first").get<double>() - imported) * 1e3},
+              {"peak_mb", r.process->peak_megabytes()},
+              {"version", r.facts.value("version", "")}});
+  return row;
+}
+
+void print_rows(const Json& rows, const std::string& model) {
+  Table table;
+  table.row({"runner", "threads", "median", "best", "spread", "ratio", "load", "first output", "peak memory"});
+  for (const Json& row : rows) {
+    const auto number = [&](const char* key, double scale, const char* unit) {
+      return row.contains(key) && row[key].is_number() ? fmt::format("{:.3g}{}", row[key].get<double>() * scale, unit) : "";
+    };
+    std::vector<std::string> cells = {row["runner"], std::to_string(row["threads"].get<int>())};
+    if (row.contains("failed")) {
+      const std::string why = row["failed"];
+      cells.push_back(styled(why.substr(0, why.find('\n')), Style::red));
+    } else {
+      for (std::string cell :
+           {fmt::format("{:.3f} ms", row["median_ms"].get<double>()), fmt::format("{:.3f} ms", row["best_ms"].get<double>()),
+            number("spread", 100, " %"), fmt::format("{:.2f}", row["ratio"].is_number() ? row["ratio"].get<double>() : NAN),
+            number("load_ms", 1, " ms"), number("first_ms", 1, " ms"), number("peak_mb", 1, " MB")})
+        cells.push_back(std::move(cell));
+    }
+    table.row(std::move(cells));
+  }
+  fmt::print("{}\n{}", styled(model, Style::bold), table.text());
+}
+
+void bench(Options& options, Context& context) {
+  if (options.threads.empty()) options.threads.push_back(thread_count());
+  const WorkFolder folder(options.keep);
+  std::string name;
+  {
+    const Model model = load_model(options.run.model, {.backend = "reference", .pipeline = {}});
+    name = model.program().name;
+    const Model::Tensors inputs = inputs_for(model, options.run);
+    ordered_inputs(model.program(), inputs);  // refuses what does not fit, before anything is started
+    write_safetensors(folder.path / "inputs.safetensors", inputs);
+  }
+  std::vector<Runner> runners = Runners(options, folder.path).all;
+  for (Runner& r : runners) start(r, runners.front(), folder.path);
+  measure(runners, options.seconds, options.rounds);
+  Json rows = Json::array();
+  for (const Runner& r : runners) rows.push_back(row_of(r, base_of(r, runners), name));
+  const bool all_ran = std::all_of(runners.begin(), runners.end(), [](const Runner& r) { return r.failure.empty(); });
+  context.status = all_ran ? 0 : 1;
+  if (context.json) {
+    fmt::print("{}\n", Json{{"status", all_ran ? "fine" : "failed"},
+                            {"overrides", options.run.load.pipeline.overrides},
+                            {"same_within", kSameWithin},
+                            {"rows", rows}}
+                           .dump(2, ' ', false, Json::error_handler_t::replace));
+    return;
+  }
+  print_rows(rows, name);
 }
 
 }  // namespace
 
 void add_bench(Command& app, Context& context) {
-  struct Options {
-    RunOptions run;
-    std::vector<std::string> backends = {"cpu"};
-    std::vector<int> threads;
-    double seconds = 3;
-    int rounds = 5;
-  };
   auto options = std::make_shared<Options>();
-  Command command = add_command(app, context, "bench", "time a recorded model on backends and numbers of threads, in turns",
-                                "pycandle bench pycandle_trace/gpt2_manifest.json --backend cpu --threads 1,2");
+  Command command = add_command(app, context, "bench", "time a recorded model on backends and in other runtimes, in turns",
+                                "pycandle bench pycandle_trace/gpt2_manifest.json --threads 1,2 --against torch,openvino");
   command.add_option("model", options->run.model, "a manifest, the folder of one, or a bundle").required();
   command.add_option("--backend", options->backends, fmt::format("some of: {}", fmt::join(backend_names(), ", ")))
       .delimiter(',')
       .shows_default();
   command.add_option("--threads", options->threads, "numbers of threads, such as 1,2").delimiter(',').between(1, 1024);
+  command.add_option("--against", options->against, "other runtimes, in Python: torch, torch-compile, onnxruntime, openvino")
+      .delimiter(',')
+      .one_of({"torch", "torch-compile", "onnxruntime", "openvino"});
+  command.add_option("--peer", options->peers, "name=command: another runner, which speaks the protocol (repeatable)");
+  command.add_option("--python", options->python, "the Python that --against uses");
+  command.add_option("--keep", options->keep, "keep the files made for other runtimes here, and use those that are there");
   command.add_option("--seconds", options->seconds, "how long each runner is measured, at least one run a round").shows_default();
   command.add_option("--rounds", options->rounds, "turns of each runner").shows_default().between(1, 1000);
   Option inputs = command.add_option("--inputs", options->run.inputs, "a safetensors file with the inputs, under their names");
@@ -77,60 +334,7 @@ void add_bench(Command& app, Context& context) {
   command.add_option("--set", options->run.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
       .excludes(inputs);
   add_backend_options(command, options->run.load.pipeline, false);
-  command.callback([options, &context] {
-    constexpr double kSameWithin = 1e-3;
-    if (options->threads.empty()) options->threads.push_back(thread_count());
-    std::vector<Runner> runners;
-    RunRequest request;
-    for (const std::string& backend : options->backends) {
-      for (const int threads : options->threads) {
-        LoadOptions load = options->run.load;
-        load.backend = backend;
-        load.pipeline.threads = threads;
-        runners.push_back({backend, threads, load_model(options->run.model, load), {}});
-        Runner& r = runners.back();
-        if (runners.size() == 1) request.inputs = ordered_inputs(r.model.program(), inputs_for(r.model, options->run));
-        r.first_ms = run_ms(r, request, &r.outputs);
-        if (const double off = difference(runners[0].outputs, r.outputs); !(off <= kSameWithin)) {
-          throw Error(ErrorCode::bad_input, "the runners compute different things, so their times cannot be compared")
-              .expected(fmt::format("within {} of what {} gives", kSameWithin, runners[0].backend))
-              .found(fmt::format("{} is off by {:.2g}", backend, off));
-        }
-      }
-    }
-    for (int round = 0; round < options->rounds; ++round) {
-      for (Runner& r : runners) {
-        double left = options->seconds * 1e3 / options->rounds;
-        do {
-          r.times.push_back(run_ms(r, request));
-          left -= r.times.back();
-        } while (left > 0);
-      }
-    }
-    Table table;
-    Json rows = Json::array();
-    table.row({"runner", "threads", "median", "best", "spread", "ratio", "first run"});
-    for (Runner& r : runners) std::sort(r.times.begin(), r.times.end());
-    for (const Runner& r : runners) {
-      const double ratio = r.median() / runners[0].median();
-      table.row({r.backend, std::to_string(r.threads), fmt::format("{:.3f} ms", r.median()), fmt::format("{:.3f} ms", r.best()),
-                 fmt::format("{:.0f} %", 100 * r.spread()), fmt::format("{:.2f}", ratio), fmt::format("{:.1f} ms", r.first_ms)});
-      rows.push_back({{"runner", r.backend},
-                      {"model", r.model.program().name},
-                      {"threads", r.threads},
-                      {"median_ms", r.median()},
-                      {"best_ms", r.best()},
-                      {"spread", r.spread()},
-                      {"ratio", ratio},
-                      {"first_ms", r.first_ms},
-                      {"runs", r.times.size()}});
-    }
-    if (context.json) {
-      fmt::print("{}\n", Json{{"status", "fine"}, {"overrides", options->run.load.pipeline.overrides}, {"rows", rows}}.dump(2));
-      return;
-    }
-    fmt::print("{}\n{}", styled(runners[0].model.program().name, Style::bold), table.text());
-  });
+  command.callback([options, &context] { bench(*options, context); });
 }
 
 }  // namespace pycandle::cli

@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   add_verify(commands, context);
   add_replay(commands, context);
   add_bench(commands, context);
+  add_bench_runner(commands, context);
   add_codegen(commands, context);
   add_todos(commands, context);
   add_gen_test(commands, context);

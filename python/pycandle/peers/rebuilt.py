@@ -1,0 +1,141 @@
+"""A recorded model as a torch module again: the same calls on the same weights, at the sizes of given inputs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import operator
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+
+from . import PeerError
+
+_DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+    "c64": torch.complex64,
+    "c128": torch.complex128,
+}
+# Recording keeps recurrent layers whole by operators of its own; these are torch's.
+_OURS = {f"pycandle.{name}.": f"aten.{name}.input" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
+_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+_FUNCTIONS = {"floordiv": operator.floordiv, "mod": operator.mod, "min": min, "max": max}
+
+
+class Rebuilt:
+    """`module(*inputs)` gives the outputs as a list, both in the manifest's order."""
+
+    def __init__(self, path: Path, inputs: dict[str, np.ndarray]):
+        self.folder = path if path.is_dir() else path.parent
+        self.manifest = json.loads(_manifest_file(path).read_text())
+        self.inputs = [torch.from_numpy(inputs[entry["name"]]) for entry in self.manifest["inputs"]]
+        self.sizes = {
+            symbol["name"]: inputs[symbol["bound_by"]["input"]].shape[symbol["bound_by"]["axis"]]
+            for symbol in self.manifest["symbols"]
+            if symbol["bound_by"]
+        }
+        self.graph = torch.fx.Graph()
+        self.values: dict[int, torch.fx.Node] = {}
+        self.module = self._build()
+
+    def _build(self) -> torch.fx.GraphModule:
+        holder = torch.nn.Module()
+        for index, entry in enumerate(self.manifest["inputs"]):
+            self.values[entry["value"]] = self.graph.placeholder(f"input_{index}")
+        for index, entry in enumerate([*self.manifest["parameters"], *self.manifest["states"]]):
+            if entry["value"] is None:
+                continue
+            holder.register_buffer(f"weight_{index}", self._weight(entry))
+            self.values[entry["value"]] = self.graph.get_attr(f"weight_{index}")
+        for node in self.manifest["nodes"]:
+            self._call(node)
+        self.graph.output([self.values[entry["value"]] for entry in self.manifest["outputs"]])
+        return torch.fx.GraphModule(holder, self.graph).eval()
+
+    def _weight(self, entry: dict) -> torch.Tensor:
+        if entry["file"] is None:
+            raise PeerError(
+                f"the recording holds no values of {entry['name']}",
+                "record it with its weights: --weights save",
+            )
+        with safe_open(self.folder / entry["file"], "pt") as file:
+            tensor = file.get_tensor(entry["key"])
+        return torch.view_as_complex(tensor) if entry["dtype"] == "c128" else tensor
+
+    def _call(self, node: dict) -> None:
+        overload = _overload(node["op"])
+        named = {name: self._argument(value) for name, value in node["args"]}
+        only_named = {a.name for a in overload._schema.arguments if a.kwarg_only}
+        call = self.graph.call_function(
+            overload,
+            tuple(value for name, value in named.items() if name not in only_named),
+            {name: value for name, value in named.items() if name in only_named},
+        )
+        returns = overload._schema.returns
+        if len(returns) == 1 and str(returns[0].type) == "Tensor":
+            self.values[node["results"][0]["value"]] = call
+            return
+        if len(returns) > 1 and any(str(r.type) != "Tensor" for r in returns):
+            raise PeerError(
+                f"{node['op']} returns lists beside tensors, which torch is not asked to run here"
+            )
+        for index, result in enumerate(node["results"]):
+            if result is not None:
+                self.values[result["value"]] = self.graph.call_function(operator.getitem, (call, index))
+
+    def _argument(self, value: object) -> object:
+        if isinstance(value, list):
+            return [self._argument(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        ((kind, content),) = value.items()
+        if kind == "graph":
+            raise PeerError("the model has control flow (cond, while_loop, scan), which peers are not given")
+        return {
+            "v": lambda: self.values[content],
+            "dim": lambda: self._size(ast.parse(content, mode="eval").body),
+            "float": lambda: float(content),
+            "complex": lambda: complex(*content),
+            "dtype": lambda: _DTYPES[content],
+            "device": lambda: torch.device(content),
+            "layout": lambda: getattr(torch, content),
+            "memory_format": lambda: getattr(torch, f"{content}_format", None) or getattr(torch, content),
+        }[kind]()
+
+    def _size(self, text: ast.expr) -> int:
+        if isinstance(text, ast.Constant) and isinstance(text.value, int):
+            return text.value
+        if isinstance(text, ast.UnaryOp) and isinstance(text.op, ast.USub):
+            return -self._size(text.operand)
+        if isinstance(text, ast.BinOp) and type(text.op) in _ARITHMETIC:
+            return _ARITHMETIC[type(text.op)](self._size(text.left), self._size(text.right))
+        if isinstance(text, ast.Call) and isinstance(text.func, ast.Name) and text.func.id in _FUNCTIONS:
+            return _FUNCTIONS[text.func.id](*map(self._size, text.args))
+        if isinstance(text, ast.Name) and text.id in self.sizes:
+            return self.sizes[text.id]
+        raise PeerError(f"the size {ast.unparse(text)} depends on data, so peers cannot be given the model")
+
+
+def _manifest_file(path: Path) -> Path:
+    return next(iter(sorted(path.glob("*_manifest.json")))) if path.is_dir() else path
+
+
+def _overload(name: str) -> torch._ops.OpOverload:
+    name = _OURS.get(name, _OURS.get(name.removesuffix("default"), name))
+    namespace, operation, overload = name.split(".")
+    packet = getattr(getattr(torch.ops, namespace), operation, None)
+    found = getattr(packet, overload or "default", None) if packet is not None else None
+    if found is None:
+        raise PeerError(f"this torch has no operator {name}", "custom operators are not given to peers")
+    return found

@@ -1,0 +1,27 @@
+"""torch.compile with the weights frozen into the program."""
+
+from __future__ import annotations
+
+import torch
+import torch._inductor.config
+
+from .rebuilt import Rebuilt
+from .torch_eager import version  # noqa: F401
+from .worker import Job
+
+
+def load(job: Job):
+    torch.set_num_threads(job.threads)
+    rebuilt = Rebuilt(job.manifest, job.arrays())
+    return runs(rebuilt.module, rebuilt.inputs)
+
+
+def runs(module: torch.nn.Module, inputs: list[torch.Tensor]):
+    torch._inductor.config.freezing = True
+    compiled = torch.compile(module)
+
+    def run():
+        with torch.no_grad():
+            return compiled(*inputs)
+
+    return run
