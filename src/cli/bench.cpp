@@ -283,6 +283,7 @@ void print_rows(const Json& rows, const std::string& model) {
 
 void bench(Options& options, Context& context) {
   if (options.threads.empty()) options.threads.push_back(thread_count());
+  for (const std::string& backend : options.backends) find_backend(backend);  // refuses one that there is not
   const WorkFolder folder(options.keep);
   std::string name;
   {

@@ -20,7 +20,8 @@ def load(job: Job):
     model = core.compile_model(job.files / "model.xml", "CPU", settings)
     request = model.create_infer_request()
     arrays = job.arrays()
-    inputs = {port.any_name: arrays[port.any_name] for port in model.inputs}
+    # A compiled input has names of its optimised neighbours too.
+    inputs = [next(arrays[name] for name in port.names if name in arrays) for port in model.inputs]
 
     def run():
         found = request.infer(inputs, share_inputs=True, share_outputs=True)
