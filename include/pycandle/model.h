@@ -67,6 +67,9 @@ class PYCANDLE_API Compiled {
     return only(run(std::vector<Array>{inputs...}));
   }
 
+  Tensors states() const;              // as they are now, by name: the buffers that forward() changes
+  void reset() const;                  // the states are again what the weights say
+
   const Signature& signature() const;
   std::vector<std::string> outputs() const;
   std::string ptir() const;            // the captured program in program form, as text

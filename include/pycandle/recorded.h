@@ -24,7 +24,9 @@ class PYCANDLE_API Recorded {
   std::vector<Symbol> symbols() const;  // the sizes that the inputs leave open
   // Floats standard normal, integers within the recorded range; at the recorded sizes, or those in `sizes`.
   Tensors random_inputs(uint64_t seed, const std::map<std::string, int64_t>& sizes = {}) const;
-  Tensors run(const Tensors& inputs) const;
+  Tensors run(const Tensors& inputs) const;                   // from the recorded states
+  Tensors run(const Tensors& inputs, Tensors& states) const;  // which are changed as the model changes its buffers
+  Tensors states() const;                                     // as they were recorded, by name
 
  private:
   struct State;

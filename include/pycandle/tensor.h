@@ -24,12 +24,20 @@ namespace pycandle::front {
 class Tensor;
 class Operand;
 class Index;
+class State;
 struct Leaf;  // a parameter or an array: src/capture/capture.h
 
 class PYCANDLE_API Tensor {
  public:
   Tensor() = default;              // absent, as Python's None
   explicit Tensor(Array value);    // a constant
+  Tensor(const State&);            // NOLINT(google-explicit-constructor): what it is now; later updates do not change it
+  Tensor& operator=(const State&);
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  Tensor& operator=(const Tensor&) = default;
+  Tensor& operator=(Tensor&&) = default;
+  ~Tensor() = default;
 
   bool defined() const { return leaf_ != nullptr || value_ >= 0; }
   DType dtype() const;

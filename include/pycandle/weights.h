@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "pycandle/state.h"
 #include "pycandle/tensor.h"
 
 namespace pycandle::front {
@@ -30,6 +31,7 @@ class PYCANDLE_API Weights {
   bool has(std::string_view name) const;
   Tensor get(std::string_view name) const;
   Tensor get(std::string_view name, const Dims& shape) const;  // an Error names both shapes when it has another
+  State state(std::string_view name) const;  // a buffer that forward() changes
   // The same view, in which `name` is the parameter `canonical`: (w / "lm_head").tied("weight", "wte.weight").
   Weights tied(std::string_view name, std::string_view canonical) const;
 

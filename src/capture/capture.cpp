@@ -60,6 +60,13 @@ std::vector<Tensor> run_alone(const std::vector<const Tensor*>& operands, const 
 
 }  // namespace
 
+Array Leaf::load() const {
+  if (!store) return value;
+  if (!cell) return store->load(name);
+  const std::lock_guard lock(cell->mutex);
+  return cell->value ? *cell->value : store->load(name);
+}
+
 pycandle::Dim DimAccess::base(Dim d) {
   static_assert(sizeof(pycandle::Dim) == sizeof(const void*));
   return std::bit_cast<pycandle::Dim>(d.node_);
@@ -107,6 +114,34 @@ Tensor Capture::apply_one(const char* op, const std::vector<const Tensor*>& oper
   return std::move(results[0]);
 }
 
+pycandle::State& Capture::state_of(const std::shared_ptr<const Leaf>& leaf) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (program.states[i].name != leaf->name) continue;
+    if (states[i]->cell != leaf->cell)
+      throw Error(ErrorCode::bad_input, fmt::format("there are two states {}", leaf->name))
+          .hint("open the weights of a model once");
+    return program.states[i];
+  }
+  pycandle::State state;
+  state.name = leaf->name;
+  state.value = program.graph.add_input(leaf->type);
+  program.states.push_back(std::move(state));
+  states.push_back(leaf);
+  return program.states.back();
+}
+
+void Capture::update(const Tensor& state, const Tensor& next) { state_of(state.leaf_).updated = value_of(next); }
+
+void Capture::finish() {
+  program.bind_outputs();
+  Values inputs;
+  for (const pycandle::Input& input : program.inputs) inputs.push_back(input.value);
+  for (const Parameter& parameter : program.parameters) inputs.push_back(parameter.value);
+  for (const pycandle::State& state : program.states) inputs.push_back(state.value);
+  for (size_t i = 0; i < inputs.size(); ++i) program.graph.values[static_cast<size_t>(inputs[i])].index = static_cast<int32_t>(i);
+  program.graph.inputs = std::move(inputs);
+}
+
 ValueId Capture::value_of(const Tensor& t) {
   if (!t.leaf_) {
     if (t.value_ < 0) absent_tensor();
@@ -115,6 +150,10 @@ ValueId Capture::value_of(const Tensor& t) {
         .hint("keep parameters and arrays in a module, not what forward() computed");
   }
   const Leaf& leaf = *t.leaf_;
+  if (leaf.cell) {
+    const pycandle::State& state = state_of(t.leaf_);
+    return state.updated != kNoValue ? state.updated : state.value;
+  }
   if (const auto known = value_of_leaf_.find(&leaf); known != value_of_leaf_.end()) return known->second;
   const bool is_constant = leaf.name.empty();
   const std::string name = is_constant ? fmt::format("constant.{}", program.parameters.size()) : leaf.name;
@@ -179,6 +218,11 @@ CaptureScope::~CaptureScope() {
 }
 
 std::string current_module() { return open_modules_of_thread.empty() ? "" : open_modules_of_thread.back().path; }
+
+StateLeaves*& eager_states() {
+  thread_local StateLeaves* states = nullptr;
+  return states;
+}
 
 Bindings& eager_sizes() {
   thread_local Bindings sizes;

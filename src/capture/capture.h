@@ -32,7 +32,8 @@ struct Leaf {
   Type type;
   std::shared_ptr<const ParameterStore> store;  // null: `value` is it
   Array value;
-  Array load() const { return store ? store->load(name) : value; }
+  std::shared_ptr<StateCell> cell;              // of a state
+  Array load() const;
 };
 
 // A lambda (Builder&, const Values& operands) → Values, by reference.
@@ -61,9 +62,12 @@ class Capture {
   ValueId value_of(const Tensor&);              // a leaf becomes a parameter when it is first used
   Tensor tensor(ValueId) const;
   const Type& type_of(const Tensor&) const;
+  void update(const Tensor& state, const Tensor& next);
+  void finish();                                // once outputs are there: inputs and outputs of the graph in their order
 
   static Tensor of_leaf(std::shared_ptr<const Leaf>);
   static const Leaf* leaf_of(const Tensor& t) { return t.leaf_.get(); }
+  static std::shared_ptr<const Leaf> shared_leaf(const Tensor& t) { return t.leaf_; }
   // An elementwise operand: its tensor, or null, and what it is once that is `value`.
   static const Tensor* tensor_of(const Operand& o) { return o.kind_ == Operand::Kind::tensor ? &o.tensor_ : nullptr; }
   static pycandle::Operand operand(const Operand&, ValueId value);
@@ -72,6 +76,7 @@ class Capture {
   SymbolRanges ranges;
   Builder builder;
   std::vector<std::shared_ptr<const Leaf>> leaves;  // in the order of program.parameters
+  std::vector<std::shared_ptr<const Leaf>> states;  // in the order of program.states
   // Who looks at which tap, by its id.
   struct Watch {
     Checker checker;
@@ -81,6 +86,8 @@ class Capture {
   std::map<std::string, int32_t> calls_of_path;
 
  private:
+  pycandle::State& state_of(const std::shared_ptr<const Leaf>&);
+
   std::unordered_map<const Leaf*, ValueId> value_of_leaf_;
   std::map<std::string, ValueId> value_of_name_;
   uint32_t id_;
@@ -117,6 +124,10 @@ struct CheckerAccess {
 // Eager: sizes that data decided, by the name that data_dim() gave them.
 Bindings& eager_sizes();
 bool is_eager();           // PYCANDLE_EAGER is set
+
+// Eager: where the states that a run meets are noted, by name; null: nowhere.
+using StateLeaves = std::map<std::string, std::shared_ptr<const Leaf>>;
+StateLeaves*& eager_states();
 
 // Runs a program that was made of one op on arrays.
 std::vector<Array> run_at_once(Program program, const std::vector<Array>& inputs);

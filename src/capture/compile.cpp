@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <mutex>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -21,12 +22,13 @@ class CapturedParameters final : public ParameterSource {
  public:
   explicit CapturedParameters(const Capture& capture) {
     for (size_t i = 0; i < capture.leaves.size(); ++i) leaves_.emplace(capture.program.parameters[i].name, capture.leaves[i]);
+    for (const auto& state : capture.states) states_.emplace(state->name, state);
   }
   Array get(const Parameter& p) const override { return leaves_.at(p.name)->load(); }
-  Array get_state(const State& s, const Type&) const override { internal_error("a captured program has no state " + s.name); }
+  Array get_state(const pycandle::State& s, const Type&) const override { return states_.at(s.name)->load(); }
 
  private:
-  std::map<std::string, std::shared_ptr<const Leaf>> leaves_;
+  std::map<std::string, std::shared_ptr<const Leaf>> leaves_, states_;
 };
 
 // Declares the sizes of the signature and adds the inputs.
@@ -81,13 +83,14 @@ struct Plan {
   Program program;  // in program form
   std::unique_ptr<Executable> executable;
   std::multimap<std::string, Capture::Watch> watches;
+  std::vector<std::shared_ptr<const Leaf>> states;  // in the order of program.states
 };
 
 void capture_call(Capture& capture, const Callable& model, const Signature& signature) {
   const std::vector<Tensor> inputs = add_inputs(capture, signature);
   const CaptureScope scope(&capture);
   for (auto& [name, tensor] : model.call(inputs)) capture.program.outputs.push_back({name, capture.value_of(tensor)});
-  capture.program.bind_outputs();
+  capture.finish();
 }
 
 std::shared_ptr<const Plan> captured(const Callable& model, const Signature& signature, const CompileOptions& options) {
@@ -102,6 +105,7 @@ std::shared_ptr<const Plan> captured(const Callable& model, const Signature& sig
   plan->program = run_program_pipeline(std::move(capture.program), catalogue(), pipeline);
   plan->executable = find_backend(options.backend).compile(plan->program, catalogue(), parameters, pipeline);
   plan->watches = std::move(capture.watches);
+  plan->states = std::move(capture.states);
   return plan;
 }
 
@@ -114,8 +118,29 @@ std::vector<Array> run_plan(const Plan& plan, const std::vector<Array>& inputs) 
       for (auto watch = begin; watch != end; ++watch) CheckerAccess::look(watch->second.checker, watch->second.layer, value);
     };
   }
-  return plan.executable->run(request);
+  if (plan.states.empty()) return plan.executable->run(request);
+  // Runs that change the same states come one after another; cells are taken in one order, whoever runs.
+  std::set<std::mutex*, std::less<>> mutexes;
+  for (const auto& state : plan.states) mutexes.insert(&state->cell->mutex);
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (std::mutex* mutex : mutexes) locks.emplace_back(*mutex);
+  std::vector<Array> states;
+  for (const auto& state : plan.states)
+    states.push_back(state->cell->value ? *state->cell->value : state->store->load(state->name));
+  request.states = &states;
+  std::vector<Array> outputs = plan.executable->run(request);
+  for (size_t i = 0; i < states.size(); ++i) plan.states[i]->cell->value = std::move(states[i]);
+  return outputs;
 }
+
+// While it lives, the states that are assigned to eagerly are noted.
+class NotingStates {
+ public:
+  explicit NotingStates(StateLeaves& into) { eager_states() = &into; }
+  ~NotingStates() { eager_states() = nullptr; }
+  NotingStates(const NotingStates&) = delete;
+  NotingStates& operator=(const NotingStates&) = delete;
+};
 
 Signature signature_of_arrays(const std::vector<Array>& inputs) {
   Signature signature;
@@ -167,6 +192,7 @@ struct Compiled::State {
   std::map<std::string, std::shared_ptr<const Plan>> plans;  // by dtypes and shapes; one under "" when there is a signature
   std::shared_ptr<const Plan> last;
   size_t captures = 0;
+  StateLeaves states;  // that runs met so far
 
   std::shared_ptr<const Plan> plan_for(const std::vector<Array>& inputs) {
     const std::lock_guard lock(mutex);
@@ -174,18 +200,21 @@ struct Compiled::State {
     std::shared_ptr<const Plan>& plan = plans[signature ? "" : key_of(wanted)];
     if (!plan) {
       plan = captured(*model, wanted, options);
+      for (const auto& state : plan->states) states.emplace(state->name, state);
       ++captures;
     }
     return last = plan;
   }
 
-  std::vector<std::pair<std::string, Tensor>> run_eagerly(const std::vector<Array>& inputs) const {
+  std::vector<std::pair<std::string, Tensor>> run_eagerly(const std::vector<Array>& inputs) {
     if (signature && signature->size() != inputs.size()) wrong_inputs(inputs.size());
     std::vector<Tensor> tensors;
     tensors.reserve(inputs.size());
     for (const Array& input : inputs) tensors.emplace_back(input);
     const CaptureScope scope(nullptr);
     eager_sizes().clear();
+    const std::lock_guard lock(mutex);
+    const NotingStates noting(states);
     return model->call(tensors);
   }
 
@@ -255,6 +284,21 @@ Compiled::Tensors Compiled::run(const Tensors& inputs) const {
   std::vector<Array> values = run_plan(*plan, ordered);
   for (size_t i = 0; i < values.size(); ++i) results.emplace(plan->program.outputs[i].name, std::move(values[i]));
   return results;
+}
+
+Compiled::Tensors Compiled::states() const {
+  const std::lock_guard lock(state_->mutex);
+  Tensors values;
+  for (const auto& [name, leaf] : state_->states) values.emplace(name, leaf->load());
+  return values;
+}
+
+void Compiled::reset() const {
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [name, leaf] : state_->states) {
+    const std::lock_guard holding(leaf->cell->mutex);
+    leaf->cell->value.reset();
+  }
 }
 
 Array Compiled::only(std::vector<Array> values) const {

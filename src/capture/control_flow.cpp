@@ -16,9 +16,9 @@ Graph region_of(const Builder& outside, const std::vector<Type>& inputs, const B
     const CaptureScope scope(&inside);
     for (const Tensor& t : body(arguments)) inside.program.graph.outputs.push_back(inside.value_of(t));
   }
-  if (!inside.leaves.empty())
+  if (!inside.leaves.empty() || !inside.states.empty())
     throw Error(ErrorCode::bad_input, "the body of a control-flow op uses a tensor from outside")
-        .found(inside.program.parameters[0].name)
+        .found(inside.leaves.empty() ? inside.states[0]->name : inside.program.parameters[0].name)
         .hint("pass it as an operand");
   return std::move(inside.program.graph);
 }

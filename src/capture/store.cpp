@@ -73,10 +73,12 @@ class RecordedStore final : public ParameterStore {
  public:
   explicit RecordedStore(const fs::path& path) : where_(path.string()) {
     const fs::path manifest = find_manifest(path);
-    Recording recording = read_manifest(read_text(manifest), "manifest " + manifest.filename().string()).recording;
+    Manifest read = read_manifest(read_text(manifest), "manifest " + manifest.filename().string());
+    Recording& recording = read.recording;
     recording.folder = manifest.has_parent_path() ? manifest.parent_path() : ".";
     source_ = recorded_parameters(recording);
     parameters_ = std::move(recording.program.parameters);
+    for (const pycandle::State& state : recording.program.states) add_state(state, read.graph);
     for (size_t i = 0; i < parameters_.size(); ++i) {
       place_.emplace(parameters_[i].name, i);
       for (const std::string& alias : parameters_[i].aliases) place_.emplace(alias, i);
@@ -93,6 +95,19 @@ class RecordedStore final : public ParameterStore {
   std::string where() const override { return where_; }
 
  private:
+  // What it is before the first run, under its name as a parameter is.
+  void add_state(const pycandle::State& state, const RecordedGraph& graph) {
+    Parameter parameter;
+    parameter.name = state.name;
+    parameter.kind = Parameter::Kind::buffer;
+    parameter.file = state.file;
+    parameter.key = state.key;
+    for (const RecordedValue& input : graph.inputs) {
+      if (input.id == state.value) parameter.type = input.type;
+    }
+    parameters_.push_back(std::move(parameter));
+  }
+
   std::vector<Parameter> parameters_;
   std::map<std::string, size_t> place_;
   std::shared_ptr<const ParameterSource> source_;
@@ -119,6 +134,13 @@ bool has_manifest(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::shared_ptr<StateCell> ParameterStore::cell(const std::string& canonical) const {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<StateCell>& cell = cells_[canonical];
+  if (!cell) cell = std::make_shared<StateCell>();
+  return cell;
+}
 
 std::shared_ptr<const ParameterStore> open_store(const std::string& path) {
   const fs::path file(path);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,12 @@
 #include "ir/graph.h"
 
 namespace pycandle::front {
+
+// A buffer that models change: what the store says, until a run has changed it.
+struct StateCell {
+  std::mutex mutex;
+  std::optional<Array> value;
+};
 
 class ParameterStore {
  public:
@@ -24,6 +31,12 @@ class ParameterStore {
   virtual Array load(const std::string& canonical) const = 0;
   virtual std::vector<std::string> names() const = 0;
   virtual std::string where() const = 0;  // for errors
+
+  std::shared_ptr<StateCell> cell(const std::string& canonical) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::shared_ptr<StateCell>> cells_;
 };
 
 std::shared_ptr<const ParameterStore> open_store(const std::string& path);

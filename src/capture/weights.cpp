@@ -74,6 +74,12 @@ Tensor Weights::get(std::string_view name) const {
   return Capture::of_leaf(std::move(leaf));
 }
 
+State Weights::state(std::string_view name) const {
+  auto leaf = std::make_shared<Leaf>(*Capture::leaf_of(get(name)));
+  leaf->cell = store_->cell(leaf->name);
+  return State(Capture::of_leaf(std::move(leaf)));
+}
+
 Tensor Weights::get(std::string_view name, const Dims& shape) const {
   Tensor parameter = get(name);
   const Shape expected = base_shape(shape);

@@ -62,6 +62,7 @@ emit::cpp::Harness harness_for(const Options& options) {
   harness.model = printed.name;
   harness.name_space = printed.name_space;
   harness.is_random = printed.is_random;
+  harness.has_states = printed.has_states;
   look_into_header(header_text(options), harness);
   return harness;
 }

@@ -45,6 +45,7 @@ CallTree::CallTree(const Program& p, const Implicit& implicit) : p_(&p), implici
   for (const Parameter& q : p.parameters) {
     if (q.value != kNoValue) parameter_of_[static_cast<size_t>(q.value)] = &q;
   }
+  for (const State& state : p.states) state_of_.emplace(state.value, &state);
   for (const Input& input : p.inputs) {
     if (input.name.starts_with(kGap))
       gaps_.emplace(input.value, input.name.substr(kGap.size(), input.name.rfind(" (") - kGap.size()));
@@ -117,12 +118,21 @@ void CallTree::inline_call(int32_t call, const std::string& why) {
 
 const Parameter* CallTree::parameter(ValueId v) const { return parameter_of_[static_cast<size_t>(v)]; }
 
+const State* CallTree::state(ValueId v) const {
+  const auto found = state_of_.find(v);
+  return found == state_of_.end() ? nullptr : found->second;
+}
+
+const std::string& CallTree::stored_name(ValueId v) const { return parameter(v) ? parameter(v)->name : state_of_.at(v)->name; }
+
 std::string CallTree::local_parameter(int32_t call, ValueId v) const {
   const Parameter* q = parameter(v);
-  if (!q) return {};
-  if (call == 0) return q->name;
+  if (!q && !state(v)) return {};
+  const std::string& name = stored_name(v);
+  if (call == 0) return name;
   const std::string prefix = p_->calls[static_cast<size_t>(call)].path + ".";
-  if (q->name.starts_with(prefix)) return q->name.substr(prefix.size());
+  if (name.starts_with(prefix)) return name.substr(prefix.size());
+  if (!q) return {};
   for (const std::string& alias : q->aliases) {
     if (alias.starts_with(prefix)) return alias.substr(prefix.size());
   }
@@ -144,10 +154,21 @@ void CallTree::build() {
     body.written = !own_nodes_[c].empty() || !children_[c].empty();
     if (body.written) children_[static_cast<size_t>(parent(static_cast<int32_t>(c)))].push_back(static_cast<int32_t>(c));
   }
+  updates_.assign(count, {});
+  for (const State& s : p_->states) {
+    if (s.updated != kNoValue) updates_[static_cast<size_t>(updating_call(s))].push_back(&s);
+  }
   for (const int32_t call : depth_first()) {
     if (!order_units(call)) return;  // built anew, with one call less
     find_boundary(call);
   }
+}
+
+int32_t CallTree::updating_call(const State& s) const {
+  const int32_t node = defining_node(p_->graph, s.updated);
+  int32_t call = node < 0 ? 0 : call_of(static_cast<size_t>(node));
+  while (call > 0 && local_parameter(call, s.value).empty()) call = parent(call);
+  return call;
 }
 
 std::vector<int32_t> CallTree::depth_first() const {
@@ -263,7 +284,11 @@ void CallTree::find_boundary(int32_t call) {
   }
   for (const ValueId v : taken) add(body.inputs, body.input_names, v, {});
 
-  std::set<ValueId> needed(g.outputs.begin(), g.outputs.end());
+  std::set<ValueId> needed;
+  for (const Output& output : p_->outputs) needed.insert(output.value);
+  for (const State& s : p_->states) {
+    if (s.updated != kNoValue && !contains(call, updating_call(s))) needed.insert(s.updated);
+  }
   for (size_t n = 0; n < g.nodes.size(); ++n) {
     if (implicit_->unwritten(n) || inside.count(static_cast<int32_t>(n)) != 0) continue;
     each_value(*implicit_, n, [&](ValueId v) { needed.insert(v); });

@@ -34,10 +34,14 @@ class CallTree {
   void inline_call(int32_t call, const std::string& why);
   int32_t parent(int32_t call) const;   // the nearest call that is written; -1 for the root
   std::vector<int32_t> depth_first() const;  // written calls, those inside before those around
-  // A parameter by the name that it has below the call's module: "c_attn.weight"; empty when it is not below it.
+  // A parameter or state by the name that it has below the call's module: "c_attn.weight"; empty when it is not below it.
   std::string local_parameter(int32_t call, ValueId) const;
   const std::string* gap(ValueId) const;       // what is missing, when nothing can give the value
   const Parameter* parameter(ValueId) const;   // nullptr when the value is none
+  const State* state(ValueId) const;           // the same; before the run
+  const std::string& stored_name(ValueId) const;  // of a parameter or state, its canonical one
+  // The states that the call sets: those below its module whose new value is made in it, and in no module that has them too.
+  const std::vector<const State*>& updates(int32_t call) const { return updates_[static_cast<size_t>(call)]; }
   const Program& program() const { return *p_; }
   const Implicit& implicit() const { return *implicit_; }
   // Does a node of the call itself give this size, which only the data decides?
@@ -52,6 +56,7 @@ class CallTree {
   void build();
   bool order_units(int32_t call);
   void find_boundary(int32_t call);
+  int32_t updating_call(const State&) const;
   template <class Visit> void visit_nodes(int32_t call, const Visit& visit) const;
 
   const Program* p_;
@@ -61,6 +66,8 @@ class CallTree {
   std::vector<std::vector<size_t>> own_nodes_;
   std::vector<std::vector<int32_t>> children_;
   std::vector<const Parameter*> parameter_of_;
+  std::map<ValueId, const State*> state_of_;
+  std::vector<std::vector<const State*>> updates_;
   std::map<ValueId, std::string> gaps_;
   std::map<std::string, size_t> binders_;  // of sizes that the data decides: the node
   std::vector<std::string> notes_;

@@ -11,10 +11,10 @@ namespace pycandle::emit {
 namespace {
 
 // What the front end calls its own things.
-constexpr std::array kTaken{"Tensor",    "Dim",         "Dims",      "Weights",   "Checker", "Array",    "Error",
-                            "DType",     "Scalar",      "Slice",     "Ints",      "Numbers", "Spread",   "Operand",
-                            "Signature", "Symbol",      "Compiled",  "Module",    "NewAxis", "Ellipsis", "Output",
-                            "ErrorCode", "CheckResult", "RoundTrip", "Structure", "Program", "Config"};
+constexpr std::array kTaken{"Tensor",    "Dim",     "Dims",    "Weights",  "Checker", "Array",     "Error",       "DType",
+                            "Scalar",    "Slice",   "Ints",    "Numbers",  "Spread",  "Operand",   "Signature",   "Symbol",
+                            "Compiled",  "Module",  "NewAxis", "Ellipsis", "Output",  "ErrorCode", "CheckResult", "RoundTrip",
+                            "Structure", "Program", "Config",  "State",    "Recorded"};
 
 bool is_plain_sequential(const ModuleClass& c) { return c.python_class == "torch.nn.modules.container.Sequential"; }
 

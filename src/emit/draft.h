@@ -26,6 +26,7 @@ struct Draft {
   std::string text;
   std::vector<Column> columns;
   std::vector<TensorField> tensors;
+  std::vector<StateUpdate> updates;
   std::vector<Child> children;
   std::vector<Step> steps;
   std::vector<Attribute> numbers;         // of the class's fields, once it is known

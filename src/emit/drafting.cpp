@@ -53,6 +53,7 @@ template <class Visit> void visit_own_parameters(const CallTree& tree, int32_t c
     const std::string local = v == kNoValue ? std::string() : tree.local_parameter(call, v);
     if (!local.empty()) visit(v, local);
   };
+  for (const State* s : tree.updates(call)) look(s->value);
   for (const Unit& unit : tree.body(call).units) {
     if (unit.call >= 0) {
       for (const ValueId v : tree.body(unit.call).inputs) look(v);
@@ -86,6 +87,10 @@ class Drafting {
     }
     draft_->text += " gives";
     for (const ValueId v : tree_->body(call_).outputs) draft_->text += " " + name(v);
+    for (const State* s : tree_->updates(call_)) {
+      draft_->text += fmt::format(" sets {} {}", name(s->value), name(s->updated));
+      draft_->updates.push_back({s->value, s->updated});
+    }
     draft_->text = fmt::format("{}\n{}", recorded(call_).class_name, draft_->text);
   }
 
@@ -136,6 +141,7 @@ class Drafting {
   void find_repetition() {
     const CallBody& body = tree_->body(call_);
     if (recorded(call_).class_name != "torch.nn.modules.container.Sequential" || body.inputs.size() != 1) return;
+    if (!tree_->updates(call_).empty()) return;
     ValueId flow = body.inputs[0];
     for (const RawStep& step : raw_) {
       if (step.unit.call < 0 || step.arguments != Values{flow} || step.results.size() != 1) return;
@@ -222,7 +228,7 @@ class Drafting {
     std::vector<std::pair<std::string, std::string>> found;
     const std::string& path = recorded(call).path;
     visit_own_parameters(*tree_, call, [&](ValueId v, const std::string& local) {
-      const std::string& canonical = tree_->parameter(v)->name;
+      const std::string& canonical = tree_->stored_name(v);
       if (canonical != path + "." + local) found.emplace_back(local, canonical);
     });
     std::sort(found.begin(), found.end());
@@ -238,8 +244,8 @@ class Drafting {
 
   // A module that stands elsewhere in the model: every parameter of it is named from the root.
   void tie_all(int32_t call, const std::string& prefix, std::vector<std::pair<std::string, std::string>>& into) const {
-    visit_own_parameters(
-        *tree_, call, [&](ValueId v, const std::string& local) { into.emplace_back(prefix + local, tree_->parameter(v)->name); });
+    visit_own_parameters(*tree_, call,
+                         [&](ValueId v, const std::string& local) { into.emplace_back(prefix + local, tree_->stored_name(v)); });
     for (const Unit& unit : tree_->body(call).units) {
       if (unit.call < 0) continue;
       const std::string inner = below(recorded(unit.call).path, recorded(call).path);
@@ -404,6 +410,10 @@ class Drafting {
     if (const std::string* what = tree_->gap(v)) return names_[v] = "gap " + *what;
     const std::string local = tree_->local_parameter(call_, v);
     if (local.empty()) return names_[v] = fmt::format("?{}", v);
+    if (tree_->state(v)) {
+      draft_->tensors.push_back({scope_.take(member_name(local)), local, v, true});
+      return names_[v] = "s:" + local;
+    }
     const bool is_assigned = std::any_of(raw_.begin(), raw_.end(), [&](const RawStep& step) {
       return step.unit.node >= 0 && graph().nodes[static_cast<size_t>(step.unit.node)].origin.assigned_to == local;
     });  // then the variable has the name

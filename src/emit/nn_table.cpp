@@ -375,11 +375,23 @@ std::optional<NnModule> self_attention(const CallTree& tree, int32_t call) {
                   .results = {{body.outputs[0], ""}}};
 }
 
+// The front end's modules change nothing, and what they read is no state.
+bool has_states(const CallTree& tree, int32_t call) {
+  const auto is_own_state = [&](ValueId v) { return v != kNoValue && tree.state(v) && !tree.local_parameter(call, v).empty(); };
+  if (!tree.updates(call).empty()) return true;
+  for (const Unit& unit : tree.body(call).units) {
+    if (unit.node < 0) continue;
+    const Values& operands = tree.program().graph.nodes[static_cast<size_t>(unit.node)].operands;
+    if (std::any_of(operands.begin(), operands.end(), is_own_state)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<NnModule> nn_module(const CallTree& tree, int32_t call) {
   const std::vector<Unit>& units = tree.body(call).units;
-  if (units.empty() || call == 0) return {};
+  if (units.empty() || call == 0 || has_states(tree, call)) return {};
   if (units.size() == 1 && units[0].node >= 0) {
     if (auto found = single_node(tree, call, static_cast<size_t>(units[0].node))) return found;
   }

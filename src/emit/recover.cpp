@@ -105,6 +105,8 @@ class Recovery {
     for (const int32_t call : calls) paths.insert(p_->calls[static_cast<size_t>(call)].path);
     made.instances = static_cast<int64_t>(paths.size());
     made.tensors = first.tensors;
+    std::stable_partition(made.tensors.begin(), made.tensors.end(), [](const TensorField& t) { return !t.is_state; });
+    made.updates = first.updates;
     made.children = first.children;
     made.steps = first.steps;
     made.inputs = body.inputs;

@@ -76,6 +76,11 @@ struct Step {
 struct TensorField {
   std::string name, path;            // "out_proj_weight", "out_proj.weight"
   ValueId value;
+  bool is_state = false;
+};
+
+struct StateUpdate {
+  ValueId state, next;               // the value before the run, and what it becomes
 };
 
 struct NumberField {
@@ -98,7 +103,8 @@ struct ModuleClass {
   std::string python_class, file_line;
   int32_t call = -1;                 // the instance that the steps were read from
   int64_t instances = 0;
-  std::vector<TensorField> tensors;  // parameters that it reads itself
+  std::vector<TensorField> tensors;  // parameters that it reads itself, states that it reads or sets
+  std::vector<StateUpdate> updates;
   std::vector<Child> children;
   std::vector<NumberField> numbers;  // what differs between instances
   std::map<Place, int32_t> places;   // where they stand in the steps

@@ -92,9 +92,11 @@ std::vector<std::pair<std::string, ValueId>> ends(const Program& p) {
   std::vector<std::pair<std::string, ValueId>> all;
   all.reserve(p.outputs.size() + p.states.size());
   for (const Output& output : p.outputs) all.emplace_back(output.name, output.value);
+  std::map<std::string, ValueId> updated;  // by name: their order says nothing
   for (const State& state : p.states) {
-    if (state.updated != kNoValue) all.emplace_back("state " + state.name, state.updated);
+    if (state.updated != kNoValue) updated.emplace("state " + state.name, state.updated);
   }
+  all.insert(all.end(), updated.begin(), updated.end());
   return all;
 }
 

@@ -19,7 +19,9 @@ using front::Ellipsis;
 using front::NewAxis;
 using front::Signature;
 using front::Slice;
+using front::State;
 using front::Tensor;
+using front::Weights;
 namespace functional = front::functional;
 namespace nn = front::nn;
 
@@ -213,6 +215,69 @@ using front::Tensors;
 
 Tensors doubled(const Tensors& v) { return {v[0] * 2}; }
 Tensors itself(const Tensors& v) { return v; }
+
+// Counts its calls, and gives what it was given in the last one.
+struct Counting : nn::Module<Counting> {
+  State count, last;
+  explicit Counting(const Weights& w) : Module(w), count(w.state("count")), last(w.state("last")) {}
+  std::pair<Tensor, Tensor> forward(const Tensor& x) const {
+    const Tensor before = last;  // stays what it is
+    count = count + 1;
+    last = x;
+    return {x * count, before};
+  }
+};
+
+Weights counted() {
+  return Weights::from({{"count", store(DType::i64, Sizes{}, std::vector<double>{2})}, {"last", numbers({3}, 7)}});
+}
+
+void expect_states_live_on(const Compiled& run) {
+  const Array x = numbers({3}, 1), y = numbers({3}, 5);
+  EXPECT_EQ(load_double(run.run({{"x", x}}).at("output.0")), (std::vector<double>{3, 6, 9}));
+  const auto second = run.run({{"x", y}});
+  EXPECT_EQ(load_double(second.at("output.0")), (std::vector<double>{20, 24, 28}));
+  EXPECT_EQ(load_double(second.at("output.1")), load_double(x));
+  EXPECT_EQ(load_double(run.states().at("count")), (std::vector<double>{4}));
+  EXPECT_EQ(load_double(run.states().at("last")), load_double(y));
+  run.reset();
+  EXPECT_EQ(load_double(run.states().at("count")), (std::vector<double>{2}));
+  const auto again = run.run({{"x", x}});
+  EXPECT_EQ(load_double(again.at("output.0")), (std::vector<double>{3, 6, 9}));
+  EXPECT_EQ(load_double(again.at("output.1")), (std::vector<double>{7, 8, 9}));
+}
+
+TEST(States, LiveOnBetweenRunsUntilTheyAreReset) {
+  const Counting model(counted());
+  expect_states_live_on(compile(model, {{"x", DType::f32, {3}}}));
+}
+
+TEST(States, LiveOnEagerlyToo) {
+  setenv("PYCANDLE_EAGER", "1", 1);
+  const Counting model(counted());
+  expect_states_live_on(compile(model, {{"x", DType::f32, {3}}}));
+  unsetenv("PYCANDLE_EAGER");
+}
+
+TEST(States, AreSharedByTheModelsOfOneWeightsAndByAllShapes) {
+  const Weights w = counted();
+  const auto counts = [state = w.state("count")](const Tensor& x) {
+    state = state + 1;
+    return x * state;
+  };
+  const Compiled one = compile(counts), other = compile(counts);
+  EXPECT_EQ(load_double(one(numbers({1}, 1))), (std::vector<double>{3}));
+  EXPECT_EQ(load_double(one(numbers({2}, 1))), (std::vector<double>{4, 8}));
+  EXPECT_EQ(load_double(other(numbers({1}, 1))), (std::vector<double>{5}));
+}
+
+TEST(States, KeepTheirType) {
+  const Weights w = counted();
+  const Error error = error_of(
+      [&] { compile([&](const Tensor& x) { return w.state("count") = x.sum({}), x; }, {{"x", DType::f32, {3}}}); });
+  EXPECT_NE(std::string(error.what()).find("state count changes its type"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find("i64[]"), std::string::npos);
+}
 
 TEST(ControlFlow, IsDecidedByValuesLazilyAndEagerly) {
   const auto model = [](const Tensor& x) {

@@ -33,6 +33,7 @@ class Body {
     count_uses();
     name_inputs();
     for (step_ = 0; step_ < class_->steps.size(); ++step_) write_step(class_->steps[step_]);
+    write_updates();
     write_return();
     Forward made;
     for (const ValueId v : class_->inputs) made.parameters.push_back(parameter(v));
@@ -113,6 +114,7 @@ class Body {
     }
     visible_at_.push_back(visible);
     for (const ValueId v : class_->outputs) use(v, class_->steps.size());
+    for (const StateUpdate& update : class_->updates) use(update.next, class_->steps.size());
     stated_last_use_ = last_use_;
   }
 
@@ -153,7 +155,26 @@ class Body {
       parameter_names_[v] = name;
       set_name(v, name);
     }
-    for (const TensorField& t : class_->tensors) written_[t.value] = {t.name};
+    for (const TensorField& t : class_->tensors) {
+      written_[t.value] = {t.name};
+      if (t.is_state) name_state(t);
+    }
+  }
+
+  // A state is a variable that holds its value before, until it is assigned to. One that another class sets is read first
+  // of all: it may have changed by the time it is needed.
+  void name_state(const TensorField& t) {
+    state_names_.insert(t.name);
+    const auto update = std::find_if(class_->updates.begin(), class_->updates.end(),
+                                     [&](const StateUpdate& u) { return u.state == t.value; });
+    if (update != class_->updates.end()) {
+      holder_[t.name] = t.value;
+      state_of_.emplace(update->next, t.name);
+      return;
+    }
+    const std::string before = scope_.take(t.name + "_before");
+    statements_.push_back({before, t.name});
+    set_name(t.value, before);
   }
 
   // A local that has the name of a member would hide it.
@@ -214,8 +235,9 @@ class Body {
 
   // The name that the value gets as a variable: Python's, unless another value that is still needed has it.
   std::optional<std::string> python_name(ValueId v) const {
-    const std::string name = names_.assigned(v);
-    if (name.empty()) return {};
+    const auto state = state_of_.find(v);
+    const std::string name = state != state_of_.end() ? state->second : names_.assigned(v);
+    if (name.empty() || (state == state_of_.end() && state_names_.count(name) != 0)) return {};
     if (holder_.count(name) != 0) return is_dead_after(name, step_) || waiting_for(name) ? std::optional(name) : std::nullopt;
     return scope_.has(name) ? std::nullopt : std::optional(name);
   }
@@ -243,7 +265,7 @@ class Body {
     for (const ValueId v : waiting) {
       depends_.erase(v);
       const std::string own = names_.assigned(v);
-      const bool is_variable = !own.empty() && holder_.count(own) != 0;
+      const bool is_variable = !own.empty() && holder_.count(own) != 0 && state_names_.count(own) == 0;
       const auto others = is_variable ? waiting_for(own) : std::nullopt;
       if (others && others->empty()) {  // the variable that Python assigned it to, which nothing else needs
         statements_.push_back({{}, fmt::format("{} = {};", own, written_[v].text)});
@@ -272,6 +294,7 @@ class Body {
     }
     std::vector<std::string> candidates = names_.candidates(v);
     if (python) candidates.insert(candidates.begin(), *python);
+    if (state_of_.count(v) != 0) candidates.insert(candidates.begin(), "next_" + state_of_.at(v));
     const std::string name = scope_.take(candidates);
     // f(…).g(…) that is too long for a line: x = f(…), then x = x.g(…)
     const size_t member = name.size() + text.size() > kLongStatement ? last_member(text) : 0;
@@ -311,7 +334,8 @@ class Body {
   // Written where it is used, or a variable?
   void define(ValueId v, Expression e, bool may_nest) {
     const bool is_returned = user_[v] == class_->steps.size();
-    const bool once = uses_[v] == 1 && must_have_name_.count(v) == 0 && (may_nest || is_returned);
+    const bool is_next = state_of_.count(v) != 0;  // of a state, which is assigned where Python did
+    const bool once = uses_[v] == 1 && must_have_name_.count(v) == 0 && (may_nest || is_returned) && !is_next;
     if (!once) {
       if (uses_[v] > 0) assign(v, e.text);
       return;
@@ -412,6 +436,7 @@ class Body {
     for (const ValueId v : results) {
       std::vector<std::string> candidates = names_.candidates(v);
       if (!names_.assigned(v).empty()) candidates.insert(candidates.begin(), names_.assigned(v));
+      if (state_of_.count(v) != 0) candidates.insert(candidates.begin(), "next_" + state_of_.at(v));
       names.push_back(scope_.take(candidates));
       set_name(v, names.back());
     }
@@ -495,7 +520,7 @@ class Body {
   // The variable that goes around the loop: the one that holds the first value, when that is needed no more.
   void start_variable(const Step& step, const Carried& c) {
     const Expression initial = value(c.initial);
-    const auto holder = holder_.find(initial.text);
+    const auto holder = state_names_.count(initial.text) != 0 ? holder_.end() : holder_.find(initial.text);
     const bool shared = std::count_if(step.carried.begin(), step.carried.end(),
                                       [&](const Carried& other) { return other.initial == c.initial; }) > 1;
     bool used_in_body = false;
@@ -516,8 +541,9 @@ class Body {
       last_use_[c.next] = step_;
       return;
     }
-    assign(holder == holder_.end() ? c.initial : c.next, initial.text);
-    if (holder == holder_.end()) set_name(c.next, written_[c.initial].text);
+    const bool is_variable = holder != holder_.end() || state_names_.count(initial.text) != 0;
+    assign(is_variable ? c.next : c.initial, initial.text);
+    if (!is_variable) set_name(c.next, written_[c.initial].text);
     assigned_again_.insert(written_[c.next].text);
     last_use_[c.next] = step_;
   }
@@ -556,6 +582,36 @@ class Body {
     return {last == child.name ? "block" : identifier(last), "block", "layer", "element"};
   }
 
+  // States whose new value could not be assigned where it was made, as the old one was needed after that.
+  void write_updates() {
+    step_ = class_->steps.size();
+    std::vector<std::pair<std::string, ValueId>> pending;
+    std::set<ValueId> old;
+    for (const StateUpdate& update : class_->updates) {
+      const std::string& member = written_.at(update.state).text;
+      if (holder_.at(member) == update.next) continue;
+      pending.emplace_back(member, update.next);
+      old.insert(update.state);
+    }
+    const auto needs_old = [&](ValueId v) {
+      const auto nested = depends_.find(v);
+      if (nested == depends_.end()) return old.count(v) != 0;
+      return std::any_of(nested->second.begin(), nested->second.end(), [&](ValueId d) { return old.count(d) != 0; });
+    };
+    Values kept = pending.empty() ? Values() : class_->outputs;
+    for (const auto& [member, next] : pending) kept.push_back(next);
+    for (const ValueId v : kept) {
+      if (!needs_old(v)) continue;
+      const std::string name = scope_.take(names_.candidates(v));
+      statements_.push_back({name, written_.at(v).text});
+      written_[v] = {name};
+      depends_.erase(v);
+    }
+    for (const auto& [member, next] : pending) {
+      statements_.push_back({{}, fmt::format("{} = {};", member, written_.at(next).text)});
+    }
+  }
+
   void write_return() {
     step_ = class_->steps.size();
     std::vector<std::string> results;
@@ -584,7 +640,8 @@ class Body {
   std::map<ValueId, Expression> written_;
   std::map<std::string, ValueId> holder_;
   std::map<ValueId, std::string> parameter_names_;
-  std::set<std::string> assigned_again_, decided_;
+  std::set<std::string> assigned_again_, decided_, state_names_;
+  std::map<ValueId, std::string> state_of_;  // of what states become: the member
   std::vector<Statement> statements_;
   size_t step_ = 0;
 };

@@ -80,7 +80,7 @@ void expect_close(const Array& expected, const Array& found, const std::string& 
   for (const auto& [name, expected] : recorded.run(inputs)) expect_close(expected, outputs.at(name), name);
 }
 
-TEST(@MODEL@, IsTheRecordedProgram) {
+@STATES@TEST(@MODEL@, IsTheRecordedProgram) {
   const @SPACE@::@MODEL@ model(Weights::open(manifest()));
   const RoundTrip trip = round_trip(compile(model, signature_of(manifest())), manifest());
   EXPECT_TRUE(trip.equal) << trip.difference;
@@ -107,6 +107,25 @@ TEST(@MODEL@, GivesTheRecordedOutput) {
     ASSERT_EQ(outputs.count(name), 1u) << name;
     expect_close(golden, outputs.at(name), name);
   }
+}
+
+)text";
+
+constexpr const char* kStateTest = R"text(TEST(@MODEL@, KeepsItsStatesBetweenCalls) {
+  const Recorded recorded = Recorded::load(manifest());
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()));
+  const Compiled run = compile(model, signature_of(manifest()));
+  Recorded::Tensors states = recorded.states();
+  for (const uint64_t call : {1, 2, 3}) {
+    const auto inputs = recorded.random_inputs(call);
+    const auto outputs = run.run(inputs);
+    for (const auto& [name, expected] : recorded.run(inputs, states)) expect_close(expected, outputs.at(name), name);
+    const auto now = run.states();
+    for (const auto& [name, expected] : states) expect_close(expected, now.at(name), name);
+  }
+  run.reset();
+  const auto now = run.states();
+  for (const auto& [name, expected] : recorded.states()) expect_close(expected, now.at(name), name);
 }
 
 )text";
@@ -206,6 +225,7 @@ std::string filled(std::string text, const Harness& harness) {
   const std::pair<const char*, std::string> places[] = {
       {"@COMMON@", kRecording},
       {"@GOLDENS@", harness.is_random ? kNoGoldenTests : kGoldenTests},
+      {"@STATES@", harness.has_states && !harness.is_random ? kStateTest : ""},
       {"@MODEL@", harness.model},
       {"@SPACE@", harness.name_space},
       {"@HEADER@", harness.header},

@@ -11,6 +11,7 @@ struct Harness {
   std::string recording;            // its name, as in {name}_manifest.json
   std::string folder;               // of the recording, from where the program is run
   bool is_random = false;           // its values are other ones in each run
+  bool has_states = false;          // a call changes what the next one gives
 };
 
 std::string print_program(const Harness&);

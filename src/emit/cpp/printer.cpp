@@ -93,7 +93,7 @@ class ClassPrinter {
       declare(type_of(class_->numbers[static_cast<size_t>(field)].example), class_->numbers[static_cast<size_t>(field)].name);
     }
     for (const Setting& s : class_->settings) declare("int64_t", s.name);
-    for (const TensorField& t : class_->tensors) declare("Tensor", t.name);
+    for (const TensorField& t : class_->tensors) declare(t.is_state ? "State" : "Tensor", t.name);
     for (const Child* child : children_) declare(declared_type(*child), child->name);
     for (const auto& [type, names] : declared) {
       const std::string text = fmt::format("{} {};", type, joined(names));
@@ -138,7 +138,9 @@ class ClassPrinter {
     for (const Setting& s : class_->settings) {
       initialised.push_back(fmt::format("{}(c.{})", s.name, tree_->config[static_cast<size_t>(s.field)].name));
     }
-    for (const TensorField& t : class_->tensors) initialised.push_back(fmt::format("{}(w.get({}))", t.name, quoted(t.path)));
+    for (const TensorField& t : class_->tensors) {
+      initialised.push_back(fmt::format("{}(w.{}({}))", t.name, t.is_state ? "state" : "get", quoted(t.path)));
+    }
     for (const Child* child : children_) initialised.push_back(fmt::format("{}({})", child->name, built(*child)));
     const bool is_explicit = class_->numbers.empty() && (is_model_ || !class_->takes_config);
     line(fmt::format("{}{}({})", is_explicit ? "explicit " : "", class_->name, joined(parameters)));
@@ -304,11 +306,6 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   ModelTree tree = recovered;
   rename_model(tree, name);
   rename_hiding_members(tree.classes);
-  if (!tree.program->states.empty()) {
-    throw Error(ErrorCode::gap, "a model that changes its buffers is not written as C++ yet")
-        .found(tree.program->states[0].name + " is changed by forward")
-        .hint("record the model in eval mode, or run it with pycandle forward");
-  }
   const ModuleClass& model = tree.model();
   PrintedModel printed;
   printed.name = model.name;
@@ -316,6 +313,7 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   if (printed.name_space == printed.name || printed.name_space == "pycandle") printed.name_space += "_model";
   printed.notes = tree.notes;
   printed.is_random = draws_numbers(tree.program->graph);
+  printed.has_states = !tree.program->states.empty();
   std::string& out = printed.header;
   out += fmt::format("// {}, ported from PyTorch by pycandle codegen.\n", last_part(model.python_class));
   for (const std::string& note : tree.notes) out += fmt::format("// Note: {}.\n", note);

@@ -13,6 +13,7 @@ struct PrintedModel {
   std::string header;          // the whole file
   std::vector<std::string> notes;
   bool is_random = false;      // some of its numbers are drawn
+  bool has_states = false;     // forward changes buffers
 };
 
 // name: of the model's class; Python's when empty. A name that is none in C++ is a usage error.

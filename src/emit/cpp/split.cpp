@@ -100,6 +100,9 @@ class Splitting {
       if (parameter.find("/*") == std::string::npos) tensors_.insert(words(parameter).back());
     }
     for (const Unit& unit : units_) tensors_.insert(unit.declares.begin(), unit.declares.end());
+    for (Unit& unit : units_) {  // states are members: every part sees them
+      std::erase_if(unit.assigns, [&](const std::string& name) { return tensors_.count(name) == 0; });
+    }
   }
 
   std::vector<Helper> split() {

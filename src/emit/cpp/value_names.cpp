@@ -11,6 +11,16 @@
 namespace pycandle::emit::cpp {
 namespace {
 
+// What each of several results is, in a word; empty when nobody says.
+std::string noun_of_part(const std::string& op, size_t part) {
+  static const std::map<std::string, std::vector<const char*>> nouns{
+      {"batch_norm_training", {"normed", "batch_mean", "batch_rstd", "next_mean", "next_var"}},
+      {"topk", {"values", "indices"}},
+      {"sort", {"values", "indices"}}};
+  const auto found = nouns.find(op);
+  return found != nouns.end() && part < found->second.size() ? found->second[part] : "";
+}
+
 // What the result of an op is, in a word.
 std::string noun(const std::string& op) {
   static const std::map<std::string, const char*> nouns{{"add", "sum"},
@@ -169,9 +179,11 @@ std::vector<std::string> ValueNames::candidates(ValueId v) const {
     }
   }
   if (const Node* node = producer(v)) {
+    const auto part = static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index);
+    if (const std::string own = noun_of_part(node->op->name, part); !own.empty()) found.push_back(own);
     found.push_back(noun(node->op->name));
-  } else if (const Parameter* q = tree_->calls->parameter(v)) {
-    found.push_back(identifier(last_part(q->name)));
+  } else if (tree_->calls->parameter(v) || tree_->calls->state(v)) {
+    found.push_back(identifier(last_part(tree_->calls->stored_name(v))));
   }
   if (found.empty()) found.push_back("x");
   return found;
