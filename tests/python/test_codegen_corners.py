@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from test_codegen import compiled_and_run, recorded
 from torch import nn
+from torch._higher_order_ops import while_loop
+from torch._higher_order_ops.scan import scan
 
 
 class Scale(nn.Module):
@@ -93,3 +95,81 @@ def test_the_test_of_a_random_model_compares_programs_not_values(tmp_path, pycan
     assert "AgreesLayerByLayer" not in text
     pycandle("codegen", "--manifest", manifest, "--out", tmp_path / "model.hpp")
     assert (tmp_path / "model.hpp").read_text().count(" = functional::uniform(") == 2
+
+
+class Attentions(nn.Module):
+    """nn.MultiheadAttention in all its forms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.masked = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.padded = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.weighted = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.weighted_and_masked = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.sequence_first = nn.MultiheadAttention(8, 2, bias=False)
+        self.other_widths = nn.MultiheadAttention(8, 2, kdim=6, vdim=7, batch_first=True)
+        self.plain = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor,
+        padding: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        x = self.masked(x, x, x, attn_mask=mask, need_weights=False)[0]
+        x = self.padded(x, x, x, key_padding_mask=padding, need_weights=False)[0]
+        x, averaged = self.weighted(x, x, x)
+        both = {"attn_mask": mask > 0, "key_padding_mask": padding}
+        x, weights = self.weighted_and_masked(x, x, x, **both, average_attn_weights=False)
+        x = self.sequence_first(x, x, x, need_weights=False)[0]
+        x = self.plain(x, x, x, need_weights=False)[0]
+        return self.other_widths(x, key, value, need_weights=False)[0], averaged, weights
+
+
+def test_attention_with_masks_weights_and_other_widths_is_the_recorded_program(tmp_path, pycandle) -> None:
+    generator = torch.Generator().manual_seed(0)
+    inputs = {
+        "x": torch.randn(3, 5, 8, generator=generator),
+        "key": torch.randn(3, 4, 6, generator=generator),
+        "value": torch.randn(3, 4, 7, generator=generator),
+        "mask": torch.randn(5, 5, generator=generator).fill_diagonal_(-1),
+        "padding": torch.tensor([[False] * 5, [False] * 5, [False, False, False, False, True]]),
+    }
+    manifest = recorded(Attentions(), tmp_path, inputs, dynamic={})
+    compiled_and_run(manifest, tmp_path, pycandle)
+    text = (tmp_path / "model.hpp").read_text()
+    assert "nn::MultiheadAttention plain;" in text
+    assert (
+        "{.attn_mask = attn_mask.reshape({1, 1, 5, 5})}" in text and "{.key_mask = ~key_padding_mask}" in text
+    )
+    assert "const Tensor key_heads = " in text, "what a value is for, when its argument has that name"
+
+
+class Flows(nn.Module):
+    """Names of what control flow gives, which are not the op's results one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.read = nn.Linear(11, 5), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor, hidden: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        def combine(hidden, x):
+            hidden = torch.tanh(self.cell(torch.cat([x, hidden], -1)))
+            return hidden, self.read(hidden)
+
+        last, outputs = scan(combine, hidden, x, dim=0)
+        i, guess = while_loop(lambda i, g: i < 3, lambda i, g: (i + 1, g * 0.5), (torch.tensor(0), last))
+        low, high = torch.cond(x.sum() > 0, lambda v: (v.exp(), v + 1), lambda v: (v - 1, v * 2), (guess,))
+        return outputs, low * high + i
+
+
+def test_results_of_control_flow_have_pythons_names(tmp_path, pycandle) -> None:
+    inputs = {"x": torch.randn(4, 2, 6), "hidden": torch.randn(2, 5)}
+    manifest = recorded(Flows(), tmp_path, inputs, dynamic={})
+    compiled_and_run(manifest, tmp_path, pycandle)
+    text = (tmp_path / "model.hpp").read_text()
+    assert "auto [last, " in text and ", outputs] = unpack<6>(functional::scan(" in text
+    assert "auto [i, guess] = unpack<2>(functional::while_loop(" in text and "auto [low, high] = " in text
+    assert "const Tensor& x_t = v[5];" in text and "return {outputs, low * high + i};" in text

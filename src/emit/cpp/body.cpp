@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -64,10 +65,12 @@ class Body {
 
   void reserve_names() {
     for (const char* name :
-         {"arange", "cat",      "full", "matmul",  "stack",   "unpack", "where", "functional", "nn",      "std",  "min",
-          "max",    "floordiv", "mod",  "forward", "checker", "Tensor", "Dim",   "pycandle",   "Weights", "todo", "i"}) {
+         {"arange", "cat",      "full", "matmul",  "stack",   "unpack", "where", "functional", "nn",      "std", "min",
+          "max",    "floordiv", "mod",  "forward", "checker", "Tensor", "Dim",   "pycandle",   "Weights", "todo"}) {
       scope_.reserve(name);
     }
+    const auto& steps = class_->steps;
+    if (std::any_of(steps.begin(), steps.end(), [](const Step& s) { return s.kind == Step::Kind::loop; })) scope_.reserve("i");
     for (const TensorField& t : class_->tensors) scope_.reserve(t.name);
     for (const Child& child : class_->children) scope_.reserve(child.name);
     for (const NumberField& number : class_->numbers) scope_.reserve(number.name);
@@ -390,15 +393,38 @@ class Body {
     bind(results, is_array ? text : fmt::format("unpack<{}>({})", results.size(), text));
   }
 
+  // What the operands of a control-flow op are called inside: as outside; what goes around a while_loop as its result.
+  std::vector<std::string> names_inside(const Node& node) {
+    const size_t first = node.op->fixed_operands();
+    size_t carries = node.operands.size();
+    for (const auto& [key, attribute] : node.attributes) {
+      if (key == "carries") carries = static_cast<size_t>(std::get<int64_t>(attribute));
+    }
+    const auto is_name = [](const std::string& text) {
+      return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+    };
+    Scope scope;
+    std::vector<std::string> names;
+    for (size_t i = first; i < node.operands.size(); ++i) {
+      const std::string text = value(node.operands[i]).text;
+      const std::string result = node.op->name == "while_loop" ? names_.assigned(node.results[i - first]) : std::string();
+      std::string name = !result.empty() ? result : is_name(text) ? text : fmt::format("x{}", i - first);
+      if (i - first >= carries) name += "_t";  // of a sequence, one step's
+      names.push_back(scope.take({name, fmt::format("x{}", i - first)}));
+    }
+    return names;
+  }
+
   // Regions become functions, then the op is called with them.
   void write_control_flow(size_t n) {
     static const std::map<std::string, std::vector<std::string>> roles{
         {"cond", {"yes", "no"}}, {"while_loop", {"more", "body"}}, {"scan", {"step"}}};
     const Node& node = graph().nodes[n];
     std::vector<std::string> names;
+    const std::vector<std::string> inside = names_inside(node);
     for (size_t r = 0; r < node.regions.size(); ++r) {
       names.push_back(scope_.take(roles.at(node.op->name).at(r)));
-      for (const std::string& line : write_region(*tree_->program, node.regions[r], names.back()))
+      for (const std::string& line : write_region(*tree_->program, node.regions[r], names.back(), inside))
         statements_.push_back({{}, line});
     }
     std::vector<std::string> values, arguments;

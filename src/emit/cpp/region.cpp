@@ -9,14 +9,14 @@ namespace pycandle::emit::cpp {
 namespace {
 
 // A region sees nothing but its inputs, so it is a program.
-Program program_of(const Program& around, const Graph& region) {
+Program program_of(const Program& around, const Graph& region, const std::vector<std::string>& names) {
   Program p;
   p.name = around.name;
   p.graph = region;
   p.symbols = around.symbols;
   p.files = around.files;
   for (size_t i = 0; i < region.inputs.size(); ++i) {
-    p.inputs.push_back({region.inputs.size() == 1 ? "x" : fmt::format("x{}", i), region.inputs[i], {}, true});
+    p.inputs.push_back({names[i], region.inputs[i], {}, true});
   }
   for (size_t i = 0; i < region.outputs.size(); ++i) {
     p.outputs.push_back({region.outputs.size() == 1 ? "output" : fmt::format("output.{}", i), region.outputs[i]});
@@ -26,8 +26,9 @@ Program program_of(const Program& around, const Graph& region) {
 
 }  // namespace
 
-std::vector<std::string> write_region(const Program& around, const Graph& region, const std::string& name) {
-  const ModelTree tree = recover(program_of(around, region), catalogue());
+std::vector<std::string> write_region(const Program& around, const Graph& region, const std::string& name,
+                                      const std::vector<std::string>& inputs) {
+  const ModelTree tree = recover(program_of(around, region, inputs), catalogue());
   const Forward forward = write_forward(tree, tree.model());
   std::vector<std::string> lines;
   for (size_t i = 0; i < forward.parameters.size(); ++i) {

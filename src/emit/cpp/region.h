@@ -13,7 +13,8 @@
 
 namespace pycandle::emit::cpp {
 
-// The statements, those inside already indented.
-std::vector<std::string> write_region(const Program& around, const Graph& region, const std::string& name);
+// The statements, those inside already indented; `inputs` are the names of what it is given.
+std::vector<std::string> write_region(const Program& around, const Graph& region, const std::string& name,
+                                      const std::vector<std::string>& inputs);
 
 }  // namespace pycandle::emit::cpp

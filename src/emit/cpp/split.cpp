@@ -21,6 +21,7 @@ struct Unit {
   std::vector<std::string> uses;                 // every word in it that could be a variable
   std::vector<std::string> declares, assigns;    // tensors
   bool is_const = false;                         // what it declares is
+  bool is_function = false;
   std::vector<std::string> others;               // declared, and no tensors: sizes and functions
 };
 
@@ -53,7 +54,11 @@ std::vector<std::string> names_between(const std::string& text, const char* open
 void read(const std::string& statement, Unit& unit) {
   const std::string text = statement.substr(statement.find_first_not_of(' '));
   const bool is_inside = text.size() != statement.size();
-  for (std::string& word : words(text)) unit.uses.push_back(std::move(word));
+  const bool sees_nothing = unit.is_function || text.find(" = [](const Tensors&") != std::string::npos;
+  unit.is_function = sees_nothing;  // it has names of its own
+  for (std::string& word : words(text)) {
+    if (!sees_nothing) unit.uses.push_back(std::move(word));
+  }
   const auto declared = [&](const char* start) -> std::optional<std::string> {
     if (is_inside || !text.starts_with(start)) return {};
     return words(text.substr(std::string_view(start).size()))[0];
@@ -84,7 +89,15 @@ class Splitting {
  public:
   Splitting(Forward& forward, std::set<std::string> taken) : forward_(&forward), taken_(std::move(taken)) {
     for (size_t s = 0; s < forward.statements.size();) {
-      Unit unit{.begin = s, .end = s + 1, .lines = 0, .uses = {}, .declares = {}, .assigns = {}, .is_const = false, .others = {}};
+      Unit unit{.begin = s,
+                .end = s + 1,
+                .lines = 0,
+                .uses = {},
+                .declares = {},
+                .assigns = {},
+                .is_const = false,
+                .is_function = false,
+                .others = {}};
       if (forward.statements[s].ends_with("{")) {
         while (forward.statements[unit.end][0] != '}') ++unit.end;
         ++unit.end;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "emit/names.h"
 #include "import/importer.h"
@@ -14,7 +15,7 @@ namespace {
 // What each of several results is, in a word; empty when nobody says.
 std::string noun_of_part(const std::string& op, size_t part) {
   static const std::map<std::string, std::vector<const char*>> nouns{
-      {"batch_norm_training", {"normed", "batch_mean", "batch_rstd", "next_mean", "next_var"}},
+      {"batch_norm_training", {"normed", "mean", "rstd", "next_mean", "next_var"}},
       {"topk", {"values", "indices"}},
       {"sort", {"values", "indices"}}};
   const auto found = nouns.find(op);
@@ -104,6 +105,20 @@ std::string target(const std::string& assigned_to, size_t n) {
   return identifier(last_part(name));
 }
 
+// Which of Python's names a result has. scan gives its carries first and then what the steps gave; carries that Python does
+// not have (what its function takes from around it) stand last among them.
+std::optional<size_t> name_of_result(const Node& node, size_t result) {
+  if (node.op->name != "scan") return result;
+  size_t carries = 0;
+  for (const auto& [key, value] : node.attributes) {
+    if (key == "carries") carries = static_cast<size_t>(std::get<int64_t>(value));
+  }
+  const size_t names = parts(node.origin.assigned_to, ',').size(), given = node.results.size() - carries;
+  if (names < given) return {};
+  if (result >= carries) return names - given + (result - carries);
+  return result < names - given ? std::optional(result) : std::nullopt;
+}
+
 const Step* step_that_gives(ValueId v, const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     if (step.kind == Step::Kind::loop) {
@@ -147,7 +162,8 @@ std::string ValueNames::assigned(ValueId v) const {
   if (!node || node->origin.assigned_to.empty() || !speaks_for_class(*node)) return {};
   if (node->origin.assigned_to.find(',') == std::string::npos) return target(node->origin.assigned_to, 0);
   if (node->results.size() == 1) return {};  // a part of what was unpacked: which one is not known
-  return target(node->origin.assigned_to, static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index));
+  const auto place = name_of_result(*node, static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index));
+  return place ? target(node->origin.assigned_to, *place) : std::string();
 }
 
 // The name of the operand that the value is, or becomes after being rearranged.
@@ -169,7 +185,10 @@ std::vector<std::string> ValueNames::candidates(ValueId v) const {
   std::vector<std::string> found;
   if (class_->python_class.starts_with("torch.nn.modules.container")) found.push_back("x");  // nobody gave it a name
   const std::string what_for = purpose(v, 3);
-  if (!what_for.empty()) found.push_back(what_for);
+  if (!what_for.empty()) {
+    found.push_back(what_for);
+    if (const Node* node = producer(v)) found.push_back(what_for + "_" + noun(node->op->name));
+  }
   for (const Step& step : class_->steps) {
     if (step.kind != Step::Kind::call) continue;
     for (size_t i = 0; i < step.results.size(); ++i) {
