@@ -39,11 +39,12 @@ std::vector<Pass> program_passes() {
 }
 
 // What a backend needs on top of that.
-std::vector<Pass> backend_passes(const Claims& claims) {
-  return {
-      {"decompose", [claims](Program p, const OpTable& table) { return decompose(std::move(p), table, claims); }, true},
-      {"remove-unused", remove_unused},
-  };
+std::vector<Pass> backend_passes(const Claims& claims, const std::vector<Pass>& own) {
+  std::vector<Pass> passes = {
+      {"decompose", [claims](Program p, const OpTable& table) { return decompose(std::move(p), table, claims); }, true}};
+  passes.insert(passes.end(), own.begin(), own.end());
+  passes.push_back({"remove-unused", remove_unused});
+  return passes;
 }
 
 void check_disabled(const PipelineOptions& options) {
@@ -100,14 +101,16 @@ Program run_program_pipeline(Program p, const OpTable& table, const PipelineOpti
   return run(std::move(p), table, program_passes(), 0, "import", options, timings);
 }
 
+std::vector<Pass> optimising_passes() { return {{"push-slices", push_slices}}; }
+
 Program run_backend_pipeline(Program p, const OpTable& table, const Claims& claims, const PipelineOptions& options,
-                             std::vector<PassTiming>* timings) {
-  return run(std::move(p), table, backend_passes(claims), program_passes().size(), "program", options, timings);
+                             std::vector<PassTiming>* timings, const std::vector<Pass>& own) {
+  return run(std::move(p), table, backend_passes(claims, own), program_passes().size(), "program", options, timings);
 }
 
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
-  for (const std::vector<Pass>& passes : {program_passes(), backend_passes({})}) {
+  for (const std::vector<Pass>& passes : {program_passes(), backend_passes({}, optimising_passes())}) {
     for (const Pass& pass : passes) {
       const bool listed = std::find(names.begin(), names.end(), pass.name) != names.end();
       if (!pass.required && !listed) names.push_back(pass.name);

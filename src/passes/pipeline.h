@@ -42,9 +42,11 @@ struct PassTiming {
 // Import or capture → canonicalise → fold scalars and shapes → recognise. Emission, inspect, taps and the round trip use this
 // form.
 Program run_program_pipeline(Program, const OpTable&, const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr);
-// Decomposes what the backend does not claim, and everything inside regions.
+// For backends that want to be quick: what nobody looks at is not computed any more, so taps may be gone.
+std::vector<Pass> optimising_passes();
+// Decomposes what the backend does not claim, and everything inside regions; then the backend's own passes.
 Program run_backend_pipeline(Program, const OpTable&, const Claims& claims, const PipelineOptions& = {},
-                             std::vector<PassTiming>* = nullptr);
+                             std::vector<PassTiming>* = nullptr, const std::vector<Pass>& own = {});
 std::vector<std::string> pass_names();          // those that can be disabled
 
 }  // namespace pycandle

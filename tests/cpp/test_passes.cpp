@@ -37,6 +37,7 @@ const std::map<std::string, PassFunction>& passes() {
       {"recognise_split", recognise_split},
       {"usual_scale", usual_scale},
       {"remove_unused", remove_unused},
+      {"push_slices", push_slices},
       {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Call&) { return false; }); }},
   };
   return table;

@@ -74,7 +74,8 @@ class CpuBackend final : public Backend {
       const auto choice = options.overrides.find(call.op().name);
       return (choice == options.overrides.end() || choice->second != "naive") && claims(call);
     };
-    cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings), std::move(parameters));
+    cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings, optimising_passes()),
+                                         std::move(parameters));
     shared.threads = options.threads > 0 ? options.threads : thread_count();
     return std::make_unique<cpu::CpuExecutable>(std::move(shared));
   }

@@ -43,26 +43,13 @@ View left_matrix(Planner& p, const View& x, int64_t rows, int64_t k) {
   return *reshaped(p.dense(x), {rows, k});
 }
 
-// A slice of rows that is the only use of a product is taken of its operand instead: the logits of the last token.
-std::optional<size_t> only_sliced(Planner& p, ValueId y) {
-  const auto& users = p.shared().users[static_cast<size_t>(y)];
-  if (p.uses(y) != 1 || users.size() != 1 || p.node(users[0]).op->name != "slice") return std::nullopt;
-  const Call c = p.call(users[0]);
-  const Sizes starts = p.sizes(c.dims("starts")), stops = p.sizes(c.dims("stops")), sizes = p.sizes(y);
-  if (starts.back() != 0 || stops.back() != sizes.back() || c.integers("steps").back() != 1) return std::nullopt;
-  for (size_t a = 0; a < sizes.size(); ++a) {
-    if (starts[a] < 0 || starts[a] > stops[a] || stops[a] > sizes[a]) return std::nullopt;
-  }
-  return users[0];
-}
-
 bool claims_linear(const Call& c) { return c.type("x").dtype == DType::f32 && c.rank("weight") == 2; }
 
 bool lower_linear(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const Call c = p.call(index);
   const bool in_out = c.string("weight_order") == "in_out";
-  View x = p.view(c.value("x"));
+  const View x = p.view(c.value("x"));
   const Sizes weight_sizes = p.sizes(c.value("weight"));
   const int64_t k = weight_sizes[in_out ? 0 : 1], n = weight_sizes[in_out ? 1 : 0];
   if (x.sizes.back() != k) {
@@ -70,15 +57,7 @@ bool lower_linear(Planner& p, size_t index) {
         .expected(std::to_string(k))
         .found(std::to_string(x.sizes.back()));
   }
-  ValueId y = node.results[0];
-  if (const auto slice = only_sliced(p, y)) {
-    const Call s = p.call(*slice);
-    Sizes stops = p.sizes(s.dims("stops"));
-    stops.back() = k;
-    x = sliced(x, p.sizes(s.dims("starts")), stops, s.integers("steps"));
-    p.mark_done(*slice);
-    y = p.node(*slice).results[0];
-  }
+  const ValueId y = node.results[0];
   const int64_t m = k == 0 ? element_count(p.sizes(y)) / std::max<int64_t>(n, 1) : x.count() / k;
   const View a = left_matrix(p, x, m, k);
 
