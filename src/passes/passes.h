@@ -16,6 +16,7 @@ Program recognise_linear(Program, const OpTable&);
 Program recognise_split(Program, const OpTable&);
 Program usual_scale(Program, const OpTable&);
 Program remove_unused(Program, const OpTable&);
+Program join_linears(Program, const OpTable&);
 Program push_slices(Program, const OpTable&);
 Program decompose(Program, const OpTable&, const Claims& claims);
 

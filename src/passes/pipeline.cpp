@@ -101,7 +101,9 @@ Program run_program_pipeline(Program p, const OpTable& table, const PipelineOpti
   return run(std::move(p), table, program_passes(), 0, "import", options, timings);
 }
 
-std::vector<Pass> optimising_passes() { return {{"push-slices", push_slices}}; }
+std::vector<Pass> optimising_passes() {
+  return {{"push-slices", push_slices}, {"remove-unused", remove_unused}, {"join-linears", join_linears}};
+}
 
 Program run_backend_pipeline(Program p, const OpTable& table, const Claims& claims, const PipelineOptions& options,
                              std::vector<PassTiming>* timings, const std::vector<Pass>& own) {

@@ -191,8 +191,7 @@ std::optional<Pushed> push_attention(const Call& c, const Shape& result, const C
       return std::nullopt;
     p.operands[3] = own;
   }
-  if (c.boolean("is_causal") || c.has("window"))
-    set(p.attributes, "query_offset", c.dim("query_offset") + cut.starts[length]);
+  if (c.boolean("is_causal") || c.has("window")) set(p.attributes, "query_offset", c.dim("query_offset") + cut.starts[length]);
   return p;
 }
 

@@ -1,5 +1,5 @@
-// The cases of tests/passes/{attention_scores,push_slices,recognise_{masks,heads,linear,split}}.ptir compute the same before and after:
-// without rounding, at several sizes, with padding of every kind.
+// The cases of tests/passes/{attention_scores,join_linears,push_slices,recognise_{masks,heads,linear,split}}.ptir compute the
+// same before and after: without rounding, at several sizes, with padding of every kind.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ TEST_P(AttentionPass, ComputesTheSameAtSeveralSizes) {
 
 INSTANTIATE_TEST_SUITE_P(Passes, AttentionPass,
                          ::testing::Values("attention_scores", "recognise_masks", "recognise_heads", "recognise_linear",
-                                           "recognise_split", "push_slices"),
+                                           "recognise_split", "push_slices", "join_linears"),
                          [](const auto& param) { return param.param; });
 
 }  // namespace

@@ -38,6 +38,7 @@ const std::map<std::string, PassFunction>& passes() {
       {"usual_scale", usual_scale},
       {"remove_unused", remove_unused},
       {"push_slices", push_slices},
+      {"join_linears", join_linears},
       {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Call&) { return false; }); }},
   };
   return table;

@@ -1,16 +1,17 @@
-// Elements from one view to another of the same sizes, whatever the strides.
+// Elements from one view to another of the same sizes, whatever the strides: the copy kernel with loops around it for
+// views of more axes than it takes.
 #pragma once
 
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/view.h"
 
 namespace pycandle::cpu {
 
-// Axes that need no loop of their own joined: the fewest that walk both the same way.
-struct CopyShape {
-  Sizes sizes, from, to;  // strides in elements
-  size_t element = 4;     // bytes
+struct StridedCopy {
+  Copy inner;
+  Sizes outer, from, to;  // sizes and strides of the axes around it; mostly none
 };
-CopyShape copy_shape(const View& from, const View& to);
-void strided_copy(const CopyShape&, const std::byte* from, std::byte* to, int threads);
+StridedCopy strided_copy(const View& from, const View& to);
+void run_copy(const StridedCopy&, const std::byte* from, std::byte* to, int threads);
 
 }  // namespace pycandle::cpu

@@ -29,14 +29,18 @@ FusedEpilogue fuse_epilogue(Planner& p, ValueId value, int64_t rows, int64_t col
     if (p.dtype(node.results[0]) != DType::f32 || p.sizes(node.results[0]) != p.sizes(f.value)) break;
     if (node.operands.size() == 1) {
       const auto a = activation(p, *user);
-      if (!a || has_activation || f.epilogue.multiplier_row != 0 || f.epilogue.residual_row != 0) break;
+      if (!a || has_activation || f.epilogue.multiplier_row != 0) break;
+      f.epilogue.residual_first = f.epilogue.residual_row != 0;
+      if (f.epilogue.residual_first) f.residual = kNoBuffer;
       f.epilogue.activation = static_cast<Unary>(a->function);
       f.epilogue.p = a->p;
       f.epilogue.q = a->q;
       has_activation = true;
       swallow(*user);
+      if (f.epilogue.residual_first) break;
       continue;
     }
+    if (f.epilogue.residual_row != 0) break;  // after a sum there may be an activation, nothing else
     if ((op != "add" && op != "mul") || node.operands.size() != 2) break;
     const ValueId other = node.operands[0] == f.value ? node.operands[1] : node.operands[0];
     if (other == f.value || !p.is_known(other) || p.dtype(other) != DType::f32 || p.sizes(other) != p.sizes(f.value)) break;
@@ -56,7 +60,6 @@ FusedEpilogue fuse_epilogue(Planner& p, ValueId value, int64_t rows, int64_t col
     const bool is_plain = !has_activation && f.epilogue.multiplier_row == 0;
     if (is_plain && matrix->is_dense() && matrix->offset == 0) f.residual = matrix->buffer;
     swallow(*user);
-    break;
   }
   return f;
 }

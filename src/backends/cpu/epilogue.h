@@ -1,5 +1,5 @@
 // What follows a product and can be done before its result is stored: an activation, a product with another tensor, a
-// sum with another tensor.
+// sum with another tensor; or a sum and then an activation.
 #pragma once
 
 #include <vector>

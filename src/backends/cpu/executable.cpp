@@ -97,8 +97,8 @@ void CpuExecutable::deliver(const Plan& plan, const Values& values, const Contex
     const View& view = plan.views[static_cast<size_t>(v)];
     Array copy(view.dtype, view.sizes);
     if (copy.size() != 0) {
-      strided_copy(copy_shape(view, dense_view(kNoBuffer, view.dtype, view.sizes)), context.pointer<std::byte>(view),
-                   static_cast<std::byte*>(copy.mutable_data()), 1);
+      run_copy(strided_copy(view, dense_view(kNoBuffer, view.dtype, view.sizes)), context.pointer<std::byte>(view),
+               static_cast<std::byte*>(copy.mutable_data()), 1);
     }
     for (const size_t tap : shared_.taps_of[static_cast<size_t>(v)]) context.request->on_tap(tap, copy);
   }

@@ -1,4 +1,4 @@
-// Attention: queries, keys and values by strides, so that heads are split and merged without copying.
+// Attention and rotary positions: queries, keys and values by strides, so that heads are split and merged without copying.
 #include <cmath>
 
 #include "backends/cpu/kernel_step.h"
@@ -13,7 +13,8 @@ bool claims_attention(const Call& c) {
   };
   if (!is_fine("query") || !is_fine("key") || !is_fine("value")) return false;
   if (c.rank("key") != c.rank("query") || c.rank("value") != c.rank("query")) return false;
-  if (c.has("alibi_slopes") || c.has("masked_bias")) return false;
+  if (c.has("masked_bias") && c.number("masked_bias") == 0) return false;
+  if (c.has("alibi_slopes") && (c.type("alibi_slopes").dtype != DType::f32 || c.rank("query") != 4)) return false;
   if (!c.has("scale") && !c.shape("query").back().is_number()) return false;
   const Shape &q = c.shape("query"), &k = c.shape("key"), &v = c.shape("value");
   for (size_t a = 0; a + 3 < q.size(); ++a) {
@@ -24,6 +25,7 @@ bool claims_attention(const Call& c) {
   if (!c.boolean("enable_gqa") && q[heads] != k[heads]) return false;
   if (!c.has("attn_mask")) return true;
   const DType mask = c.type("attn_mask").dtype;
+  if (mask == DType::f32 && c.has("alibi_slopes")) return false;  // one mask that is added
   return (mask == DType::f32 || mask == DType::boolean) && c.rank("attn_mask") <= c.rank("query");
 }
 
@@ -48,6 +50,29 @@ View over_scores(const View& mask, const Sizes& scores) {
     axes.push_back(static_cast<int64_t>(to));
   }
   return broadcasted(mask, scores, axes);
+}
+
+// slopes[h] * positions[b, j] * scale as [B, H, 1, S]: what ALiBi adds to the scores.
+View alibi(Planner& p, const Call& c, int64_t keys) {
+  const View slopes = p.dense(c.value("alibi_slopes")), positions = p.dense(c.value("alibi_positions"));
+  const int64_t heads = slopes.count(), batch = positions.rank() == 2 ? positions.sizes[0] : 1;
+  const View out = dense_view(p.new_buffer(static_cast<size_t>(batch * heads * keys) * 4), DType::f32, {batch, heads, 1, keys});
+  Step step;
+  step.kernel = "alibi";
+  step.reads = {slopes.buffer, positions.buffer};
+  step.writes = {out.buffer};
+  step.run = [=, scale = static_cast<float>(c.number("alibi_scale")), &k = kernels()](Context& context) {
+    float* to = context.pointer(out);
+    for (int64_t b = 0; b < batch; ++b) {
+      for (int64_t h = 0; h < heads; ++h, to += keys) {
+        k.binary[static_cast<int>(Binary::mul)](context.pointer(positions) + b * keys, 1, context.pointer(slopes) + h, 0, to,
+                                                keys);
+        if (scale != 1) k.binary[static_cast<int>(Binary::mul)](to, 1, &scale, 0, to, keys);
+      }
+    }
+  };
+  p.add(std::move(step));
+  return out;
 }
 
 bool lower_attention(Planner& p, size_t index) {
@@ -80,14 +105,17 @@ bool lower_attention(Planner& p, size_t index) {
   args.window = c.has("window") ? c.integer("window") : 0;
   args.nan_when_nothing = c.boolean("eager");
   std::vector<Bound> reads = {{offsetof(Attention, q), q}, {offsetof(Attention, k), k}, {offsetof(Attention, v), v}};
-  if (c.has("attn_mask")) {
-    const View mask = over_scores(p.view(c.value("attn_mask")), {args.batch, args.heads, args.queries, args.keys});
+  if (c.has("masked_bias")) args.masked_bias = static_cast<float>(c.number("masked_bias"));
+  const auto add_mask = [&](const View& given) {
+    const View mask = over_scores(given, {args.batch, args.heads, args.queries, args.keys});
     const bool is_bool = mask.dtype == DType::boolean;
     int64_t* strides[4] = {is_bool ? &args.allowed_batch : &args.mask_batch, is_bool ? &args.allowed_head : &args.mask_head,
                            is_bool ? &args.allowed_row : &args.mask_row, is_bool ? &args.allowed_col : &args.mask_col};
     for (size_t a = 0; a < 4; ++a) *strides[a] = mask.strides[a];
     reads.push_back({is_bool ? offsetof(Attention, allowed) : offsetof(Attention, mask), mask});
-  }
+  };
+  if (c.has("attn_mask")) add_mask(p.view(c.value("attn_mask")));
+  if (c.has("alibi_slopes")) add_mask(alibi(p, c, args.keys));
   if (c.has("key_mask")) {
     const View mask = p.view(c.value("key_mask"));
     args.key_mask_batch = mask.rank() == 2 && mask.sizes[0] > 1 ? mask.strides[0] : 0;
@@ -115,8 +143,77 @@ bool lower_attention(Planner& p, size_t index) {
   return true;
 }
 
+// ---- rotary positions
+
+// cos and sin against [batch, a, b, size]: one of a and b is the axis of the heads, which they lack.
+bool claims_rotary(const Call& c) {
+  if (c.type("x").dtype != DType::f32 || c.rank("x") < 1 || c.rank("x") > 4) return false;
+  Shape angles = c.shape("cos");
+  if (c.has("unsqueeze_dim")) angles.insert(angles.begin() + c.integer("unsqueeze_dim"), Dim(1));
+  const size_t rank = angles.size();
+  return rank < 3 || angles[rank - 2] == Dim(1) || angles[rank - 3] == Dim(1);
+}
+
+View with_four_axes(View v) {
+  while (v.rank() < 4) {
+    v.sizes.insert(v.sizes.begin(), 1);
+    v.strides.insert(v.strides.begin(), 0);
+  }
+  return v;
+}
+
+bool lower_rotary(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const Call c = p.call(index);
+  View x = p.view(c.value("x"));
+  if (x.sizes.back() > 1 && x.strides.back() != 1) x = p.dense(x);
+  x = with_four_axes(std::move(x));
+  const View cos = p.dense(c.value("cos")), sin = p.dense(c.value("sin"));
+  View angles = cos;
+  if (c.has("unsqueeze_dim")) {
+    angles.sizes.insert(angles.sizes.begin() + c.integer("unsqueeze_dim"), 1);
+    angles.strides.insert(angles.strides.begin() + c.integer("unsqueeze_dim"), 0);
+  }
+  angles = with_four_axes(std::move(angles));
+  for (size_t a = 0; a < 3; ++a) {
+    if (angles.sizes[a] == 1) angles.strides[a] = 0;
+    if (angles.sizes[a] == 1 || angles.sizes[a] == x.sizes[a]) continue;
+    throw Error(ErrorCode::bad_input, "cos and sin do not broadcast to x")
+        .expected(to_string(x.sizes))
+        .found(to_string(angles.sizes));
+  }
+  const size_t heads = angles.strides[1] == 0 ? 1 : 2, length = 3 - heads;
+  Rotary args;
+  args.batch = x.sizes[0];
+  args.length = x.sizes[length];
+  args.heads = x.sizes[heads];
+  args.size = x.sizes[3];
+  args.interleaved = c.boolean("interleaved");
+  args.paired = c.boolean("paired");
+  args.rotated = cos.sizes.back() * (args.paired ? 2 : 1);
+  if (args.rotated > args.size || args.rotated % 2 != 0 || angles.strides[heads] != 0)
+    throw Error(ErrorCode::bad_input, "cos and sin do not fit x").expected(to_string(x.sizes)).found(to_string(angles.sizes));
+  args.x_batch = x.strides[0], args.x_row = x.strides[length], args.x_head = x.strides[heads];
+  args.angle_batch = angles.strides[0], args.angle_row = angles.strides[length];
+  const View memory = dense_view(p.new_buffer(static_cast<size_t>(x.count()) * 4), DType::f32,
+                                 {args.batch, args.length, args.heads, args.size});
+  args.out_batch = memory.strides[0], args.out_row = memory.strides[1], args.out_head = memory.strides[2];
+  const Kernels& k = kernels();
+  add_kernel<Rotary>(p, {"rotary", 8.0 * static_cast<double>(x.count())}, k.rotary, k.rotary_units, k.rotary_scratch, args,
+                     {{offsetof(Rotary, x), x}, {offsetof(Rotary, cos), cos}, {offsetof(Rotary, sin), sin}},
+                     {{offsetof(Rotary, out), memory}});
+  View out = heads == 1 ? transposed(memory, {0, 2, 1, 3}) : memory;
+  const auto extra = out.rank() - static_cast<int64_t>(p.sizes(node.results[0]).size());
+  out.sizes.erase(out.sizes.begin(), out.sizes.begin() + extra);
+  out.strides.erase(out.strides.begin(), out.strides.begin() + extra);
+  p.define(node.results[0], out);
+  return true;
+}
+
 }  // namespace
 
-std::vector<Lowering> attention_lowerings() { return {{"scaled_dot_product_attention", claims_attention, lower_attention}}; }
+std::vector<Lowering> attention_lowerings() {
+  return {{"scaled_dot_product_attention", claims_attention, lower_attention}, {"rotary_embedding", claims_rotary, lower_rotary}};
+}
 
 }  // namespace pycandle::cpu

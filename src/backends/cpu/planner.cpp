@@ -129,8 +129,8 @@ std::optional<Array> Planner::constant(ValueId v) {
   if (view.offset == 0 && view.is_dense() && view.count() == whole.size()) return whole.reshaped(view.sizes);
   Array out(view.dtype, view.sizes);
   const View to = dense_view(kNoBuffer, view.dtype, view.sizes);
-  strided_copy(copy_shape(view, to), static_cast<const std::byte*>(whole.data()) + view.offset_bytes(),
-               static_cast<std::byte*>(out.mutable_data()), 1);
+  run_copy(strided_copy(view, to), static_cast<const std::byte*>(whole.data()) + view.offset_bytes(),
+           static_cast<std::byte*>(out.mutable_data()), 1);
   return out;
 }
 
@@ -206,8 +206,9 @@ void Planner::copy(const View& from, const View& to) {
   step.kernel = "copy";
   step.reads = {from.buffer};
   step.writes = {to.buffer};
-  step.run = [shape = copy_shape(from, to), from, to](Context& c) {
-    strided_copy(shape, c.pointer<std::byte>(from), c.pointer<std::byte>(to), c.threads);
+  step.work = static_cast<double>(from.count());
+  step.run = [copy = strided_copy(from, to), from, to](Context& c) {
+    run_copy(copy, c.pointer<std::byte>(from), c.pointer<std::byte>(to), c.threads);
   };
   add(std::move(step));
 }
