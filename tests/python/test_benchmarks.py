@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import call_cost
 import compile_time
 import scaling
 
@@ -31,3 +32,9 @@ def test_a_whole_model_compiles_in_under_twenty_seconds(model) -> None:
     for row in compile_time.measured(model, ["g++", "clang++-16"]):
         print(row)
         assert row["seconds"] < 20, row
+
+
+def test_a_call_of_a_tiny_model_is_measured_with_one_and_two_threads(tmp_path) -> None:
+    found = call_cost.measured(tmp_path, layers=2, seconds=0.05)
+    assert found["steps"] > 10
+    assert set(found["microseconds"]) == {1, 2}
