@@ -6,6 +6,7 @@
 #include "backends/cpu/chain.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/lowerings.h"
+#include "backends/cpu/packing.h"
 
 namespace pycandle::cpu {
 namespace {
@@ -139,6 +140,18 @@ Convolution convolution_of(Planner& p, size_t index) {
   return v;
 }
 
+// The constant `weight` with each of its rows times a number.
+View scaled_rows(Planner& p, ValueId weight, const std::vector<double>& scales) {
+  const Hash128 which = hash128(scales.data(), scales.size() * sizeof(double));
+  const Array scaled = p.derived(weight, "times the scales " + which.text(), [&](const Array& own) {
+    std::vector<double> w = load_double(own);
+    const size_t row = w.size() / scales.size();
+    for (size_t i = 0; i < w.size(); ++i) w[i] *= scales[i / row];
+    return store(DType::f32, own.shape(), w);
+  });
+  return dense_view(p.constant_buffer(scaled), DType::f32, scaled.shape());
+}
+
 View part(const View& dense, int64_t offset, int64_t count) {
   View v = dense_view(dense.buffer, dense.dtype, {count});
   v.offset = dense.offset + offset;
@@ -150,26 +163,20 @@ bool lower_convolution(Planner& p, size_t index) {
   const Convolution v = convolution_of(p, index);
   const View x = p.dense(c.value("x"));
   ValueId y = p.node(index).results[0];
-  View weight = p.dense(c.value("weight")), bias;
+  View bias;
   if (c.has("bias")) bias = p.dense(c.value("bias"));
 
   // A batch norm of constants after constant weights: other weights.
   const auto& users = p.shared().users[static_cast<size_t>(y)];
   const bool weights_known = p.is_constant(c.value("weight")) && (!c.has("bias") || p.is_constant(c.value("bias")));
+  std::vector<double> scales;  // of the rows of the weights
   if (weights_known && p.uses(y) == 1 && users.size() == 1 && p.node(users[0]).op->name == "batch_norm" &&
-      p.node(users[0]).operands[0] == y && v.batch > 0 && p.graph().type(y).rank() == static_cast<int64_t>(weight.sizes.size())) {
+      p.node(users[0]).operands[0] == y && v.batch > 0 && p.graph().type(y).rank() == p.graph().type(c.value("weight")).rank()) {
     if (const auto norm = batch_norm_of_constants(p, users[0])) {
       std::vector<double> b = c.has("bias") ? load_double(*p.constant(c.value("bias")))
                                             : std::vector<double>(norm->scale.size(), 0.0);
       for (size_t i = 0; i < b.size(); ++i) b[i] = b[i] * norm->scale[i] + norm->shift[i];
-      const Hash128 scales = hash128(norm->scale.data(), norm->scale.size() * sizeof(double));
-      const Array folded = p.derived(c.value("weight"), "times the scales " + scales.text(), [&](const Array& own) {
-        std::vector<double> w = load_double(own);
-        const size_t row = w.size() / norm->scale.size();
-        for (size_t i = 0; i < w.size(); ++i) w[i] *= norm->scale[i / row];
-        return store(DType::f32, weight.sizes, w);
-      });
-      weight = dense_view(p.constant_buffer(folded), DType::f32, weight.sizes);
+      scales = norm->scale;
       bias = constant_vector(p, b);
       p.mark_done(users[0]);
       y = p.node(users[0]).results[0];
@@ -188,6 +195,7 @@ bool lower_convolution(Planner& p, size_t index) {
     args.out_height = v.out_height;
     args.out_width = v.out_width;
     args.window = v.window;
+    const View weight = scales.empty() ? p.dense(c.value("weight")) : scaled_rows(p, c.value("weight"), scales);
     std::vector<Bound> reads = {{offsetof(Depthwise, x), x}, {offsetof(Depthwise, weight), weight}};
     if (bias.buffer != kNoBuffer) reads.push_back({offsetof(Depthwise, bias), bias});
     const auto& next = p.shared().users[static_cast<size_t>(y)];
@@ -224,6 +232,13 @@ bool lower_convolution(Planner& p, size_t index) {
     windows = p.keep(image_of_group);
   }
   const int64_t group = in * v.height * v.width;
+  const bool is_packed = p.is_constant(c.value("weight"));
+  PackedLeft packed;
+  View weight;
+  if (is_packed)
+    packed = packed_left(p, c.value("weight"), v.groups, made, depth, scales);
+  else
+    weight = p.dense(c.value("weight"));
   for (int64_t i = 0; i < v.batch; ++i) {
     const View source = part(x, i * image, image);
     for (int64_t g = 0; g < v.groups; ++g) {
@@ -236,8 +251,11 @@ bool lower_convolution(Planner& p, size_t index) {
       args.c_row = positions;
       args.epilogue = fused.epilogue;
       args.image = windows;
-      std::vector<Bound> reads = {{offsetof(Gemm, a), part(weight, g * made * depth, made * depth)},
-                                  {offsetof(Gemm, b), part(source, g * group, group)}};
+      std::vector<Bound> reads = {{offsetof(Gemm, b), part(source, g * group, group)}};
+      if (is_packed)
+        reads.push_back({offsetof(Gemm, packed_a), part(packed.all, g * packed.group, packed.group)});
+      else
+        reads.push_back({offsetof(Gemm, a), part(weight, g * made * depth, made * depth)});
       constexpr size_t kEpilogue = offsetof(Gemm, epilogue);
       if (bias.buffer != kNoBuffer) reads.push_back({kEpilogue + offsetof(Epilogue, row_bias), part(bias, g * made, made)});
       for (const Bound& r : fused.reads) {

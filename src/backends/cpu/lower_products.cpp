@@ -1,38 +1,12 @@
 // Matrix products: linear with packed weights and everything that follows in its epilogue, dot_general by strides.
-#include <fmt/format.h>
-
-#include <cstring>
 #include <string>
 
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/lowerings.h"
-#include "base/huge_pages.h"
-#include "base/parallel.h"
+#include "backends/cpu/packing.h"
 
 namespace pycandle::cpu {
 namespace {
-
-// A matrix b[k, n], given by strides, in the order in which gemm reads it.
-Array packed_matrix(const Array& source, int threads, int64_t k, int64_t n, int64_t row, int64_t column) {
-  const Kernels& kernel = kernels();
-  const int64_t floats = kernel.packed_size(k, n);
-  const auto memory = memory_for_runs(static_cast<size_t>(floats) * 4);
-  PackB args;
-  args.k = k;
-  args.n = n;
-  args.b = source.as<float>();
-  args.b_row = row;
-  args.b_col = column;
-  args.out = reinterpret_cast<float*>(memory.get());
-  const int64_t units = kernel.pack_b_units(args);
-  const int parts = parts_for(threads, units, static_cast<double>(k * n));
-  std::vector<float> scratch(static_cast<size_t>(kernel.pack_b_scratch(args) + 16) * static_cast<size_t>(parts));
-  parallel_parts(parts, [&](int part) {
-    kernel.pack_b(args, part_of(units, parts, part), part_of(units, parts, part + 1),
-                  scratch.data() + static_cast<size_t>(part) * (scratch.size() / static_cast<size_t>(parts)));
-  });
-  return Array(DType::f32, {floats}, memory.get(), memory);
-}
 
 int64_t row_stride(const View& matrix) { return matrix.sizes[0] > 1 ? matrix.strides[0] : std::max<int64_t>(matrix.sizes[1], 1); }
 int64_t column_stride(const View& matrix) { return matrix.sizes[1] > 1 ? matrix.strides[1] : 1; }
@@ -68,12 +42,11 @@ bool lower_linear(Planner& p, size_t index) {
   args.a_row = row_stride(a);
   args.a_col = column_stride(a);
   std::vector<Bound> reads = {{offsetof(Gemm, a), a}};
-  if (p.is_constant(c.value("weight"))) {
-    const std::string format = fmt::format("gemm b {}{}", kernels().isa, in_out ? "" : " of the transpose");
-    const Array packed = p.derived(c.value("weight"), format, [&](const Array& weight) {
-      return packed_matrix(weight, p.threads(), k, n, in_out ? n : 1, in_out ? 1 : k);
-    });
-    reads.push_back({offsetof(Gemm, packed), dense_view(p.constant_buffer(packed), DType::f32, packed.shape())});
+  // Few rows with a matrix that is kept for others as well (a tied embedding): read where it lies, it need not be packed.
+  constexpr int64_t kFewRows = 4;
+  const bool is_shared = m <= kFewRows && p.uses(c.value("weight")) > 1 && args.a_col == 1;
+  if (p.is_constant(c.value("weight")) && !is_shared) {
+    reads.push_back({offsetof(Gemm, packed), packed_right(p, c.value("weight"), k, n, !in_out)});
   } else {
     const View b = p.view(c.value("weight"));
     args.b_row = b.strides[in_out ? 0 : 1];

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/lowerings.h"
+#include "backends/cpu/packing.h"
 #include "base/parallel.h"
 
 namespace pycandle::cpu {
@@ -62,6 +63,13 @@ View packed_hidden(Planner& p, const Kind& kind, ValueId weight, int64_t hidden)
 
 // The bias of the product over all times: of the input, and of the hidden state where the cell does not need it apart.
 View joined_bias(Planner& p, ValueId input, ValueId hidden) {
+  if (p.is_constant(input) && p.is_constant(hidden)) {
+    const Array x = *p.constant(input), y = *p.constant(hidden);
+    Array both(DType::f32, x.shape());
+    auto* out = static_cast<float*>(both.mutable_data());
+    for (int64_t i = 0; i < x.size(); ++i) out[i] = x.as<float>()[i] + y.as<float>()[i];
+    return dense_view(p.constant_buffer(both), DType::f32, x.shape());
+  }
   const View a = p.dense(input), b = p.dense(hidden);
   const View sum = dense_view(p.new_buffer(static_cast<size_t>(a.count()) * 4), DType::f32, a.sizes);
   Step step;
@@ -112,12 +120,16 @@ bool lower_recurrent(Planner& p, size_t index) {
       sums.n = kind.gates * hidden;
       sums.k = in;
       sums.a_row = rows.sizes[0] > 1 ? rows.strides[0] : in;
-      const View weight = p.dense(w[0]);
-      sums.b_row = 1;
-      sums.b_col = in;
       sums.c_row = sums.n;
       const View made = dense_view(p.new_buffer(static_cast<size_t>(sums.m * sums.n) * 4), DType::f32, {sums.m, sums.n});
-      std::vector<Bound> reads = {{offsetof(Gemm, a), rows}, {offsetof(Gemm, b), weight}};
+      std::vector<Bound> reads = {{offsetof(Gemm, a), rows}};
+      if (p.is_constant(w[0])) {
+        reads.push_back({offsetof(Gemm, packed), packed_right(p, w[0], in, sums.n, true)});
+      } else {
+        reads.push_back({offsetof(Gemm, b), p.dense(w[0])});
+        sums.b_row = 1;
+        sums.b_col = in;
+      }
       if (c.boolean("has_biases")) {
         const View bias = kind.cell == Cell::gru ? p.dense(w[2]) : joined_bias(p, w[2], w[3]);
         reads.push_back({offsetof(Gemm, epilogue) + offsetof(Epilogue, bias), bias});
