@@ -228,6 +228,26 @@ TEST(Gemm, OfAnImageIsAConvolution) {
       g.image = &image;
       RUN(k, gemm, g);
       ASSERT_TRUE(out.intact());
+      // With the weights on the right, in the epilogue too.
+      Guarded<float> turned(random, g.m * g.n), packed(random, k.packed_size(g.k, g.m));
+      const Guarded<float> bias = numbers(random, g.m), residual = numbers(random, g.m * g.n);
+      PackB pack;
+      pack.k = g.k;
+      pack.n = g.m;
+      pack.b = weight.data();
+      pack.b_row = 1;
+      pack.b_col = g.k;
+      pack.out = packed.data();
+      RUN(k, pack_b, pack);
+      Gemm other = g;
+      other.turned = true;
+      other.packed = packed.data();
+      other.c = turned.data();
+      other.epilogue.row_bias = bias.data();
+      other.epilogue.residual = residual.data();
+      other.epilogue.residual_row = g.n;
+      RUN(k, gemm, other);
+      ASSERT_TRUE(turned.intact());
       image.x = x.data();
       image.out = matrix.data();
       RUN(k, im2col, image);
@@ -239,6 +259,7 @@ TEST(Gemm, OfAnImageIsAConvolution) {
       for (int64_t j = 0; j < out.size(); ++j) {
         ASSERT_NEAR(out[j], want[j],
                     1e-5 * std::sqrt(static_cast<double>(g.k)));  // the same sums in another order, where m is small
+        ASSERT_NEAR(turned[j], out[j] + bias[j / g.n] + residual[j], 1e-5 * std::sqrt(static_cast<double>(g.k)) + 1e-5);
       }
     }
   });

@@ -1,5 +1,7 @@
 // What the cpu backend fuses: the plan has the kernels that it should, and computes what the reference does, at sizes of 0 and 1
 // too, with one thread and two, whether or not anyone looks at the values in between.
+#include <tuple>
+
 #include "plan_cases.h"
 
 namespace pycandle {
@@ -53,6 +55,40 @@ output "y" %5
                                          batch);
     EXPECT_EQ(fused(body, {weight({batch, 3, 9, 8}, 1), weight({batch, 5, 9, 8}, 2)}, {{"w", weight({5, 3, 3, 3}, 3)}}),
               Names(static_cast<size_t>(batch), "gemm"));
+  }
+}
+
+TEST(Fusion, ConvolutionsOfFewPixelsAndOfManyAgree) {
+  for (const auto& [channels, size, kernel] :
+       {std::tuple<int64_t, int64_t, int64_t>{70, 14, 3}, {40, 7, 3}, {64, 7, 1}, {33, 1, 1}, {3, 40, 5}, {5, 20, 1}}) {
+    SCOPED_TRACE(size);
+    const std::string image = fmt::format("f32[2, {}, {}, {}]", channels, size, size);
+    const std::string body = fmt::format(R"(input %0 "x": {0}
+
+parameter %1 "w": f32[{1}, {1}, {2}, {2}]
+parameter %2 "b": f32[{1}]
+parameter %3 "mean": f32[{1}]
+parameter %4 "var": f32[{1}]
+
+%5 = conv2d(%0, %1, %2) {{stride = [1, 1], padding = [{3}, {3}], dilation = [1, 1]}}: {0}
+%6 = batch_norm(%5, %3, %4, _, %2) {{eps = 1e-05}}: {0}
+%7 = add(%6, %0): {0}
+%8 = relu(%7): {0}
+
+output "y" %8
+)",
+                                         image, channels, kernel, kernel / 2);
+    Array variance = weight({channels}, 4);
+    for (int64_t i = 0; i < channels; ++i) {
+      auto* v = static_cast<float*>(variance.mutable_data());
+      v[i] = v[i] * v[i] + 0.5f;
+    }
+    EXPECT_EQ(fused(body, {weight({2, channels, size, size}, 1)},
+                    {{"w", weight({channels, channels, kernel, kernel}, 2)},
+                     {"b", weight({channels}, 3)},
+                     {"mean", weight({channels}, 5)},
+                     {"var", variance}}),
+              (Names{"gemm", "gemm"}));
   }
 }
 

@@ -219,9 +219,22 @@ bool lower_convolution(Planner& p, size_t index) {
   const FusedEpilogue fused = fuse_epilogue(p, y, v.batch * v.out_channels, positions);
   const View out = p.result(fused.value);
   const int64_t in = v.channels / v.groups, made = v.out_channels / v.groups, depth = in * v.taps();
-  // The matrix that the weights are multiplied with is made of the image panel by panel, inside the product.
+  const int64_t group = in * v.height * v.width;
+  // Tiles have the channels as rows and panels of pixels as columns, or the other way round: whichever wastes less.
+  const bool is_known = p.is_constant(c.value("weight"));
+  const auto padded = [&](int64_t count) { return (count + k.panel - 1) / k.panel * k.panel; };
+  const bool is_turned = is_known && v.groups == 1 && 20 * padded(made) * positions < 19 * made * padded(positions);
+  PackedLeft packed;
+  View weight;
+  if (is_turned)
+    weight = packed_right(p, c.value("weight"), depth, made, true, scales);
+  else if (is_known)
+    packed = packed_left(p, c.value("weight"), v.groups, made, depth, scales);
+  else
+    weight = p.dense(c.value("weight"));
+  // The matrix that the weights are multiplied with is made of the image piece by piece, inside the product.
   const Im2Col* windows = nullptr;
-  if (!v.is_plain_product()) {
+  if (is_turned || !v.is_plain_product()) {
     Im2Col image_of_group;
     image_of_group.channels = in;
     image_of_group.height = v.height;
@@ -231,14 +244,6 @@ bool lower_convolution(Planner& p, size_t index) {
     image_of_group.window = v.window;
     windows = p.keep(image_of_group);
   }
-  const int64_t group = in * v.height * v.width;
-  const bool is_packed = p.is_constant(c.value("weight"));
-  PackedLeft packed;
-  View weight;
-  if (is_packed)
-    packed = packed_left(p, c.value("weight"), v.groups, made, depth, scales);
-  else
-    weight = p.dense(c.value("weight"));
   for (int64_t i = 0; i < v.batch; ++i) {
     const View source = part(x, i * image, image);
     for (int64_t g = 0; g < v.groups; ++g) {
@@ -251,8 +256,11 @@ bool lower_convolution(Planner& p, size_t index) {
       args.c_row = positions;
       args.epilogue = fused.epilogue;
       args.image = windows;
+      args.turned = is_turned;
       std::vector<Bound> reads = {{offsetof(Gemm, b), part(source, g * group, group)}};
-      if (is_packed)
+      if (is_turned)
+        reads.push_back({offsetof(Gemm, packed), weight});
+      else if (is_known)
         reads.push_back({offsetof(Gemm, packed_a), part(packed.all, g * packed.group, packed.group)});
       else
         reads.push_back({offsetof(Gemm, a), part(weight, g * made * depth, made * depth)});

@@ -18,17 +18,35 @@ struct Floats {
 
 View view_of(Planner& p, const Array& packed) { return dense_view(p.constant_buffer(packed), DType::f32, packed.shape()); }
 
+std::string name_of(const std::vector<double>& scales) {
+  return scales.empty() ? "" : " times " + hash128(scales.data(), scales.size() * sizeof(double)).text();
+}
+
+// Rows of k numbers, each times its scale.
+std::vector<float> scaled_rows(const float* x, int64_t k, const std::vector<double>& scales) {
+  std::vector<float> out(scales.size() * static_cast<size_t>(k));
+  float* to = out.data();
+  for (const double scale : scales) {
+    for (int64_t i = 0; i < k; ++i) to[i] = static_cast<float>(static_cast<double>(x[i]) * scale);
+    to += k;
+    x += k;
+  }
+  return out;
+}
+
 }  // namespace
 
-View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_transposed) {
+View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_transposed, const std::vector<double>& scales) {
+  require(scales.empty() || is_transposed, "columns that have scales are rows of the weight");
   const Kernels& kernel = kernels();
-  const std::string format = fmt::format("gemm b {}{}", kernel.isa, is_transposed ? " of the transpose" : "");
+  const std::string format = fmt::format("gemm b {}{}{}", kernel.isa, is_transposed ? " of the transpose" : "", name_of(scales));
   return view_of(p, p.derived(weight, format, [&](const Array& source) {
+    const std::vector<float> scaled = scaled_rows(source.as<float>(), k, scales);
     const Floats out(kernel.packed_size(k, n));
     PackB args;
     args.k = k;
     args.n = n;
-    args.b = source.as<float>();
+    args.b = scales.empty() ? source.as<float>() : scaled.data();
     args.b_row = is_transposed ? 1 : n;
     args.b_col = is_transposed ? k : 1;
     args.out = out.data();
@@ -40,26 +58,20 @@ View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_tran
   }));
 }
 
-PackedLeft packed_left(Planner& p, ValueId weight, int64_t groups, int64_t m, int64_t k, const std::vector<double>& row_scales) {
+PackedLeft packed_left(Planner& p, ValueId weight, int64_t groups, int64_t m, int64_t k, const std::vector<double>& scales) {
   const Kernels& kernel = kernels();
   const int64_t group = (kernel.packed_a_size(m, k) + 15) / 16 * 16;
-  std::string format = fmt::format("gemm a {} in {}", kernel.isa, groups);
-  if (!row_scales.empty()) format += " times " + hash128(row_scales.data(), row_scales.size() * sizeof(double)).text();
+  const std::string format = fmt::format("gemm a {} in {}{}", kernel.isa, groups, name_of(scales));
   const Array packed = p.derived(weight, format, [&](const Array& source) {
+    const std::vector<float> scaled = scaled_rows(source.as<float>(), k, scales);
     const Floats out(groups * group);
-    std::vector<float> scaled(row_scales.empty() ? 0 : static_cast<size_t>(m * k));
     for (int64_t g = 0; g < groups; ++g) {
       PackA args;
       args.m = m;
       args.k = k;
-      args.a = source.as<float>() + g * m * k;
+      args.a = (scales.empty() ? source.as<float>() : scaled.data()) + g * m * k;
       args.a_row = k;
       args.out = out.data() + g * group;
-      for (int64_t i = 0; i < static_cast<int64_t>(scaled.size()); ++i) {
-        const double scale = row_scales[static_cast<size_t>(g * m + i / k)];
-        scaled[static_cast<size_t>(i)] = static_cast<float>(static_cast<double>(args.a[i]) * scale);
-      }
-      if (!scaled.empty()) args.a = scaled.data();
       kernel.pack_a(args, 0, kernel.pack_a_units(args), nullptr);
     }
     return out.array();

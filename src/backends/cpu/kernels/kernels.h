@@ -108,6 +108,9 @@ struct Gemm {
   // If not null, b is the image's x, and the matrix is what im2col would make of it ([k, n], n = out_height * out_width),
   // made panel by panel: c[out_channels, pixels] = weight[out_channels, k] · it is a convolution. Its own x and out are unused.
   const Im2Col* image = nullptr;
+  // The pixels of the image are the rows of the tiles and the channels their columns, which wastes little where an image has
+  // few pixels: `packed` is what pack_b made of the weight's transpose [k, out_channels], and a is not read. One batch only.
+  bool turned = false;
   int64_t b_batch[2] = {0, 0};  // of b, or of packed
   float* c = nullptr;
   int64_t c_row = 0, c_batch[2] = {0, 0};

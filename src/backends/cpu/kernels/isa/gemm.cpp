@@ -183,6 +183,10 @@ static bool does_nothing(const Epilogue& e) {
 
 // ---- the driver
 
+// Of the product that is computed: c is written turned when g says so.
+static int64_t rows_of(const Gemm& g) { return g.turned ? g.n : g.m; }
+static int64_t cols_of(const Gemm& g) { return g.turned ? g.m : g.n; }
+
 // One product of a batch.
 struct Product {
   const float *a, *b;
@@ -212,12 +216,39 @@ static Piece piece_of(const Gemm& g, const Product& p, int64_t row, int64_t col,
           p.residual != nullptr ? p.residual + row * e.residual_row + col : nullptr};
 }
 
-static int64_t row_blocks(const Gemm& g) { return divide_up(g.m, kBlockRows); }
-static int64_t panels(const Gemm& g) { return divide_up(g.n, kPanel); }
+// The rows of an image are packed by whoever multiplies them: smaller blocks, so that two threads do not pack the same.
+static int64_t block_rows(const Gemm& g) { return g.turned ? 8 * kTileRows : kBlockRows; }
+static int64_t row_blocks(const Gemm& g) { return divide_up(rows_of(g), block_rows(g)); }
+static int64_t panels(const Gemm& g) { return divide_up(cols_of(g), kPanel); }
 static int64_t gemm_units(const Gemm& g) { return g.batch[0] * g.batch[1] * row_blocks(g) * panels(g); }
 
-static int64_t a_scratch(const Gemm& g) { return round_up(smaller(g.m, kBlockRows) * smaller(g.k, kDepth) + kLanes, kLanes); }
+static int64_t a_scratch(const Gemm& g) {
+  return round_up(smaller(rows_of(g), block_rows(g)) * smaller(g.k, kDepth) + kLanes, kLanes);
+}
 static int64_t gemm_scratch(const Gemm& g) { return a_scratch(g) + (g.packed != nullptr ? 0 : smaller(g.k, kDepth) * kPanel); }
+
+// tile[rows, cols] of a product to c or, turned, to cᵀ.
+static void store_tile(const float* tile, int64_t rows, int64_t cols, float* c, int64_t c_row, bool turned, bool accumulate) {
+  if (!turned) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t j = 0; j < cols; j += kLanes) {
+        const int64_t here = smaller(kLanes, cols - j);
+        float* to = c + r * c_row + j;
+        const F sum = load(tile + r * kPanel + j);
+        store_n(to, here, accumulate ? load_n(to, here) + sum : sum);
+      }
+    return;
+  }
+  for (int64_t j = 0; j < cols; j += kLanes) {
+    F square[kLanes];
+    for (int64_t r = 0; r < kLanes; ++r) square[r] = r < rows ? load(tile + r * kPanel + j) : set(0);
+    transpose_square(square);
+    for (int64_t i = 0; i < smaller(kLanes, cols - j); ++i) {
+      float* to = c + (j + i) * c_row;
+      store_n(to, rows, accumulate ? load_n(to, rows) + square[i] : square[i]);
+    }
+  }
+}
 
 // Rows [row, row + rows) of a product, panels [first_panel, last_panel).
 static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t rows, int64_t first_panel, int64_t last_panel,
@@ -233,39 +264,41 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
   for (int64_t d = 0; d < depths; ++d) {
     const int64_t k0 = part_begin(g.k, depths, d), k = part_begin(g.k, depths, d + 1) - k0;
     const float* a = g.packed_a + row * g.k + rows * k0;
-    if (g.packed_a == nullptr) {
+    if (g.turned) {
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t r0 = part_begin(rows, tiles, t), here = part_begin(rows, tiles, t + 1) - r0;
+        pack_image_panel(*g.image, g.b, k0, k, row + r0, here, here, scratch + r0 * k);
+      }
+      a = scratch;
+    } else if (g.packed_a == nullptr) {
       pack_block(p.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k, scratch);
       a = scratch;
     }
     for (int64_t panel = first_panel; panel < last_panel; ++panel) {
-      const int64_t col = panel * kPanel, cols = smaller(kPanel, g.n - col);
+      const int64_t col = panel * kPanel, cols = smaller(kPanel, cols_of(g) - col);
       const float* b = packed_panel;
       if (g.packed != nullptr) {
         b = p.b + (panel * g.k + k0) * kPanel;
       } else if (g.image != nullptr) {
-        pack_image_panel(*g.image, p.b, k0, k, col, cols, packed_panel);
+        pack_image_panel(*g.image, p.b, k0, k, col, cols, kPanel, packed_panel);
       } else {
         pack_panel(p.b + k0 * g.b_row + col * g.b_col, g.b_row, g.b_col, k, cols, packed_panel);
       }
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r0 = part_begin(rows, tiles, t), here = part_begin(rows, tiles, t + 1) - r0;
-        Piece piece = piece_of(g, p, row + r0, col, here, cols);
+        Piece piece = g.turned ? piece_of(g, p, col, row + r0, cols, here) : piece_of(g, p, row + r0, col, here, cols);
         if (on_top) piece.residual = nullptr;
         const TileFn multiply = tile_function(here, kVectors);
         // Each tile fetches its share of the next panel, which comes from far away.
         const Ahead ahead = tiles > 1 && g.packed != nullptr && panel + 1 < last_panel
                                 ? Ahead{b + g.k * kPanel + t * step * k, step}
                                 : Ahead{};
-        if (cols == kPanel) {
+        if (cols == kPanel && !g.turned) {
           multiply(k, a + r0 * k, here, b, piece.c, g.c_row, d > 0 || on_top, ahead);
         } else {
-          float edge[kTileRows * kPanel];
+          float edge[kLanes * kPanel];  // no fewer rows than store_tile turns
           multiply(k, a + r0 * k, here, b, edge, kPanel, false, ahead);
-          for (int64_t r = 0; r < here; ++r)
-            for (int64_t j = 0; j < cols; ++j) {
-              float& c = piece.c[r * g.c_row + j];
-              c = d > 0 || on_top ? c + edge[r * kPanel + j] : edge[r * kPanel + j];
-            }
+          store_tile(edge, here, cols, piece.c, g.c_row, g.turned, d > 0 || on_top);
         }
         if (d + 1 == depths && !plain) finish(epilogue, piece);
       }
@@ -308,7 +341,7 @@ static void gemm(const Gemm& g, int64_t begin, int64_t end, float* scratch) {
       begin += last - panel;
       continue;
     }
-    const int64_t row = part_begin(g.m, blocks, block), rows = part_begin(g.m, blocks, block + 1) - row;
+    const int64_t row = part_begin(rows_of(g), blocks, block), rows = part_begin(rows_of(g), blocks, block + 1) - row;
     multiply_block(g, product_of(g, batch), row, rows, panel, last, scratch);
     begin += last - panel;
   }

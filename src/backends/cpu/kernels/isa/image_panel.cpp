@@ -36,7 +36,8 @@ static int runs_of(const Im2Col& im, int64_t col, int64_t cols, int64_t place, R
   return count;
 }
 
-void pack_image_panel(const Im2Col& im, const float* x, int64_t k0, int64_t k, int64_t col, int64_t cols, float* out) {
+void pack_image_panel(const Im2Col& im, const float* x, int64_t k0, int64_t k, int64_t col, int64_t cols, int64_t width,
+                      float* out) {
   const int64_t places = im.window.kernel[0] * im.window.kernel[1], plane = im.height * im.width, stride = im.window.stride[1];
   Run runs[kPanel];
   for (int64_t place = 0; place < places; ++place) {
@@ -47,9 +48,9 @@ void pack_image_panel(const Im2Col& im, const float* x, int64_t k0, int64_t k, i
     const int64_t first = k0 > place ? divide_up(k0 - place, places) : 0;
     for (int64_t channel = first; channel * places + place < k0 + k; ++channel) {
       const float* from = x + channel * plane;
-      float* to = out + (channel * places + place - k0) * kPanel;
-      if (inside < kPanel)
-        for (int v = 0; v < kVectors; ++v) store(to + v * kLanes, set(0));
+      float* to = out + (channel * places + place - k0) * width;
+      if (inside < width)
+        for (int64_t j = 0; j < width; j += kLanes) store_n(to + j, smaller(kLanes, width - j), set(0));
       for (int i = 0; i < count; ++i) {
         const Run& r = runs[i];
         const float* run = from + r.offset;

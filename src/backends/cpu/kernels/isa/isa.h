@@ -55,8 +55,10 @@ struct ThinProduct {
 };
 void thin_product(const ThinProduct& g);
 
-// Rows [k0, k0 + k) and columns [col, col + cols) of what im2col makes of the image x, as [k][kPanel], the missing columns 0.
-void pack_image_panel(const Im2Col& image, const float* x, int64_t k0, int64_t k, int64_t col, int64_t cols, float* out);
+// Rows [k0, k0 + k) and columns [col, col + cols) of what im2col makes of the image x, as [k][width], the missing columns 0;
+// width is at most kPanel.
+void pack_image_panel(const Im2Col& image, const float* x, int64_t k0, int64_t k, int64_t col, int64_t cols, int64_t width,
+                      float* out);
 
 // out[c * out_step + r] = x[r * x_row + c] * scale for rows <= kLanes; may write up to out[(cols - 1) * out_step + kLanes - 1].
 void transpose_rows(const float* x, int64_t x_row, int64_t rows, int64_t cols, float scale, float* out, int64_t out_step);
