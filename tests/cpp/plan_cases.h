@@ -54,8 +54,10 @@ inline void expect_close(const Array& got, const Array& expected, double toleran
     if (std::isfinite(v)) scale = std::max(scale, std::abs(v));
   }
   for (size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(b[i]) || std::isinf(b[i])) {
-      ASSERT_EQ(fmt::format("{}", a[i]), fmt::format("{}", b[i])) << "element " << i;
+    if (std::isnan(b[i])) {  // of either sign
+      ASSERT_TRUE(std::isnan(a[i])) << "element " << i << ": " << a[i];
+    } else if (std::isinf(b[i])) {
+      ASSERT_EQ(a[i], b[i]) << "element " << i;
     } else {
       ASSERT_LE(std::abs(a[i] - b[i]), tolerance * scale) << "element " << i << ": " << a[i] << " and " << b[i];
     }
