@@ -74,6 +74,9 @@ class PYCANDLE_API Compiled {
   std::vector<std::string> outputs() const;
   std::string ptir() const;            // the captured program in program form, as text
   const Program& program() const;      // the same, for the library's own tools
+  // The same as a file, with the calls of modules: pycandle verify M --program FILE judges it. Layers are judged one by
+  // one when the model was made with a checker.
+  void save(const std::string& path) const;
   size_t captures() const;             // how often the model was captured so far
 
  private:

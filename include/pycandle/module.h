@@ -54,8 +54,16 @@ class PYCANDLE_API ModuleScope {
   ModuleScope& operator=(const ModuleScope&) = delete;
   bool is_checked() const { return is_checked_; }
   void see(const std::string& output, const Tensor&) const;
+  // The only tensor that the module is called with; anything else says nothing.
+  template <class... A> void see_argument(const A&... arguments) const {
+    if constexpr ((0 + ... + int{std::is_same_v<A, Tensor>}) == 1) (see_if_tensor(arguments), ...);
+  }
 
  private:
+  template <class T> void see_if_tensor(const T& argument) const {
+    if constexpr (std::is_same_v<T, Tensor>) see_input(argument);
+  }
+  void see_input(const Tensor&) const;
   bool is_checked_ = false;
 };
 
@@ -67,6 +75,7 @@ template <class Derived> class Module {
     requires requires(const Derived& module, A&&... a) { module.forward(std::forward<A>(a)...); }
   auto operator()(A&&... arguments) const {
     const ModuleScope scope(path_, checker);
+    if (scope.is_checked()) scope.see_argument(arguments...);
     auto result = static_cast<const Derived&>(*this).forward(std::forward<A>(arguments)...);
     if (scope.is_checked()) each_tensor(result, "output", [&](const std::string& name, const Tensor& t) { scope.see(name, t); });
     return result;

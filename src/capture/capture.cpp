@@ -273,4 +273,13 @@ void ModuleScope::see(const std::string& output, const Tensor& t) const {
   if (module.checker.has(layer)) check(module.checker, layer, t);
 }
 
+// There is nothing to check yet; `pycandle verify --program` begins with the value that PyTorch had there.
+void ModuleScope::see_input(const Tensor& t) const {
+  Capture* capture = current_capture;
+  if (!capture || !t.defined() || Capture::leaf_of(t)) return;
+  const OpenModule& module = open_modules_of_thread.back();
+  const std::string id = fmt::format("{}@{}/input", module.path, module.number);
+  capture->program.taps.push_back({id, capture->value_of(t), id, false});
+}
+
 }  // namespace pycandle::front

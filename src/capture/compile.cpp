@@ -310,6 +310,7 @@ Array Compiled::only(std::vector<Array> values) const {
 const Signature& Compiled::signature() const { return state_->signature ? *state_->signature : state_->plan().signature; }
 const Program& Compiled::program() const { return state_->plan().program; }
 std::string Compiled::ptir() const { return print(program(), {.origins = false}); }
+void Compiled::save(const std::string& path) const { write_text(path, print(program())); }
 size_t Compiled::captures() const { return state_->captures; }
 
 std::vector<std::string> Compiled::outputs() const {

@@ -73,7 +73,8 @@ std::string counts_text(const VerifyResult& result) {
 }
 
 void print_text(const VerifyResult& result, double seconds) {
-  fmt::print("{} · {} · {} taps · {:.1f} s\n", styled(result.name, Style::bold), result.backend, result.layers.size(), seconds);
+  const std::string backend = result.against.empty() ? result.backend : result.backend + " against " + result.against;
+  fmt::print("{} · {} · {} taps · {:.1f} s\n", styled(result.name, Style::bold), backend, result.layers.size(), seconds);
   Table table;
   for (const LayerResult& layer : result.layers) table.row(row(layer));
   fmt::print("{}", table.text());
@@ -83,7 +84,8 @@ void print_text(const VerifyResult& result, double seconds) {
   }
   for (const SkippedTap& tap : result.skipped) fmt::print("not judged: {} ({})\n", tap.tap, tap.why);
   for (const OutputError& output : result.outputs) {
-    fmt::print("whole run: {} differs from PyTorch by at most {}\n", output.name, short_number(output.metrics.max_abs));
+    fmt::print("whole run: {} differs from {} by at most {}\n", output.name, result.against.empty() ? "PyTorch" : result.against,
+               short_number(output.metrics.max_abs));
   }
   fmt::print("{}\n", styled(counts_text(result), result.passed() ? Style::green : Style::red));
 }
@@ -120,6 +122,7 @@ Json to_json(const VerifyResult& result, double seconds) {
   return {{"status", result.passed() ? "passed" : "wrong"},
           {"name", result.name},
           {"backend", result.backend},
+          {"against", result.against},
           {"counts", counts_json(result)},
           {"seconds", seconds},
           {"layers", layers},
@@ -154,7 +157,12 @@ void add_verify(Command& app, Context& context) {
   command.add_option("model", options->model, "a manifest, the folder of one, or a bundle").required();
   command.add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
       .shows_default();
+  command.add_option("--against", options->verify.against,
+                     "another backend: its values stand for PyTorch's, so a recording without goldens will do");
   command.add_flag("--all-taps", options->verify.all_taps, "also those taps whose value another tap already shows");
+  command.add_option(
+      "--program", options->verify.program,
+      "a program captured from source code (Compiled::save, or an emitted test that failed) in place of the recorded one");
   command.add_option("--trace", options->verify.traces,
                      "goldens of the same recording at other inputs (GoldenRecorder.add_goldens); repeatable");
   command.add_option("--inputs", options->inputs, "a folder of such files, *_trace.safetensors: all of them");

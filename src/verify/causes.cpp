@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "passes/rewriter.h"
+#include "passes/structure.h"
 #include "verify/variants.h"
 
 namespace pycandle {
@@ -66,6 +67,8 @@ class Search {
   // Mistakes without a number first: they say most. What fits there is not looked for further.
   Causes run() {
     const Graph& g = s_.slice.program.graph;
+    absent_result();
+    if (!causes_.found.empty()) return std::move(causes_);
     for (size_t n = g.nodes.size(); n-- > 0;) {
       for (const Variant& v : variants_of(g.nodes[n], g, trials_.sizes())) {
         if (v.grid.empty()) try_variant(n, v);
@@ -74,6 +77,9 @@ class Search {
     if (causes_.found.empty()) weights();
     if (causes_.found.empty() && !s_.is_backend) absent_parameters();
     if (causes_.found.empty()) residuals();
+    if (causes_.found.empty() && !s_.is_backend) other_inputs();
+    if (causes_.found.empty() && !s_.is_backend) absent_masks();
+    if (causes_.found.empty() && !s_.is_backend) absent_activations();
     if (causes_.found.empty()) {
       for (size_t n = g.nodes.size(); n-- > 0;) {
         for (const Variant& v : variants_of(g.nodes[n], g, trials_.sizes())) {
@@ -107,6 +113,14 @@ class Search {
     return m.rms * kRemoves <= before_ && m.rms <= kRmsFactor * s_.floor_rms && m.max_abs <= kMaxFactor * s_.floor_max;
   }
 
+  // Two mistakes that make the same program of it are one: keys and values swapped in attention, or in the split before.
+  bool is_another(const Program& p) {
+    Structure made = structure_of(p);
+    if (std::find(made_.begin(), made_.end(), made) != made_.end()) return false;
+    made_.push_back(std::move(made));
+    return true;
+  }
+
   void add(size_t node, const std::string& kind, const std::string& now, const std::string& instead) {
     const std::string& seen = s_.is_backend ? instead : now;
     const std::string& right = s_.is_backend ? now : instead;
@@ -117,7 +131,7 @@ class Search {
   void try_variant(size_t n, const Variant& v) {
     if (is_over()) return;
     const auto p = with_variant(s_.slice, trials_.table(), s_.slice.program.graph.nodes[n], v, 0);
-    if (!p || !(v.only_rounds ? is_rounded_to(*p) : explains(*p, s_.inputs))) return;
+    if (!p || !(v.only_rounds ? is_rounded_to(*p) : explains(*p, s_.inputs)) || !is_another(*p)) return;
     add(n, v.kind, v.now, v.instead);
   }
 
@@ -176,13 +190,28 @@ class Search {
       }
       others.erase({used.file, used.key});
       for (const auto& [file, key] : others) {
-        if (is_over()) return;
-        Program changed = slice;
-        changed.parameters[i].file = file;
-        changed.parameters[i].key = key;
-        if (explains(changed, s_.inputs)) add(user_of(used.value), "wrong weight", used.key, key);
+        for (size_t n = 0; n < slice.graph.nodes.size(); ++n) {
+          const Values& operands = slice.graph.nodes[n].operands;
+          for (size_t o = 0; o < operands.size(); ++o) {
+            if (is_over()) return;
+            if (operands[o] == used.value && explains(with_parameter(slice, n, o, used, file, key), s_.inputs))
+              add(n, "wrong weight", used.key, key);
+          }
+        }
       }
     }
+  }
+
+  // One operand is another parameter; where the old one is used besides, it stays.
+  static Program with_parameter(Program p, size_t node, size_t operand, Parameter parameter, const std::string& file,
+                                const std::string& key) {
+    parameter.name = fmt::format("{} in place of {}", key, parameter.name);
+    parameter.file = file;
+    parameter.key = key;
+    parameter.value = p.graph.add_input(parameter.type);
+    p.graph.nodes[node].operands[operand] = parameter.value;
+    p.parameters.push_back(std::move(parameter));
+    return p;
   }
 
   size_t user_of(ValueId v) const {
@@ -231,10 +260,13 @@ class Search {
   // ---- a sum that is missing: the error itself is a value that is known
 
   void residuals() {
-    if (!is_floating(s_.value.dtype())) return;
+    if (!is_floating(s_.value.dtype()) || !s_.beside) return;
     const Array now = trials_.rounded(s_.slice.program, s_.inputs);
     const std::vector<double> have = as_reals(now), want = as_reals(s_.value);
-    for (const auto& [name, array] : s_.beside) {
+    std::vector<std::pair<std::string, Array>> candidates = s_.beside(
+        s_.slice.program.graph.type(s_.slice.program.outputs[0].value));
+    for (const auto& [layer, value] : s_.absent) candidates.emplace_back(layer.tap, value);
+    for (const auto& [name, array] : candidates) {
       if (is_over()) return;
       if (array.dtype() != now.dtype() || array.shape() != now.shape()) continue;
       const std::vector<double> more = as_reals(array);
@@ -250,6 +282,98 @@ class Search {
       inputs.push_back(array);
       if (!explains(changed, inputs)) continue;
       add(s_.slice.program.graph.nodes.size() - 1, "missing residual", "no residual", fmt::format("plus {}", name));
+      causes_.found.back().op = "add";
+    }
+  }
+
+  // ---- a layer that was left out: the program does not call it, and its value is what is wanted here, or read here
+
+  void add_absent(const AbsentLayer& layer) {
+    causes_.found.push_back({"missing layer", fmt::format("looks like {} ({}) was left out", layer.path, layer.op),
+                             static_cast<int32_t>(s_.slice.program.graph.nodes.size() - 1), layer.op, layer.path});
+  }
+
+  void absent_result() {
+    if (s_.has_foreign_op) return;  // something stands in its place
+    for (const auto& [layer, value] : s_.absent) {
+      ++causes_.tried;
+      if (value.same_bytes(s_.value)) return add_absent(layer);
+    }
+  }
+
+  void other_inputs() {
+    for (size_t i = 0; i < s_.inputs.size(); ++i) {
+      const auto explains_with = [&](const Array& other) {
+        if (is_over() || other.dtype() != s_.inputs[i].dtype() || other.shape() != s_.inputs[i].shape() ||
+            other.same_bytes(s_.inputs[i]))
+          return false;
+        std::vector<Array> inputs = s_.inputs;
+        inputs[i] = other;
+        return explains(s_.slice.program, inputs);
+      };
+      for (const auto& [layer, value] : s_.absent) {
+        if (explains_with(value)) return add_absent(layer);
+      }
+      const ValueId original = s_.slice.inputs[i];
+      if (!s_.beside) continue;
+      for (const auto& [name, value] : s_.beside(s_.program.graph.type(original))) {
+        if (!explains_with(value)) continue;
+        const auto tap = std::find_if(s_.program.taps.begin(), s_.program.taps.end(),
+                                      [&](const Tap& t) { return t.value == original && !t.inside; });
+        add(user_of(s_.slice.program.inputs[i].value), "wrong input",
+            tap == s_.program.taps.end() ? s_.slice.program.inputs[i].name : tap->id, name);
+      }
+    }
+  }
+
+  // ---- attention without a mask: one of the program's inputs may be meant
+
+  void absent_masks() {
+    if (!s_.input_values) return;
+    const Graph& g = s_.slice.program.graph;
+    for (size_t n = g.nodes.size(); n-- > 0;) {
+      const Node& node = g.nodes[n];
+      const int mask = node.op->operand_index("attn_mask");
+      if (mask < 0 || node.operands[static_cast<size_t>(mask)] != kNoValue) continue;
+      for (const auto& [name, type, value] : s_.input_values()) {
+        if (is_over()) return;
+        if (type.rank() != 2) continue;
+        Slice more{s_.slice.program, {}, {}, {}, false};
+        const ValueId extra = add_input(more.program, type, name);
+        Variant with;
+        with.build = [&](const Making& m) {
+          const ValueId given = m.b.graph().inputs[position(more.program, extra)];
+          const Shape& keys = m.b.shape(given);
+          const ValueId of_keys = m.b.reshape(given, {keys[0], Dim(1), Dim(1), keys[1]});
+          const ValueId is_seen = m.b.dtype(given) == DType::boolean ? of_keys
+                                                                     : m.b.binary("ne", of_keys, m.b.like(of_keys, 0.0));
+          Shape whole = m.b.shape(m.operand("query"));
+          whole.at(1) = Dim(1);
+          whole.at(3) = keys[1];
+          return m.same(m.with_operand("attn_mask", m.b.broadcast_to(is_seen, whole)));
+        };
+        const auto p = with_variant(more, trials_.table(), node, with, 0);
+        if (!p) continue;
+        std::vector<Array> inputs = s_.inputs;
+        inputs.push_back(value);
+        if (explains(*p, inputs)) add(n, "missing mask", "no mask", fmt::format("a mask made from {}", name));
+      }
+    }
+  }
+
+  // ---- a function after one of the nodes, written in the model without a module of its own
+
+  void absent_activations() {
+    const Graph& g = s_.slice.program.graph;
+    for (size_t n = g.nodes.size(); n-- > 0;) {
+      if (g.nodes[n].results.size() != 1 || !is_floating(g.type(g.nodes[n].results[0]).dtype)) continue;
+      for (const Activation& f : activations()) {
+        Variant after{"activation", "no activation", f.text, {}, {}, false};
+        after.build = [&f](const Making& m) { return Values{m.b.create(f.op, {m.same(m.operands)[0]}, f.attributes)}; };
+        const size_t before = causes_.found.size();
+        try_variant(n, after);
+        if (causes_.found.size() > before) causes_.found.back().op = f.op;
+      }
     }
   }
 
@@ -257,6 +381,7 @@ class Search {
   const Trials& trials_;
   const Clock::time_point end_;
   const double before_;
+  std::vector<Structure> made_;  // by the mistakes that fit
   Causes causes_;
 };
 

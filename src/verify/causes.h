@@ -1,9 +1,11 @@
 // Why a value is wrong: the mistake that, made on purpose, gives exactly that value. docs/verification.md has the method.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "verify/captured.h"
 #include "verify/slices.h"
 #include "verify/trials.h"
 
@@ -17,13 +19,24 @@ struct Suspect {
   const Array& value;                // … and this came out; or this is what should have come out
   bool is_backend = false;           // the backend's wrong value; else PyTorch's, which the program does not give
   double floor_rms = 0, floor_max = 0;  // of rounding, without any mistake
-  // Values of the slice's type that are known beside it, with their names: one of them may have been left out.
-  std::vector<std::pair<std::string, Array>> beside;
+  // Values of a type that are known beside it, with their names: one of them may have been left out, or meant.
+  std::function<std::vector<std::pair<std::string, Array>>(const Type&)> beside = {};
+  // The inputs of the whole program: a mask may be made from one.
+  struct InputValue {
+    std::string name;
+    Type type;
+    Array value;
+  };
+  std::function<std::vector<InputValue>()> input_values = {};
+  // Values that PyTorch computed and the program does not: a layer may have been left out.
+  std::vector<std::pair<AbsentLayer, Array>> absent = {};
+  bool has_foreign_op = false;       // the slice computes something that PyTorch's program does not, in that module
 };
 
 struct Cause {
   std::string kind, sentence;        // "gelu form", "looks like the tanh GELU where the model uses the erf GELU"
   int32_t node = -1;                 // of the slice's program
+  std::string op = {}, path = {};    // of what is missing: no node of the slice
 };
 
 struct Causes {

@@ -49,9 +49,9 @@ struct Layout {
 
 }  // namespace
 
-std::string Decisions::text() const {
-  std::string text = differing == 0 ? fmt::format("{} choices of {}, all as PyTorch's", count, op)
-                                    : fmt::format("{} of {} choices of {} are not PyTorch's", differing, count, op);
+std::string Decisions::text(const std::string& whose) const {
+  std::string text = differing == 0 ? fmt::format("{} choices of {}, all as {}'s", count, op, whose)
+                                    : fmt::format("{} of {} choices of {} are not {}'s", differing, count, op, whose);
   if (!std::isfinite(margin)) return text;
   text += fmt::format("; the closest is by {:.2g}", margin);
   return text + (floor > 0 ? fmt::format(", {:.2g} times what rounding moves it", margin / floor) : "");

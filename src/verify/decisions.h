@@ -12,11 +12,11 @@ namespace pycandle {
 
 struct Decisions {
   std::string op;
-  int64_t count = 0, differing = 0;  // choices, and those that PyTorch made otherwise
+  int64_t count = 0, differing = 0;  // choices, and those that were made otherwise
   double margin = 0;                 // the closest: how far apart what was chosen and the next best are
   double floor = 0;                  // how far rounding moves the numbers that were compared there
   bool within_rounding = true;       // every choice that differs is between numbers that rounding can turn around
-  std::string text() const;
+  std::string text(const std::string& whose = "PyTorch") const;
 };
 
 // Nothing when the slice's value is no such choice.

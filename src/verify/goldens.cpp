@@ -9,7 +9,7 @@
 
 namespace pycandle {
 
-Goldens::Goldens(const Program& p, const std::filesystem::path& trace)
+Goldens::Goldens(const Program& p, const std::filesystem::path& trace, Types types)
     : file_(Safetensors::open(trace)), key_of_(p.graph.values.size()) {
   for (const Input& input : p.inputs) {
     const std::string key = "input:" + input.name;
@@ -25,13 +25,13 @@ Goldens::Goldens(const Program& p, const std::filesystem::path& trace)
   }
   sizes_ = bind_inputs(p, inputs_);
   for (const Tap& tap : p.taps) {
-    if (!tap.inside) add(p, tap.value, tap.key);
+    if (!tap.inside) add(p, tap.value, tap.key, tap.id, types);
   }
-  for (const Output& output : p.outputs) add(p, output.value, "output:" + output.name);
+  for (const Output& output : p.outputs) add(p, output.value, "output:" + output.name, "output:" + output.name, types);
 }
 
 // The first golden of a value counts; the golden budget may have left any of them out.
-void Goldens::add(const Program& p, ValueId v, const std::string& key) {
+void Goldens::add(const Program& p, ValueId v, const std::string& key, const std::string& tap, Types types) {
   const auto entry = file_.entries().find(key);
   if (entry == file_.entries().end()) return;
   const Type& type = p.graph.type(v);
@@ -49,6 +49,10 @@ void Goldens::add(const Program& p, ValueId v, const std::string& key) {
       sizes_.emplace(symbols[0], found[axis]);  // bound by data
     const bool is_open = std::any_of(symbols.begin(), symbols.end(), [&](const auto& s) { return sizes_.count(s) == 0; });
     agrees = is_open || type.shape[axis].evaluate(sizes_) == found[axis];
+  }
+  if (!agrees && types == Types::may_differ) {
+    mistyped_.push_back({v, tap, fmt::format("{}{}", name_of(entry->second.dtype), to_string(found)), type.text()});
+    return;
   }
   if (!agrees) {
     throw Error(ErrorCode::bad_input, fmt::format("the golden {} has another type than the program says", key))

@@ -21,24 +21,38 @@ struct Sums {
 
 std::string number_text(double v) { return fmt::format("{:.6g}", v); }
 
-// |candidate − f64| against max(|witness − f64| for every witness, u · RMS). `must_agree` decides with the candidate
-// where NaN and infinities stand.
-Judgement judge(const Array& candidate, const char* name, const Array& must_agree, const char* agree_name, const Array& f64,
-                const std::vector<const Array*>& witnesses) {
-  const DType dtype = candidate.dtype();
-  const double u = unit_roundoff(dtype);
-  const std::vector<double> values = as_reals(candidate), other = as_reals(must_agree), exact = as_reals(f64);
-  std::vector<std::vector<double>> seen;
-  seen.reserve(witnesses.size());
-  for (const Array* w : witnesses) seen.push_back(as_reals(*w));
-
+// max(|witness − f64| for every witness, u · RMS). Where the exact value is no number, the one that must agree is the truth.
+Floor floor_of(const Array& f64, const Array& must_agree, const std::vector<const Array*>& witnesses) {
+  const DType dtype = must_agree.dtype();
+  Floor floor;
+  floor.exact = as_reals(f64);
+  const std::vector<double> other = as_reals(must_agree);
   std::vector<double> usual;  // what the scale is made of
-  for (double v : exact) {
+  for (double v : floor.exact) {
     if (std::isfinite(v) && !is_sentinel(v, dtype)) usual.push_back(v);
   }
+  floor.scale = root_mean_square(usual);
+  for (size_t i = 0; i < other.size(); ++i) {
+    if (!std::isfinite(floor.exact[i])) floor.exact[i] = other[i];
+  }
+  floor.allowed.assign(floor.exact.size(), unit_roundoff(dtype) * floor.scale);
+  for (const Array* w : witnesses) {
+    const std::vector<double> seen = as_reals(*w);
+    for (size_t i = 0; i < seen.size(); ++i) {
+      if (std::isfinite(seen[i])) floor.allowed[i] = std::max(floor.allowed[i], std::abs(seen[i] - floor.exact[i]));
+    }
+  }
+  return floor;
+}
+
+// |candidate − exact| against the floor. `must_agree` decides with the candidate where NaN and infinities stand.
+Judgement judge(const Array& candidate, const std::string& name, const Array& must_agree, const std::string& agree_name,
+                const Floor& by) {
+  const DType dtype = candidate.dtype();
+  const double u = unit_roundoff(dtype);
+  const std::vector<double> values = as_reals(candidate), other = as_reals(must_agree);
   Judgement result;
-  result.scale = root_mean_square(usual);
-  const double least_floor = u * result.scale;
+  result.scale = by.scale;
   Sums error, floor;
   size_t count = 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -49,7 +63,7 @@ Judgement judge(const Array& candidate, const char* name, const Array& must_agre
                                number_text(other[i]), i);
       return result;
     }
-    const double truth = std::isfinite(exact[i]) ? exact[i] : other[i];
+    const double truth = by.exact[i];
     const double difference = std::abs(values[i] - truth);
     if (is_sentinel(truth, dtype)) {
       if (difference <= kMaxFactor * u * std::abs(truth)) continue;
@@ -58,12 +72,8 @@ Judgement judge(const Array& candidate, const char* name, const Array& must_agre
                                number_text(truth), i);
       return result;
     }
-    double allowed = least_floor;
-    for (const std::vector<double>& w : seen) {
-      if (std::isfinite(w[i])) allowed = std::max(allowed, std::abs(w[i] - truth));
-    }
     error.add(difference);
-    floor.add(allowed);
+    floor.add(by.allowed[i]);
     ++count;
   }
   if (count == 0) return result;
@@ -94,14 +104,19 @@ std::vector<const Array*> pointers(const std::vector<Array>& arrays, const Array
 }  // namespace
 
 Judgement judge_program(const Evidence& e) {
-  return judge(e.golden, "PyTorch's value", e.rounded, "the program", e.f64, pointers(e.jittered, e.rounded));
+  return judge(e.golden, e.whose + "'s value", e.rounded, "the program",
+               floor_of(e.f64, e.rounded, pointers(e.jittered, e.rounded)));
 }
 
-Judgement judge_backend(const Evidence& e) {
-  return judge(e.ours, "the backend's value", e.golden, "PyTorch", e.f64, pointers(e.jittered, e.golden));
+Floor backend_floor(const Evidence& e) { return floor_of(e.f64, e.golden, pointers(e.jittered, e.golden)); }
+
+Judgement judge_backend(const Evidence& e) { return judge_backend(e, backend_floor(e)); }
+
+Judgement judge_backend(const Evidence& e, const Floor& floor) {
+  return judge(e.ours, "the backend's value", e.golden, e.whose, floor);
 }
 
-Judgement judge_exactly(const Array& golden, const Array& ours) {
+Judgement judge_exactly(const Array& golden, const Array& ours, const std::string& whose) {
   Judgement result;
   const Metrics m = compare(ours, golden);
   result.passed = m.differing == 0;
@@ -109,8 +124,8 @@ Judgement judge_exactly(const Array& golden, const Array& ours) {
   result.error_rms = m.rms;
   if (result.passed) return result;
   const auto at = static_cast<size_t>(m.first_difference);
-  result.why = fmt::format("{} of {} {} values differ; element {} is {} and PyTorch has {}", m.differing, golden.size(),
-                           name_of(golden.dtype()), at, load_int(ours)[at], load_int(golden)[at]);
+  result.why = fmt::format("{} of {} {} values differ; element {} is {} and {} has {}", m.differing, golden.size(),
+                           name_of(golden.dtype()), at, load_int(ours)[at], whose, load_int(golden)[at]);
   return result;
 }
 

@@ -11,6 +11,7 @@ namespace pycandle {
 
 struct Evidence {
   Array golden, ours;
+  std::string whose = "PyTorch";  // the golden
   Array rounded, f64;            // the reference at the program's dtypes, and without rounding
   std::vector<Array> jittered;   // with every primitive moved by what its rounding may be
 };
@@ -23,12 +24,21 @@ struct Judgement {
   bool rounds_more = false;      // it failed because the program rounds to a smaller float, and the model does not
 };
 
+// The program's exact value, and how far rounding alone may be from it, element by element.
+struct Floor {
+  std::vector<double> exact, allowed;
+  double scale = 0;
+};
+// What the backend is held against: nothing of ours is in it.
+Floor backend_floor(const Evidence&);
+
 // Is the golden within rounding of the program's exact value? The floor has nothing of the golden in it.
 Judgement judge_program(const Evidence&);
 // Is ours, once the golden is? The floor has nothing of ours in it.
-Judgement judge_backend(const Evidence&);
+Judgement judge_backend(const Evidence& e);
+Judgement judge_backend(const Evidence& e, const Floor&);
 // Integers and bools are equal, or wrong.
-Judgement judge_exactly(const Array& golden, const Array& ours);
+Judgement judge_exactly(const Array& golden, const Array& ours, const std::string& whose = "PyTorch");
 
 // How much more than the floor an error may be: its RMS, and its largest element.
 inline constexpr double kRmsFactor = 4, kMaxFactor = 16;

@@ -39,6 +39,7 @@ void ResultWriter::start(const VerifyResult& result, const VerifyOptions& option
                 {"pycandle", PYCANDLE_VERSION},
                 {"name", result.name},
                 {"backend", result.backend},
+                {"against", result.against},
                 {"tolerance", tolerance},
                 {"disabled_passes", options.pipeline.disabled},
                 {"threads", options.pipeline.threads > 0 ? options.pipeline.threads : thread_count()},

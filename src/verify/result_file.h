@@ -9,7 +9,7 @@
 
 namespace pycandle {
 
-inline constexpr const char* kResultVersion = "1.0.0";
+inline constexpr const char* kResultVersion = "1.1.0";
 
 class ResultWriter {
  public:

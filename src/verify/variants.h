@@ -64,6 +64,13 @@ class Variants {
   std::vector<Variant> all_;
 };
 
+// The functions that people put after a layer: op, what it is called, attributes.
+struct Activation {
+  const char *op, *text;
+  Attributes attributes;
+};
+const std::vector<Activation>& activations();
+
 using VariantTable = std::vector<std::pair<std::vector<std::string>, std::function<void(Variants&)>>>;
 VariantTable layer_variants();      // norms, activations, linear, convolutions, pools, attention, recurrent
 VariantTable arithmetic_variants(); // elementwise, reductions, rounding, data movement

@@ -42,11 +42,15 @@ const std::vector<Family>& families() {
   return all;
 }
 
+bool is_of_indices(const Variants& v) {
+  return !is_inexact(v.call().graph().type(v.call().value(v.call().op().operand_specs[0].name)).dtype);
+}
+
 void family(Variants& v) {
   const std::string& op = v.call().op().name;
   for (const Family& f : families()) {
     const auto now = std::find_if(f.ops.begin(), f.ops.end(), [&](const auto& o) { return op == o.first; });
-    if (now == f.ops.end()) continue;
+    if (now == f.ops.end() || (std::string_view(f.kind) == "operation" && is_of_indices(v))) continue;
     for (const auto& [other, text] : f.ops) {
       if (other == op) continue;
       v.build(f.kind, now->second, text,
@@ -61,7 +65,7 @@ void binary(Variants& v) {
     v.swapped("operand order", "a", "b", "its operands in order", "its operands swapped");
   }
   for (const size_t i : {0, 1}) {
-    const char* kind = op == "add" || op == "sub" ? "missing residual" : "missing factor";
+    const char* kind = is_of_indices(v) ? "index offset" : op == "add" || op == "sub" ? "missing residual" : "missing factor";
     const std::string what = fmt::format("the {} of its operands", i == 0 ? "first" : "second");
     if (op == "add" || op == "sub" || op == "mul" || op == "div")
       v.build(kind, "both of its operands", "only " + what, [i](const Making& m) { return Values{m.operands[i]}; });
@@ -89,6 +93,19 @@ void other_axes(Variants& v) {
   }
 }
 
+Dim elements(const Shape& x, const Ints& axes) {
+  Dim count(1);
+  for (int64_t a : axes) count = count * x[static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(x.size()) : a)];
+  return count;
+}
+
+void sum(Variants& v) {
+  if (!is_floating(v.call().graph().type(v.call().value("x")).dtype)) return;
+  v.result("reduction", "a sum", "a mean", [x = v.call().shape("x"), axes = v.call().integers("axes")](Builder& b, ValueId y) {
+    return b.div(y, b.dim_value(elements(x, axes), b.dtype(y)));
+  });
+}
+
 void other_axis(Variants& v) {
   const int64_t now = v.call().integer("axis"), rank = v.call().rank("x");
   for (int64_t axis = 0; axis < rank; ++axis) {
@@ -107,9 +124,7 @@ void spread(Variants& v) {  // var, std
 void mean(Variants& v) {
   other_axes(v);
   v.result("reduction", "a mean", "a sum", [x = v.call().shape("x"), axes = v.call().integers("axes")](Builder& b, ValueId y) {
-    Dim count(1);
-    for (int64_t a : axes) count = count * x[static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(x.size()) : a)];
-    return b.mul(y, b.dim_value(count, b.dtype(y)));
+    return b.mul(y, b.dim_value(elements(x, axes), b.dtype(y)));
   });
 }
 
@@ -274,6 +289,7 @@ VariantTable arithmetic_variants() {
       {{"add", "sub", "mul", "div", "pow", "atan2"}, binary},
       {{"constant"}, constant},
       {{"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"}, other_axes},
+      {{"reduce_sum"}, sum},
       {{"argmax", "argmin"}, other_axis},
       {{"mean"}, mean},
       {{"var", "std"}, spread},

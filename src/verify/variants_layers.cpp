@@ -45,15 +45,17 @@ void last_axes_norm(Variants& v, bool centres) {
   const Call& c = v.call();
   const size_t axes_count = c.dims("normalized_shape").size();
   const double eps = c.has("eps") ? c.number("eps") : 1.1920929e-07;
+  const double offset = c.op().attribute_index("weight_offset") >= 0 ? c.number("weight_offset") : 0;
   const auto rebuilt = [&](const char* kind, const char* now, const char* instead, NormSteps steps) {
-    v.build(kind, now, instead, [axes_count, eps, steps](const Making& m) {
+    v.build(kind, now, instead, [axes_count, eps, offset, steps](const Making& m) {
       const ValueId x = m.b.widened(m.operands[0]);
       const Ints axes = last_axes(m.b.rank(x), axes_count);
       Dim count(1);
       for (int64_t a : axes) count = count * m.b.shape(x)[static_cast<size_t>(a)];
       const auto given = [&](const char* name) {
         const ValueId o = m.operand(name);
-        return o == kNoValue ? std::optional<ValueId>() : std::optional<ValueId>(o);
+        if (o == kNoValue) return std::optional<ValueId>();
+        return std::optional<ValueId>(offset != 0 && name == std::string_view("weight") ? m.b.add(o, offset) : o);
       };
       const ValueId y = m.b.affine(normalised(m.b, x, axes, count, eps, steps), given("weight"), given("bias"));
       return Values{m.b.narrowed(y, m.b.dtype(m.operands[0]))};
@@ -127,37 +129,15 @@ void group_norm(Variants& v) {
 
 // ---- activations
 
-struct Function {
-  const char *op, *text;
-  Attributes attributes;
-};
-std::vector<Function> functions() {
-  return {{"relu", "ReLU", {}},
-          {"relu6", "ReLU6", {}},
-          {"gelu", "the erf GELU", {{"approximate", std::string("none")}}},
-          {"gelu", "the tanh GELU", {{"approximate", std::string("tanh")}}},
-          {"quick_gelu", "the sigmoid GELU", {}},
-          {"silu", "SiLU", {}},
-          {"sigmoid", "a sigmoid", {}},
-          {"tanh", "tanh", {}},
-          {"mish", "Mish", {}},
-          {"hardswish", "hardswish", {}},
-          {"hardsigmoid", "hardsigmoid", {}},
-          {"elu", "ELU", {}},
-          {"leaky_relu", "leaky ReLU", {{"negative_slope", 0.01}}},
-          {"softplus", "softplus", {}},
-          {"log_sigmoid", "log of a sigmoid", {}}};
-}
-
 void activation(Variants& v) {
   const Call& c = v.call();
   const std::string& op = c.op().name;
   const bool is_gelu = op == "gelu" || op == "quick_gelu";
   std::string now = op;
-  for (const Function& f : functions()) {
+  for (const Activation& f : activations()) {
     if (f.op == op && (op != "gelu" || std::get<std::string>(f.attributes[0].second) == c.string("approximate"))) now = f.text;
   }
-  for (const Function& f : functions()) {
+  for (const Activation& f : activations()) {
     const bool other_is_gelu = std::string_view(f.text).find("GELU") != std::string_view::npos;
     if (f.text != now) v.other_op(is_gelu && other_is_gelu ? "gelu form" : "activation", f.op, f.attributes, now, f.text);
   }
@@ -475,6 +455,25 @@ void recurrent(Variants& v) {
 }
 
 }  // namespace
+
+const std::vector<Activation>& activations() {
+  static const std::vector<Activation> all{{"relu", "ReLU", {}},
+                                           {"relu6", "ReLU6", {}},
+                                           {"gelu", "the erf GELU", {{"approximate", std::string("none")}}},
+                                           {"gelu", "the tanh GELU", {{"approximate", std::string("tanh")}}},
+                                           {"quick_gelu", "the sigmoid GELU", {}},
+                                           {"silu", "SiLU", {}},
+                                           {"sigmoid", "a sigmoid", {}},
+                                           {"tanh", "tanh", {}},
+                                           {"mish", "Mish", {}},
+                                           {"hardswish", "hardswish", {}},
+                                           {"hardsigmoid", "hardsigmoid", {}},
+                                           {"elu", "ELU", {}},
+                                           {"leaky_relu", "leaky ReLU", {{"negative_slope", 0.01}}},
+                                           {"softplus", "softplus", {}},
+                                           {"log_sigmoid", "log of a sigmoid", {}}};
+  return all;
+}
 
 VariantTable layer_variants() {
   return {

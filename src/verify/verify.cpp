@@ -3,19 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "ir/text.h"
 #include "ops/catalogue.h"
-#include "verify/causes.h"
+#include "verify/captured.h"
 #include "verify/decisions.h"
+#include "verify/diagnose.h"
+#include "verify/floors.h"
 #include "verify/goldens.h"
 #include "verify/hashes.h"
-#include "verify/isolate.h"
+#include "verify/other_trace.h"
 #include "verify/slices.h"
 #include "verify/trials.h"
 
@@ -140,9 +146,6 @@ std::vector<Array> known_arrays(const Program& p, const Goldens& goldens, const 
   return arrays;
 }
 
-// Is the golden of this value what the program computes, when these passes are left out? Nothing when the value is gone.
-using WithoutPasses = std::function<std::optional<bool>(const std::string& key, const std::set<std::string>& disabled)>;
-
 // Values that depend on one that is wrong.
 class Taint {
  public:
@@ -171,14 +174,16 @@ class Verification {
  public:
   Verification(const Program& p, const OpTable& table, const Backend& backend,
                const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens, const VerifyOptions& options,
-               WithoutPasses without_passes)
+               WithoutPasses without_passes, RecordedSlice recorded_slice, const CapturedProgram& captured, KeptFloors& floors)
       : p_(p),
         backend_(backend),
         goldens_(goldens),
         options_(options),
-        without_passes_(std::move(without_passes)),
         trials_(table, parameters, all_sizes(p, table, *parameters, goldens)),
+        diagnosing_(p, backend, goldens, options, trials_, std::move(without_passes), std::move(recorded_slice), captured),
         slicer_(p, known_values(p, goldens)),
+        floors_(floors),
+        whose_(options.against.empty() ? "PyTorch" : options.against),
         whole_(run_whole(p, table, backend, parameters, goldens, options.pipeline)),
         taint_(p.graph) {}
 
@@ -206,6 +211,7 @@ class Verification {
       Evidence evidence;
       evidence.golden = *golden;
       evidence.ours = whole_.arrays[i];
+      evidence.whose = whose_;
       if (!trials_.judge(slice.program, known(slice.inputs), evidence).passed) continue;  // chaotic, or wrong in a layer
       const Judgement judgement = judge_backend(evidence);
       if (judgement.passed) continue;
@@ -238,10 +244,11 @@ class Verification {
     result.source = p_.source_line(slice.origin);
     Evidence evidence;
     evidence.golden = goldens_.get(v);
+    evidence.whose = whose_;
     result.dtype = std::string(name_of(evidence.golden.dtype()));
     result.shape = evidence.golden.shape();
     try {
-      judge_locally(slice, evidence, result);
+      judge_locally(v, slice, evidence, result);
     } catch (Error& error) {
       error.module_path(p_.module_path(slice.origin)).python(result.place, result.source);
       throw;
@@ -249,7 +256,7 @@ class Verification {
     look_at_whole_run(v, evidence.golden, result);
     if (result.verdict == Verdict::wrong_here && diagnosed_++ < options_.diagnoses) {
       try {
-        diagnose(v, slice, evidence, result);
+        diagnosing_.diagnose(v, slice, known(slice.inputs), evidence, result);
       } catch (const Error& error) {  // the verdict stands without it
         result.diagnosis->cause = "the search for a cause failed: " + error.message();
       }
@@ -260,13 +267,7 @@ class Verification {
  private:
   std::vector<Array> known(const Values& values) const { return known_arrays(p_, goldens_, *trials_.parameters(), values); }
 
-  // The whole program is dumped once; a folder for every slice would bury it.
-  static PipelineOptions without_dumps(PipelineOptions pipeline) {
-    pipeline.dump_dir.clear();
-    return pipeline;
-  }
-
-  void judge_locally(const Slice& slice, Evidence& evidence, LayerResult& result) const {
+  void judge_locally(ValueId v, const Slice& slice, Evidence& evidence, LayerResult& result) const {
     const std::vector<Array> inputs = known(slice.inputs);
     evidence.ours = backend_.compile(slice.program, trials_.table(), trials_.parameters(), without_dumps(options_.pipeline))
                         ->run(trials_.request(inputs))
@@ -281,19 +282,31 @@ class Verification {
       judge_integers(slice, inputs, evidence, result);
     } else if (!is_equal || &backend_ != &reference_backend()) {
       // The reference's own rounded run is one of the floor's witnesses: equal to it is within any floor.
-      const Judgement program = trials_.judge(slice.program, inputs, evidence);
-      record(program, "program", result);
-      if (!program.passed) return;
-      const Judgement backend = judge_backend(evidence);
-      if (!backend.passed) record(backend, "backend", result);
-      if (backend.passed && !is_equal) look_at_stability(program, result);
+      judge_by_floor(goldens_.key(v), slice, inputs, evidence, result);
     }
   }
 
+  void judge_by_floor(const std::string& key, const Slice& slice, const std::vector<Array>& inputs, Evidence& evidence,
+                      LayerResult& result) const {
+    std::optional<KeptFloor> kept = floors_.find(key, evidence.golden);
+    if (!kept) {
+      const auto start = std::chrono::steady_clock::now();
+      const Judgement program = trials_.judge(slice.program, inputs, evidence);
+      record(program, "program", result);
+      if (!program.passed) return;
+      kept = KeptFloor{program, backend_floor(evidence)};
+      floors_.add(key, *kept, evidence.golden, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    record(kept->program, "program", result);
+    const Judgement backend = judge_backend(evidence, kept->backend);
+    if (!backend.passed) return record(backend, "backend", result);
+    if (result.verdict != Verdict::exact) look_at_stability(kept->program, result);
+  }
+
   void judge_integers(const Slice& slice, const std::vector<Array>& inputs, Evidence& evidence, LayerResult& result) const {
-    const Judgement equal = judge_exactly(evidence.golden, evidence.ours);
+    const Judgement equal = judge_exactly(evidence.golden, evidence.ours, evidence.whose);
     const std::optional<Decisions> decisions = look_at_decisions(slice, trials_, inputs, evidence.golden, evidence.ours);
-    if (decisions) result.decisions = decisions->text();
+    if (decisions) result.decisions = decisions->text(whose_);
     if (!equal.passed && decisions && decisions->within_rounding) {
       result.why = result.decisions;
       return;
@@ -310,7 +323,7 @@ class Verification {
       const auto index = static_cast<int64_t>(is_complex(e.golden.dtype()) ? i / 2 : i);
       result.judged = "tolerance";
       result.verdict = Verdict::wrong_here;
-      result.why = fmt::format("{:.6g} where PyTorch has {:.6g}, at {}: more than {:.2g} + {:.2g} times that apart", ours[i],
+      result.why = fmt::format("{:.6g} where {} has {:.6g}, at {}: more than {:.2g} + {:.2g} times that apart", ours[i], e.whose,
                                golden[i], to_string(coordinates_of(index, e.golden.shape())), t.atol, t.rtol);
       return;
     }
@@ -338,128 +351,11 @@ class Verification {
     if (is_one_rounding) return;
     if (is_downstream) {
       result.verdict = Verdict::wrong_upstream;
-      result.why = fmt::format("right from PyTorch's values; {:.2g} off in the whole run, after a layer that is wrong",
+      result.why = fmt::format("right from {}'s values; {:.2g} off in the whole run, after a layer that is wrong", whose_,
                                m.max_abs);
     } else if (result.verdict == Verdict::exact || result.verdict == Verdict::within_rounding) {
       result.verdict = Verdict::accumulated_rounding;
     }
-  }
-
-  void diagnose(ValueId v, const Slice& slice, const Evidence& evidence, LayerResult& result) const {
-    Diagnosis& d = result.diagnosis.emplace();
-    const std::vector<Array> inputs = known(slice.inputs);
-    const bool is_backend = result.judged == "backend" || (result.judged == "tolerance" && &backend_ != &reference_backend());
-    if (is_backend) {
-      if (const std::optional<Isolated> part = isolate(slice, inputs, backend_, without_dumps(options_.pipeline), trials_)) {
-        describe_place(part->nodes, d);
-        const Suspect suspect{p_, part->part, part->inputs, part->got, true, part->judgement.floor_rms, part->judgement.floor_max,
-                              {}};
-        const Causes causes = find_causes(suspect, trials_);
-        describe_cause(causes, d);
-        d.pass = guilty_backend_pass(*part);
-        show(result, part->part.program, part->inputs, part->expected, part->got);
-        return;
-      }
-      d.op = slice.last_op;
-      d.cause = "every op of this layer is right alone: what is wrong depends on what is around them";
-    } else if (result.judged == "program") {
-      Evidence again;
-      again.golden = evidence.golden;
-      if (trials_.judge(slice.program, inputs, again).rounds_more) {
-        d.op = "cast";
-        d.cause = "looks like a rounding to a smaller float where the model has none";
-        d.cause_kind = "accumulation dtype";
-        show(result, slice.program, inputs, evidence.golden, evidence.ours);
-        return;
-      }
-      const Suspect suspect{p_, slice, inputs, evidence.golden, false, result.floor_rms, result.floor_max, beside(v, slice)};
-      const Causes causes = find_causes(suspect, trials_);
-      std::vector<int32_t> nodes;
-      for (size_t n = 0; n < slice.program.graph.nodes.size(); ++n) {
-        const Node& node = slice.program.graph.nodes[n];
-        const bool is_named = causes.only() != nullptr && causes.only()->node == static_cast<int32_t>(n);
-        if (is_named || (causes.only() == nullptr && computes(node))) nodes.push_back(node.origin.line);
-      }
-      describe_place(nodes, d);
-      describe_cause(causes, d);
-      d.pass = guilty_program_pass(v);
-    }
-    if (d.op.empty()) d.op = slice.last_op;
-    show(result, slice.program, inputs, evidence.golden, evidence.ours);
-  }
-
-  // Numbers are made there, not only moved.
-  static bool computes(const Node& node) {
-    static const std::set<std::string, std::less<>> kMoves{"constant", "split_heads", "merge_heads", "split",
-                                                           "stack",    "concat",      "repeat"};
-    return !only_moves(node) && kMoves.count(node.op->name) == 0;
-  }
-
-  void show(const LayerResult& result, const Program& p, const std::vector<Array>& inputs, const Array& expected,
-            const Array& got) const {
-    if (options_.on_wrong) options_.on_wrong(result, {p, inputs, *trials_.parameters(), trials_.sizes(), expected, got});
-  }
-
-  // Several ops are named all; the last one says where.
-  void describe_place(const std::vector<int32_t>& nodes, Diagnosis& d) const {
-    for (int32_t n : nodes) {
-      const Node& node = p_.graph.nodes.at(static_cast<size_t>(n));
-      d.op += (d.op.empty() ? "" : ", ") + node.op->name;
-      d.path = p_.module_path(node.origin);
-      d.place = p_.file_line(node.origin);
-      d.source = p_.source_line(node.origin);
-    }
-  }
-
-  static void describe_cause(const Causes& causes, Diagnosis& d) {
-    d.cause = causes.text();
-    if (causes.only()) d.cause_kind = causes.only()->kind;
-  }
-
-  // Goldens of the same type computed before it, the nearest first: what a residual may be.
-  std::vector<std::pair<std::string, Array>> beside(ValueId target, const Slice& slice) const {
-    constexpr size_t kEnough = 64;
-    std::vector<std::pair<std::string, Array>> found;
-    const Type& type = p_.graph.type(target);
-    for (ValueId v = target; v-- > 0 && found.size() < kEnough;) {
-      if (p_.graph.type(v) != type || !goldens_.has(v)) continue;
-      const auto tap = std::find_if(p_.taps.begin(), p_.taps.end(), [&](const Tap& t) { return t.value == v && !t.inside; });
-      const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), [&](const Input& i) { return i.value == v; });
-      found.emplace_back(tap != p_.taps.end()       ? tap->id
-                         : input != p_.inputs.end() ? input->name
-                                                    : slice.last_op,
-                         goldens_.get(v));
-    }
-    return found;
-  }
-
-  // Passes one after another, until the value is wrong.
-  std::string guilty_program_pass(ValueId v) const {
-    const std::vector<std::string> names = pass_names();
-    std::set<std::string> disabled(names.begin(), names.end());
-    const std::string key = goldens_.key(v);
-    if (!without_passes_(key, disabled).value_or(false)) return {};
-    for (const std::string& name : names) {
-      disabled.erase(name);
-      if (!without_passes_(key, disabled).value_or(true)) return name;
-    }
-    return {};
-  }
-
-  std::string guilty_backend_pass(const Isolated& part) const {
-    for (const std::string& name : pass_names()) {
-      PipelineOptions without = without_dumps(options_.pipeline);
-      without.disabled.insert(name);
-      const Array got = backend_.compile(part.part.program, trials_.table(), trials_.parameters(), without)
-                            ->run(trials_.request(part.inputs))
-                            .at(0);
-      Evidence e;
-      e.golden = part.expected;
-      e.ours = got;
-      if (is_inexact(got.dtype())) trials_.judge(part.part.program, part.inputs, e);
-      if (is_inexact(got.dtype()) ? judge_backend(e).passed : judge_exactly(e.golden, e.ours).passed) return name;
-    }
-    return {};
   }
 
   static void record(const Judgement& j, const char* question, LayerResult& result) {
@@ -477,9 +373,11 @@ class Verification {
   const Backend& backend_;
   const Goldens& goldens_;
   const VerifyOptions& options_;
-  const WithoutPasses without_passes_;
   const Trials trials_;
+  const Diagnosing diagnosing_;
   Slicer slicer_;
+  KeptFloors& floors_;
+  const std::string whose_;  // the goldens
   const WholeRun whole_;
   Taint taint_;
   int diagnosed_ = 0;
@@ -516,14 +414,64 @@ std::vector<std::pair<std::string, std::filesystem::path>> traces_of(const Recor
   return {{"", recording.folder / recording.trace_file}};
 }
 
+// Source code that gives another type than PyTorch is wrong there, whatever its numbers; the first tap of a value says it.
+std::map<ValueId, LayerResult> mistyped_layers(const Program& p, const Goldens& goldens, const std::string& input) {
+  std::map<ValueId, LayerResult> layers;
+  for (const Mistyped& m : goldens.mistyped()) {
+    const int32_t node = p.graph.values[static_cast<size_t>(m.value)].node;
+    if (node < 0) continue;
+    const Node& made_by = p.graph.nodes[static_cast<size_t>(node)];
+    LayerResult layer;
+    layer.input = input;
+    layer.tap = m.tap;
+    layer.op = made_by.op->name;
+    layer.place = p.file_line(made_by.origin);
+    layer.source = p.source_line(made_by.origin);
+    layer.path = path_of(m.tap, p.module_path(made_by.origin));
+    layer.dtype = std::string(name_of(p.graph.type(m.value).dtype));
+    layer.judged = "program";
+    layer.verdict = Verdict::wrong_here;
+    layer.why = fmt::format("is {} where PyTorch has {}", m.found, m.expected);
+    layer.diagnosis = Diagnosis{layer.op, p.module_path(made_by.origin), layer.place, layer.source, {}, layer.why, "type"};
+    layers.emplace(m.value, std::move(layer));
+  }
+  return layers;
+}
+
+// The same from another backend's runs, on the recorded inputs; random ones when there are none.
+std::vector<std::pair<std::string, std::filesystem::path>> traces_of_backend(const Recording& recording, const OpTable& table,
+                                                                             const VerifyOptions& options,
+                                                                             std::vector<OtherTrace>& others) {
+  const Program p = run_program_pipeline(recording.program, table, options.pipeline);
+  const Backend& backend = find_backend(options.against);
+  std::vector<std::pair<std::string, std::filesystem::path>> traces;
+  const auto add = [&](const std::string& input, std::vector<Array> inputs) {
+    traces.emplace_back(input, others.emplace_back(p, table, backend, recorded_parameters(recording), std::move(inputs)).path());
+  };
+  if (recording.trace_file.empty() && options.traces.empty()) {
+    add("", ordered_inputs(p, random_inputs(p, 0)));
+  } else {
+    for (const auto& [input, trace] : traces_of(recording, options)) add(input, Goldens(p, trace).inputs());
+  }
+  return traces;
+}
+
 // Every tap of one golden file, into the result.
 void judge_all(const Program& p, const Goldens& goldens, Verification& verification, const std::string& input,
                const VerifyOptions& options, VerifyResult& result) {
   const std::map<ValueId, std::vector<std::string>> values = values_to_judge(p, goldens);
   size_t done = 0;
   const int wrong_before = result.wrong();
+  std::map<ValueId, LayerResult> mistyped = mistyped_layers(p, goldens, input);
+  const auto add_mistyped = [&](ValueId before) {
+    for (; !mistyped.empty() && mistyped.begin()->first <= before; mistyped.erase(mistyped.begin())) {
+      result.layers.push_back(mistyped.begin()->second);
+      if (options.on_layer) options.on_layer(result.layers.back());
+    }
+  };
   for (const auto& [value, taps] : values) {
     if (options.progress) options.progress(done++, values.size());
+    add_mistyped(value);
     std::string why;
     const std::optional<LayerResult> judged = verification.judge(value, taps.front(), why);
     for (const std::string& tap : taps) {
@@ -539,6 +487,7 @@ void judge_all(const Program& p, const Goldens& goldens, Verification& verificat
       if (!options.all_taps) break;
     }
   }
+  add_mistyped(std::numeric_limits<ValueId>::max());
   if (result.wrong() == wrong_before) {
     for (LayerResult& layer : verification.wrong_as_a_whole()) {
       layer.input = input;
@@ -553,6 +502,21 @@ void judge_all(const Program& p, const Goldens& goldens, Verification& verificat
   }
 }
 
+// gpt2_trace.safetensors → gpt2_floor.safetensors
+std::filesystem::path floor_file(const std::filesystem::path& trace) {
+  std::string name = trace.stem().string();
+  if (const size_t suffix = name.rfind("_trace"); suffix != std::string::npos) name.resize(suffix);
+  return trace.parent_path() / (name + "_floor.safetensors");
+}
+
+std::string floor_identity(const Recording& recording, const std::filesystem::path& manifest, const std::filesystem::path& trace,
+                           const VerifyOptions& options) {
+  std::string text;
+  for (const auto& [name, hash] : recording_hashes(recording, find_manifest(manifest), {trace})) text += hash + " ";
+  for (const std::string& pass : options.pipeline.disabled) text += "without " + pass + " ";
+  return text;
+}
+
 }  // namespace
 
 VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& options) {
@@ -564,23 +528,36 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
     return imported;
   };
   Recording recording = import();
-  const auto traces = traces_of(recording, options);
+  std::vector<OtherTrace> others;  // of --against; gone with this run
+  const auto traces = options.against.empty() ? traces_of(recording, options)
+                                              : traces_of_backend(recording, table, options, others);
   VerifyResult result;
   if (options.hash_files) {
     std::vector<std::filesystem::path> goldens;
     for (const auto& [name, path] : traces) goldens.push_back(path);
     result.hashes = recording_hashes(recording, find_manifest(manifest), goldens);
   }
-  const Program p = run_program_pipeline(std::move(recording.program), table, options.pipeline);
   const std::shared_ptr<const ParameterSource> parameters = recorded_parameters(recording);
+  const Program recorded = run_program_pipeline(recording.program, table, options.pipeline);
+  const bool is_captured = !options.program.empty();
+  CapturedProgram judged;
+  if (is_captured) {
+    Program captured = parse_program(read_text(options.program), table, options.program.filename().string());
+    captured.name = recorded.name;
+    judged = beside_recording(std::move(captured), recording, recorded, table, Safetensors::open(traces.front().second));
+  }
+  const Program& p = is_captured ? judged.program : recorded;
+  const bool are_as_recorded = !is_captured && options.against.empty() && !options.change_program && !options.table;
   result.name = p.name;
   result.backend = backend.name();
+  result.against = options.against;
   if (options.on_start) options.on_start(result);
 
   for (const auto& [input, trace] : traces) {
-    const Goldens goldens(p, trace);
+    const Goldens goldens(p, trace, is_captured ? Goldens::Types::may_differ : Goldens::Types::of_recording);
     const auto without_passes = [&, trace = trace](const std::string& key,
                                                    const std::set<std::string>& disabled) -> std::optional<bool> {
+      if (is_captured) return std::nullopt;  // its passes ran when it was captured
       PipelineOptions pipeline;
       pipeline.disabled = disabled;
       const Program other = run_program_pipeline(import().program, table, pipeline);
@@ -595,9 +572,23 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
       }
       return std::nullopt;
     };
-    Verification verification(p, table, backend, parameters, goldens, options, without_passes);
+    const auto recorded_slice = [&, trace = trace](const std::string& key) -> std::optional<Program> {
+      if (!is_captured) return std::nullopt;
+      const Goldens its_goldens(recorded, trace);
+      for (size_t v = 0; v < recorded.graph.values.size(); ++v) {
+        const auto value = static_cast<ValueId>(v);
+        if (!its_goldens.has(value) || its_goldens.key(value) != key || recorded.graph.values[v].node < 0) continue;
+        return Slicer(recorded, known_values(recorded, its_goldens)).slice(value).program;
+      }
+      return std::nullopt;
+    };
+    KeptFloors floors = are_as_recorded ? KeptFloors(floor_file(trace), floor_identity(recording, manifest, trace, options))
+                                        : KeptFloors::none();
+    Verification verification(p, table, backend, parameters, goldens, options, without_passes, recorded_slice, judged, floors);
     judge_all(p, goldens, verification, input, options, result);
+    floors.write();
   }
+  for (const AbsentLayer& layer : judged.absent) result.skipped.push_back({layer.tap, "the program does not compute it"});
   for (const Tap& tap : p.taps) {
     if (tap.inside) result.skipped.push_back({tap.id, inside_text(p, tap)});
   }

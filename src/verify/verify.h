@@ -76,8 +76,10 @@ struct Tolerance {
 
 struct VerifyOptions {
   std::string backend = "reference";
+  std::string against;                   // another backend whose values stand for PyTorch's; empty: PyTorch's do
   const Backend* backend_object = nullptr;  // instead of one by its name
   bool all_taps = false;                 // also print/keep taps whose value another tap already shows
+  std::filesystem::path program;         // captured from source code (Compiled::save): judged in place of the recorded one
   std::vector<std::filesystem::path> traces;  // other golden files of the same recording; none: the manifest's
   std::optional<Tolerance> tolerance;    // decides instead of the rounding floor
   const OpTable* table = nullptr;        // null: the catalogue
@@ -104,7 +106,7 @@ struct OutputError {
 };
 
 struct VerifyResult {
-  std::string name, backend;
+  std::string name, backend, against;    // against: empty, or the backend whose values stand for PyTorch's
   std::map<std::string, std::string> hashes;  // of manifest, weights, goldens, library; empty unless asked for
   std::vector<LayerResult> layers;       // in the order in which the program computes them
   std::vector<SkippedTap> skipped;

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from .running import runner
 from .sites import chosen, faults_of
+from .source import BUILD, SourceFaults, chosen_edits
 
 ROOT = Path(__file__).parents[2]
 NO_EFFECT = 3e-6  # of a value's size: rounding does as much
 
 
 def found_layer(fault: dict, row: dict) -> bool:
-    return fault["path"] in (row["path"], row.get("diagnosis", {}).get("path"))
+    named = (row["path"], row.get("diagnosis", {}).get("path"))
+    return fault["path"] in named or (fault.get("outer") is not None and fault["outer"] in named)
 
 
 def found_op(fault: dict, row: dict, inserted: list[str]) -> bool:
@@ -67,6 +69,25 @@ class Suite:
         results = runner(self.program, manifest, "run", lines=lines)
         return [judged(fault, result) for fault, result in zip(faults, results, strict=True)]
 
+    def source_faults(self, manifest: Path, folder: Path) -> tuple[list[dict], list[dict]]:
+        """Faults in the text of the emitted source, and the clean run of the source as it is."""
+        name = manifest.name.removesuffix("_manifest.json")
+        source = SourceFaults(
+            BUILD / "bin" / "pycandle",
+            manifest,
+            folder / "source" / name,
+            lambda edits: chosen_edits(name, edits, self.per_kind, self.outside),
+        )
+        faults = source.faults()
+        for index, fault in enumerate(faults):
+            fault |= {"id": index, "model": name}
+        keys = ("id", "program", "unedited")
+        lines = [{key: fault[key] for key in keys} for fault in faults]
+        lines.append({"clean": True, "program": str(source.folder / "0.ptir")})
+        *results, unedited = runner(self.program, manifest, "run", lines=lines)
+        unedited |= {"model": manifest.name, "backend": "emitted source"}
+        return [judged(fault, result) for fault, result in zip(faults, results, strict=True)], [unedited]
+
     def clean(self, manifest: Path, backends: list[str], seeds: int) -> list[dict]:
         traces = sorted(manifest.parent.glob("seed*_trace.safetensors"))[: seeds - 1]
         lines = [{"clean": True}, *({"clean": True, "trace": str(trace)} for trace in traces)]
@@ -101,6 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--models", default="", help="only those whose names have this in them")
     parser.add_argument("--per-kind", type=int, default=2, help="faults of each kind and place, a model")
     parser.add_argument("--outside", type=int, default=5, help="faults outside the list, a model")
+    parser.add_argument("--half", default="both", choices=["both", "nodes", "source"])
     parser.add_argument("--seeds", type=int, default=6, help="clean runs of each model")
     parser.add_argument("--backends", default="reference")
     parser.add_argument("--jobs", type=int, default=2)
@@ -116,10 +138,16 @@ def main(arguments: list[str] | None = None) -> int:
         from .models import CLEAN, FAULTED, recorded
 
         subjects = [recorded(s, options.folder) for s in FAULTED if options.models in s.name]
-        calm = [recorded(s, options.folder) for s in CLEAN if options.models in s.name]
+        calm = [recorded(s, options.folder) for s in CLEAN if options.seeds and options.models in s.name]
     with ThreadPoolExecutor(options.jobs) as pool:
-        faults = [fault for group in pool.map(suite.faults, subjects) for fault in group]
-        clean = [
+        faults, clean = [], []
+        if options.half in ("both", "nodes"):
+            faults += [fault for group in pool.map(suite.faults, subjects) for fault in group]
+        if options.half in ("both", "source"):
+            for found, unedited in pool.map(lambda m: suite.source_faults(m, options.folder), subjects):
+                faults += found
+                clean += unedited
+        clean += [
             run
             for group in pool.map(lambda m: suite.clean(m, options.backends.split(","), options.seeds), calm)
             for run in group

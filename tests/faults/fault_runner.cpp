@@ -1,5 +1,7 @@
 // fault_runner MANIFEST imported|program          lists the nodes, a JSON line each
 // fault_runner MANIFEST run [BACKEND] < faults    verifies with each fault in turn; a JSON line each
+//   A fault is an edit of a node (injector.h), or a program that was captured from edited source code, beside the one
+//   from the source as it was emitted: {"program": "17.ptir", "unedited": "0.ptir"}.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,9 +9,12 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "injector.h"
+#include "ir/text.h"
 #include "ops/catalogue.h"
 #include "runtime/model.h"
+#include "verify/captured.h"
 #include "verify/goldens.h"
 #include "verify/result_json.h"
 
@@ -69,7 +74,11 @@ double effect(const Program& clean, const Backend& good, const Program& faulty, 
   double largest = 0;
   const auto compare_one = [&](const std::string& id, const Array& now) {
     const auto old = before.find(id);
-    if (old == before.end() || old->second.shape() != now.shape()) return;
+    if (old == before.end()) return;
+    if (old->second.shape() != now.shape()) {
+      largest = 1;
+      return;
+    }
     const std::vector<double> a = load_double(old->second), b = load_double(now);
     double difference = 0, size = 0;
     for (size_t i = 0; i < a.size(); ++i) {
@@ -92,6 +101,34 @@ double effect(const Program& clean, const Backend& good, const Program& faulty, 
   return largest;
 }
 
+// The ops that the second program has more of.
+Json more_ops(const Program& before, const Program& now) {
+  std::map<std::string, int> more;
+  for (const Node& node : now.graph.nodes) ++more[node.op->name];
+  for (const Node& node : before.graph.nodes) --more[node.op->name];
+  Json names = Json::array();
+  for (const auto& [op, count] : more) {
+    if (count > 0) names.push_back(op);
+  }
+  return names;
+}
+
+void look_at_source(const Json& fault, const Recording& recording, const Backend& backend, VerifyOptions& options, Json& out) {
+  const OpTable& table = catalogue();
+  const auto captured = [&](const char* key) { return parse_program(read_text(fault.at(key).get<std::string>()), table, key); };
+  const Program before = captured("unedited"), now = captured("program");
+  const Program form = run_program_pipeline(recording.program, table);
+  const std::filesystem::path trace = recording.folder / recording.trace_file;
+  const auto with_weights = [&](const Program& p) {
+    return beside_recording(p, recording, form, table, Safetensors::open(trace)).program;
+  };
+  RunRequest request;
+  request.inputs = Goldens(form, trace).inputs();
+  out["inserted"] = more_ops(before, now);
+  out["effect"] = effect(with_weights(before), backend, with_weights(now), backend, request, recorded_parameters(recording));
+  options.program = fault.at("program").get<std::string>();
+}
+
 Json run_fault(const std::filesystem::path& manifest, const Json& fault, const std::string& backend_name, bool is_clean) {
   const OpTable& table = catalogue();
   const Backend& backend = find_backend(backend_name);
@@ -100,7 +137,10 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
   if (fault.contains("trace")) options.traces = {fault.at("trace").get<std::string>()};
   Json out{{"id", fault.value("id", 0)}};
   std::unique_ptr<Backend> faulty;
-  if (!is_clean) {
+  if (is_clean && fault.contains("program")) options.program = fault.at("program").get<std::string>();
+  if (!is_clean && fault.contains("program")) {
+    look_at_source(fault, import_manifest(manifest, table), backend, options, out);
+  } else if (!is_clean) {
     Recording recording = import_manifest(manifest, table);
     const auto parameters = recorded_parameters(recording);
     const Program imported = recording.program;
@@ -119,12 +159,7 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
       };
       Program changed = imported;
       change(changed);
-      std::map<std::string, int> more;  // ops that the fault put in
-      for (const Node& node : changed.graph.nodes) ++more[node.op->name];
-      for (const Node& node : imported.graph.nodes) --more[node.op->name];
-      for (const auto& [op, count] : more) {
-        if (count > 0) out["inserted"].push_back(op);
-      }
+      out["inserted"] = more_ops(imported, changed);
       out["effect"] = effect(program, backend, run_program_pipeline(changed, table), backend, request, parameters);
       options.change_program = change;
     }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from pycandle import GoldenRecorder, perturb
@@ -83,7 +83,7 @@ def test_a_result_file_has_a_line_for_each_layer_and_says_that_it_is_complete(ma
     out = tmp_path / "result.jsonl"
     shown = pycandle.json("verify", manifest, "--out", out)
     first, *rest, last = lines_of(out)
-    assert first["result"] == "pycandle.result" and first["version"] == "1.0.0" and first["name"] == "small"
+    assert first["result"] == "pycandle.result" and first["version"] == "1.1.0" and first["name"] == "small"
     assert set(first["hashes"]) == {"manifest", "weights", "goldens", "library"}
     assert all(len(value) == 32 and int(value, 16) >= 0 for value in first["hashes"].values())
     layers = [line["layer"] for line in rest if "layer" in line]
@@ -234,3 +234,44 @@ def test_several_inputs_are_verified_in_one_result(manifest, tmp_path, pycandle)
     again = pycandle.json("verify", manifest, "--inputs", manifest.parent, "--baseline", out)
     assert again["baseline"]["changes"] == []
     assert "no goldens" in pycandle("verify", manifest, "--inputs", tmp_path / "none", status=2).stderr
+
+
+def test_a_backend_is_verified_against_another_one_without_goldens(manifest, tmp_path, pycandle):
+    document = json.loads(manifest.read_text())
+    del document["files"]["trace"]
+    (tmp_path / "small_weights.safetensors").symlink_to(manifest.parent / "small_weights.safetensors")
+    (tmp_path / manifest.name).write_text(json.dumps(document))
+    assert "no goldens" in pycandle("verify", tmp_path / manifest.name, status=2).stderr
+    result = pycandle.json("verify", tmp_path / manifest.name, "--backend", "cpu", "--against", "reference")
+    assert (result["status"], result["backend"], result["against"]) == ("passed", "cpu", "reference")
+    assert {"norm@0/output", "up@0/output", "act@0/output", "down@0/output"} <= {
+        row["tap"] for row in result["layers"]
+    }
+    said = pycandle("verify", manifest, "--against", "cpu", "--disable-pass", "recognise").stdout
+    assert "reference against cpu" in said and "PyTorch" not in said
+
+
+def test_the_floor_of_a_model_that_takes_long_is_kept_and_judges_the_same(tmp_path, pycandle):
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Conv2d(40, 40, 3, padding=1) for _ in range(4))).eval()
+    recorder = GoldenRecorder(tmp_path)
+    recorder.record(model, torch.randn(1, 40, 112, 112))
+    recorder.save("wide")
+    manifest, kept = tmp_path / "wide_manifest.json", tmp_path / "wide_floor.safetensors"
+    first = pycandle.json("verify", manifest, "--backend", "cpu")
+    assert kept.exists()
+    written = kept.stat().st_mtime_ns
+    again = pycandle.json("verify", manifest, "--backend", "cpu")
+    assert kept.stat().st_mtime_ns == written and again["seconds"] < 0.7 * first["seconds"]
+    for a, b in zip(first["layers"], again["layers"], strict=True):
+        assert a["verdict"] == b["verdict"] and b["floor_rms"] == pytest.approx(a["floor_rms"], rel=1e-5)
+        assert b["error_rms"] == pytest.approx(a["error_rms"], rel=1e-5)
+    kept.write_bytes(kept.read_bytes()[:-100])  # cut: computed and written again
+    assert pycandle.json("verify", manifest, "--backend", "cpu")["status"] == "passed"
+    assert kept.stat().st_mtime_ns != written
+    # Goldens that are other ones have another floor.
+    tensors = load_file(tmp_path / "wide_trace.safetensors")
+    (key,) = [key for key in tensors if key.startswith("2@0")]
+    save_file(tensors | {key: tensors[key] * 1.001}, tmp_path / "wide_trace.safetensors")
+    rows = pycandle.json("verify", manifest, "--backend", "cpu", status=1)["layers"]
+    assert next(row["tap"] for row in rows if row["verdict"] == "wrong here") == "2@0/output"

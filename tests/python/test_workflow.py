@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 
@@ -101,7 +102,16 @@ def test_a_renamed_class_and_a_printed_tensor_change_nothing(project) -> None:
         header.write_text(text)
 
 
-def test_a_wrong_edit_is_caught_with_the_layers_name(project) -> None:
+def wrong_layers(project, pycandle, said: str) -> list[dict]:
+    """What the command that a failing test prints says is wrong."""
+    _, command = next(line for line in said.splitlines() if "Next: pycandle " in line).split(
+        "Next: pycandle "
+    )
+    result = json.loads(pycandle(*command.split(), "--json", cwd=project, status=1).stdout)
+    return [layer for layer in result["layers"] if layer["verdict"] == "wrong here"]
+
+
+def test_a_wrong_edit_is_caught_with_the_layers_name(project, pycandle) -> None:
     header = project / "src/model.hpp"
     text = header.read_text()
     assert '.approximate = "tanh"' in text
@@ -110,11 +120,14 @@ def test_a_wrong_edit_is_caught_with_the_layers_name(project) -> None:
         build(project)
         said = run(project, "ctest", "--preset", "release", status=1)
         assert "transformer.h.0.mlp.act" in said and '"tanh"' in said
+        wrong = wrong_layers(project, pycandle, said)
+        assert wrong[0]["tap"] == "transformer.h.0.mlp.act@0/output" and wrong[0]["diagnosis"]["op"] == "gelu"
+        assert wrong[0]["diagnosis"]["cause"] == "looks like the erf GELU where the model uses the tanh GELU"
     finally:
         header.write_text(text)
 
 
-def test_a_layer_that_is_left_out_is_named_by_its_values(project) -> None:
+def test_a_layer_that_is_left_out_is_named_by_its_values(project, pycandle) -> None:
     header = project / "src/model.hpp"
     text = header.read_text()
     residual = "hidden_states = attn_output + hidden_states;"
@@ -125,5 +138,8 @@ def test_a_layer_that_is_left_out_is_named_by_its_values(project) -> None:
         said = run(project, "ctest", "--preset", "release", "-R", "LayerByLayer", status=1)
         first = next(line for line in said.splitlines() if "is off by" in line)
         assert "transformer.h.0.ln_2@0/output" in first
+        diagnosis = wrong_layers(project, pycandle, said)[0]["diagnosis"]
+        assert (diagnosis["op"], diagnosis["cause_kind"]) == ("add", "missing residual")
+        assert diagnosis["path"] == "transformer.h.0@0"
     finally:
         header.write_text(text)

@@ -119,7 +119,8 @@ std::string ExpressionPrinter::attribute(size_t n, const std::string& name) cons
   if (std::holds_alternative<Dims>(value)) return dims(n, name);
   const auto field = class_->places.find({static_cast<int32_t>(n), name, -1});
   if (field != class_->places.end()) return class_->numbers[static_cast<size_t>(field->second)].name;
-  return cpp_literal(value);
+  // An optional list is no aggregate: braces alone do not make one.
+  return (std::holds_alternative<Numbers>(value) ? "Numbers" : "") + cpp_literal(value);
 }
 
 Expression ExpressionPrinter::infix(size_t n, const char* symbol, Binds binds) const {

@@ -72,6 +72,13 @@ void expect_close(const Array& expected, const Array& found, const std::string& 
   EXPECT_TRUE(r.passed) << name << " " << r.why;
 }
 
+// After a failure: the program as it was captured, and the command that finds the op and the cause.
+std::string next_step(const Compiled& run) {
+  const std::string program = testing::TempDir() + "@MODEL@.ptir";
+  run.save(program);
+  return "Next: pycandle verify " + manifest() + " --program " + program;
+}
+
 @GOLDENS@TEST(@MODEL@, AgreesAtAnotherShape) {
   const Recorded recorded = Recorded::load(manifest());
   const auto inputs = recorded.random_inputs(1, other_sizes(recorded));
@@ -81,9 +88,10 @@ void expect_close(const Array& expected, const Array& found, const std::string& 
 }
 
 @STATES@TEST(@MODEL@, IsTheRecordedProgram) {
-  const @SPACE@::@MODEL@ model(Weights::open(manifest()));
-  const RoundTrip trip = round_trip(compile(model, signature_of(manifest())), manifest());
-  EXPECT_TRUE(trip.equal) << trip.difference;
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()), Checker::load(@RECORDING@, folder()));
+  const Compiled run = compile(model, signature_of(manifest()));
+  const RoundTrip trip = round_trip(run, manifest());
+  EXPECT_TRUE(trip.equal) << trip.difference + "\n" + next_step(run);
 }
 
 }  // namespace
@@ -93,9 +101,11 @@ constexpr const char* kGoldenTests = R"text(TEST(@MODEL@, AgreesLayerByLayer) {
   Checker checker = Checker::load(@RECORDING@, folder());
   checker.collect();
   const @SPACE@::@MODEL@ model(Weights::open(manifest()), checker);
-  compile(model, signature_of(manifest())).run(checker.inputs());
+  const Compiled run = compile(model, signature_of(manifest()));
+  run.run(checker.inputs());
   EXPECT_FALSE(checker.results().empty()) << "the recording has no values of layers: record with --taps modules";
   for (const CheckResult& r : checker.results()) EXPECT_TRUE(r.passed) << r.why;
+  if (HasFailure()) ADD_FAILURE() << next_step(run);
 }
 
 TEST(@MODEL@, GivesTheRecordedOutput) {

@@ -1,0 +1,298 @@
+#include "verify/captured.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "passes/rewriter.h"
+
+namespace pycandle {
+namespace {
+
+// Without the '/input' or '/output' part: "h.0.mlp@0".
+std::string call_of(const std::string& tap) { return tap.substr(0, tap.rfind('/')); }
+bool is_input(const std::string& tap) { return tap.ends_with("/input"); }
+
+std::string text_of(const ModuleCall& call) { return fmt::format("{}@{}", call.path, call.call); }
+
+void collect_values(const Tree& tree, Values& values) {
+  if (tree.kind == Tree::Kind::value) values.push_back(tree.value);
+  for (const auto& [name, item] : tree.items) collect_values(item, values);
+}
+
+class Adoption {
+ public:
+  Adoption(Program captured, const Recording& recorded, const Program& in_program_form, const OpTable& table,
+           const Safetensors& trace)
+      : p_(std::move(captured)), recorded_(recorded.program), program_(in_program_form), table_(table), trace_(trace) {}
+
+  CapturedProgram run() {
+    parameters();
+    places();
+    taps();
+    give_each_golden_a_value();
+    std::vector<AbsentLayer> absent = absent_layers();
+    CapturedProgram made{std::move(p_), std::move(absent), {}};
+    for (const Node& node : program_.graph.nodes) made.recorded_ops.emplace(node.op->name, program_.module_path(node.origin));
+    return made;
+  }
+
+ private:
+  void parameters() {
+    std::map<std::string, const Parameter*> by_name;
+    for (const Parameter& q : recorded_.parameters) {
+      by_name[q.name] = &q;
+      for (const std::string& alias : q.aliases) by_name[alias] = &q;
+    }
+    std::set<const Parameter*> used;
+    for (Parameter& q : p_.parameters) {
+      const auto found = by_name.find(q.name);
+      if (found == by_name.end() || found->second->type != q.type) {
+        throw Error(ErrorCode::bad_input, fmt::format("the recording has no parameter {} of this type", q.name))
+            .expected(q.type.text())
+            .found(found == by_name.end() ? "none of this name" : found->second->type.text())
+            .hint("the program was captured from another model, or holds arrays that are no weights");
+      }
+      used.insert(found->second);
+      q.file = found->second->file;
+      q.key = found->second->key;
+    }
+    for (State& state : p_.states) {
+      const auto found = std::find_if(recorded_.states.begin(), recorded_.states.end(),
+                                      [&](const State& s) { return s.name == state.name; });
+      if (found == recorded_.states.end()) {
+        throw Error(ErrorCode::bad_input, fmt::format("the recording has no state {}", state.name));
+      }
+      state.file = found->file;
+      state.key = found->key;
+    }
+    for (const Parameter& q : recorded_.parameters) {
+      if (used.count(&q) != 0) continue;
+      p_.parameters.push_back(q);
+      p_.parameters.back().value = kNoValue;
+    }
+  }
+
+  // C++ has no lines of Python: those of the module that Python called there.
+  void places() {
+    std::map<std::string, const ModuleCall*> by_name;
+    for (const ModuleCall& call : recorded_.calls) by_name.emplace(text_of(call), &call);
+    for (size_t c = 0; c < p_.calls.size(); ++c) {
+      ModuleCall& call = p_.calls[c];
+      call_index_.emplace(text_of(call), static_cast<int32_t>(c));
+      const auto found = by_name.find(text_of(call));
+      if (found == by_name.end()) continue;
+      call.class_name = found->second->class_name;
+      call.class_file = found->second->class_file;
+      call.class_line = found->second->class_line;
+      call.forward_line = found->second->forward_line;
+    }
+    calls_ = p_.calls;
+    p_.files = recorded_.files;
+    for (Node& node : p_.graph.nodes) {
+      if (node.origin.call < 0) continue;
+      const ModuleCall& call = p_.calls[static_cast<size_t>(node.origin.call)];
+      node.origin.file = call.class_file;
+      node.origin.line = call.class_file < 0 ? 0 : call.forward_line;
+    }
+  }
+
+  // The name in the trace file of each tap. The only argument of a module is the only one that Python called it with.
+  void taps() {
+    std::map<std::string, std::string> key_of;
+    std::map<ValueId, std::string> key_of_value;
+    for (const Input& input : recorded_.inputs) key_of_value.emplace(input.value, "input:" + input.name);
+    for (const Tap& tap : recorded_.taps) {
+      key_of.emplace(tap.id, tap.key);
+      key_of_value.emplace(tap.value, tap.key);
+    }
+    for (const ModuleCall& call : recorded_.calls) {
+      Values values;
+      for (const auto& [name, tree] : call.args) collect_values(tree, values);
+      const auto key = values.size() == 1 ? key_of_value.find(values[0]) : key_of_value.end();
+      if (key != key_of_value.end()) key_of.emplace(text_of(call) + "/input", key->second);
+    }
+    std::vector<Tap> known;
+    for (Tap& tap : p_.taps) {
+      const auto key = key_of.find(tap.id);
+      if (key == key_of.end() || !trace_.contains(key->second)) continue;
+      tap.key = key->second;
+      known.push_back(std::move(tap));
+    }
+    p_.taps = std::move(known);
+  }
+
+  // ---- values with several goldens
+
+  struct Copy {
+    ValueId of = kNoValue;        // in the captured program
+    int32_t call = -1;            // of the module at whose boundary it stands
+    bool is_argument = false;
+    ValueId made = kNoValue;      // in the new program
+  };
+  struct Golden {
+    std::string key;
+    int copy = -1;                // -1: the value itself
+  };
+
+  bool is_inside(int32_t call, int32_t module) const {
+    for (; call >= 0; call = calls_[static_cast<size_t>(call)].parent) {
+      if (call == module) return true;
+    }
+    return false;
+  }
+
+  bool same_golden(const std::string& a, const std::string& b) const { return a == b || trace_.get(a).same_bytes(trace_.get(b)); }
+
+  // Which of the value's copies shows this golden; a new one when none does.
+  int copy_for(ValueId v, const std::string& key, const std::string& tap) {
+    std::vector<Golden>& known = goldens_of_[v];
+    for (const Golden& g : known) {
+      if (same_golden(g.key, key)) return g.copy;
+    }
+    const bool is_first = known.empty() && p_.graph.values[static_cast<size_t>(v)].node >= 0;
+    known.push_back({key, is_first ? -1 : static_cast<int>(copies_.size())});
+    if (is_first) return -1;
+    const auto call = call_index_.find(call_of(tap));
+    copies_.push_back({v, call == call_index_.end() ? -1 : call->second, is_input(tap)});
+    return known.back().copy;
+  }
+
+  // What a node of this call reads: inside a module its argument, outside of it its result.
+  int copy_read_by(int32_t call, ValueId v) const {
+    int read = -1;
+    for (size_t c = 0; c < copies_.size(); ++c) {
+      if (copies_[c].of == v && is_inside(call, copies_[c].call) == copies_[c].is_argument) read = static_cast<int>(c);
+    }
+    return read;
+  }
+
+  ValueId made(int copy, Builder& b, ValueId of) {
+    Copy& c = copies_[static_cast<size_t>(copy)];
+    if (c.made != kNoValue) return c.made;
+    const Origin before = b.origin;
+    b.origin = {};
+    b.origin.call = c.call < 0 || !c.is_argument ? c.call : calls_[static_cast<size_t>(c.call)].parent;
+    if (b.origin.call >= 0) {
+      const ModuleCall& call = calls_[static_cast<size_t>(b.origin.call)];
+      b.origin.file = call.class_file;
+      b.origin.line = call.class_file < 0 ? 0 : call.forward_line;
+    }
+    c.made = b.create("reshape", {of}, {{"shape", b.shape(of)}});
+    b.origin = before;
+    return c.made;
+  }
+
+  void give_each_golden_a_value() {
+    for (const Input& input : p_.inputs) goldens_of_[input.value] = {{"input:" + input.name, -1}};
+    std::vector<int> copy_of_tap, copy_of_output;
+    for (const Tap& tap : p_.taps) copy_of_tap.push_back(copy_for(tap.value, tap.key, tap.id));
+    for (const Output& output : p_.outputs) {
+      const std::string key = "output:" + output.name;
+      copy_of_output.push_back(trace_.contains(key) ? copy_for(output.value, key, "@0/" + output.name) : -1);
+    }
+    if (copies_.empty()) return;
+    p_ = rewrite_outside_regions(std::move(p_), table_,
+                                 [&](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
+                                   Values changed = operands;
+                                   for (size_t i = 0; i < changed.size(); ++i) {
+                                     const int copy = copy_read_by(node.origin.call, node.operands[i]);
+                                     if (copy >= 0) changed[i] = made(copy, b, operands[i]);
+                                   }
+                                   if (changed == operands) return std::nullopt;
+                                   return b.create_all(node.op->name, changed, node.attributes, node.regions);
+                                 });
+    Builder b(p_.graph, table_);
+    const auto move_to = [&](int copy, ValueId& value) {
+      if (copy >= 0) value = made(copy, b, value);
+    };
+    for (size_t i = 0; i < copy_of_tap.size(); ++i) move_to(copy_of_tap[i], p_.taps[i].value);
+    for (size_t i = 0; i < copy_of_output.size(); ++i) move_to(copy_of_output[i], p_.outputs[i].value);
+    p_.bind_outputs();
+  }
+
+  // ---- what is not there
+
+  std::vector<AbsentLayer> absent_layers() const {
+    std::vector<AbsentLayer> absent;
+    for (const Tap& tap : program_.taps) {
+      const int32_t node = program_.graph.values[static_cast<size_t>(tap.value)].node;
+      const bool is_result = tap.id.find("/output") != std::string::npos && node >= 0;
+      if (!is_result || tap.inside || !trace_.contains(tap.key) || call_index_.count(call_of(tap.id)) != 0) continue;
+      const Node& made_by = program_.graph.nodes[static_cast<size_t>(node)];
+      if (program_.module_path(made_by.origin) != call_of(tap.id)) continue;  // it only hands on what another one computed
+      absent.push_back({tap.id, call_of(tap.id), made_by.op->name, tap.key});
+    }
+    return absent;
+  }
+
+  Program p_;
+  const Program &recorded_, &program_;
+  const OpTable& table_;
+  const Safetensors& trace_;
+  std::vector<ModuleCall> calls_;
+  std::map<std::string, int32_t> call_index_;
+  std::map<ValueId, std::vector<Golden>> goldens_of_;
+  std::vector<Copy> copies_;
+};
+
+// What a node computes, apart from the values it is given. A reshape may be one of the copies above.
+std::string op_text(const Node& node) {
+  std::string text = node.op->name;
+  for (const auto& [name, value] : node.attributes) text += fmt::format(" {}={}", name, to_string(value));
+  for (ValueId v : node.operands) text += v == kNoValue ? " without" : " with";
+  return text;
+}
+
+std::map<std::string, std::vector<const Node*>> ops_of(const Program& p) {
+  std::map<std::string, std::vector<const Node*>> ops;
+  for (const Node& node : p.graph.nodes) {
+    if (node.op->name != "reshape") ops[op_text(node)].push_back(&node);
+  }
+  return ops;
+}
+
+std::vector<const Node*> more_in(const std::map<std::string, std::vector<const Node*>>& a,
+                                 const std::map<std::string, std::vector<const Node*>>& b) {
+  std::vector<const Node*> nodes;
+  for (const auto& [text, all] : a) {
+    const auto other = b.find(text);
+    if (all.size() > (other == b.end() ? 0 : other->second.size())) nodes.push_back(all.front());
+  }
+  return nodes;
+}
+
+std::vector<std::string> names_of(const std::vector<const Node*>& nodes) {
+  std::vector<std::string> names;
+  for (const Node* node : nodes) names.push_back(node->op->name);
+  return names;
+}
+
+}  // namespace
+
+OpDifference op_difference(const Program& ours, const Program& recorded) {
+  const auto a = ops_of(ours), b = ops_of(recorded);
+  const std::vector<const Node*> only_ours = more_in(a, b), only_recorded = more_in(b, a);
+  OpDifference found{names_of(only_ours), names_of(only_recorded), {}};
+  if (only_ours.size() != 1) return found;
+  const Node& mine = *only_ours[0];
+  for (const Node* theirs : only_recorded) {
+    if (theirs->op != mine.op || !same(theirs->attributes, mine.attributes)) continue;
+    for (size_t i = 0; i < mine.operands.size() && i < theirs->operands.size(); ++i) {
+      if (mine.operands[i] == kNoValue && theirs->operands[i] != kNoValue) found.left_out = mine.op->operand_specs[i].name;
+    }
+  }
+  return found;
+}
+
+CapturedProgram beside_recording(Program captured, const Recording& recorded, const Program& program, const OpTable& table,
+                                 const Safetensors& trace) {
+  return Adoption(std::move(captured), recorded, program, table, trace).run();
+}
+
+}  // namespace pycandle

@@ -1,0 +1,39 @@
+// A program that was captured from source code (Compiled::save), beside the recording that it should be.
+#pragma once
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/safetensors.h"
+#include "import/importer.h"
+
+namespace pycandle {
+
+// A module's value that PyTorch gave and the source code does not compute.
+struct AbsentLayer {
+  std::string tap, path, op;  // op: what PyTorch's program computes there
+  std::string key;            // in the trace file
+};
+
+struct CapturedProgram {
+  Program program;
+  std::vector<AbsentLayer> absent;
+  std::set<std::pair<std::string, std::string>> recorded_ops;  // op and module of all that PyTorch's program computes
+};
+
+// Parameters, goldens and the places in Python are the recording's, found by name; parameters that nobody uses are there
+// too, so that the right one can be looked for. Taps of one value that PyTorch gave different values get a value each:
+// between them the source code leaves something out. `recorded` is as imported, `program` the same in program form.
+CapturedProgram beside_recording(Program captured, const Recording& recorded, const Program& program, const OpTable&,
+                                 const Safetensors& trace);
+
+// Which ops, or which settings of them, one slice has and the other has not.
+struct OpDifference {
+  std::vector<std::string> ours, recorded;
+  std::string left_out;  // the one op that differs lacks this operand, and nothing else about it is different
+};
+OpDifference op_difference(const Program& ours, const Program& recorded);
+
+}  // namespace pycandle

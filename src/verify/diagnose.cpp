@@ -1,0 +1,185 @@
+#include "verify/diagnose.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace pycandle {
+namespace {
+
+// Numbers are made there, not only moved.
+bool computes(const Node& node) {
+  static const std::set<std::string, std::less<>> kMoves{"constant", "split_heads", "merge_heads", "split",
+                                                         "stack",    "concat",      "repeat"};
+  return !only_moves(node) && kMoves.count(node.op->name) == 0;
+}
+
+void describe_cause(const Causes& causes, Diagnosis& d) {
+  d.cause = causes.text();
+  if (causes.only() == nullptr) return;
+  d.cause_kind = causes.only()->kind;
+  if (!causes.only()->op.empty()) d.op = causes.only()->op;
+  if (!causes.only()->path.empty()) d.path = causes.only()->path;
+}
+
+}  // namespace
+
+void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array>& inputs, const Evidence& evidence,
+                          LayerResult& result) const {
+  Diagnosis& d = result.diagnosis.emplace();
+  const bool is_backend = result.judged == "backend" || (result.judged == "tolerance" && &backend_ != &reference_backend());
+  if (is_backend) {
+    if (const std::optional<Isolated> part = isolate(slice, inputs, backend_, without_dumps(options_.pipeline), trials_)) {
+      describe_place(part->nodes, d);
+      const Suspect suspect{p_, part->part, part->inputs, part->got, true, part->judgement.floor_rms, part->judgement.floor_max};
+      const Causes causes = find_causes(suspect, trials_);
+      describe_cause(causes, d);
+      d.pass = guilty_backend_pass(*part);
+      show(result, part->part.program, part->inputs, part->expected, part->got);
+      return;
+    }
+    d.op = slice.last_op;
+    d.cause = "every op of this layer is right alone: what is wrong depends on what is around them";
+  } else if (result.judged == "program") {
+    Evidence again;
+    again.golden = evidence.golden;
+    if (trials_.judge(slice.program, inputs, again).rounds_more) {
+      d.op = "cast";
+      d.cause = "looks like a rounding to a smaller float where the model has none";
+      d.cause_kind = "accumulation dtype";
+      show(result, slice.program, inputs, evidence.golden, evidence.ours);
+      return;
+    }
+    const Suspect suspect{p_,
+                          slice,
+                          inputs,
+                          evidence.golden,
+                          false,
+                          result.floor_rms,
+                          result.floor_max,
+                          [&](const Type& type) { return beside(v, type); },
+                          [&] { return input_values(); },
+                          absent(),
+                          has_foreign_op(slice)};
+    const Causes causes = find_causes(suspect, trials_);
+    std::vector<int32_t> nodes;
+    for (size_t n = 0; n < slice.program.graph.nodes.size(); ++n) {
+      const Node& node = slice.program.graph.nodes[n];
+      const bool is_named = causes.only() != nullptr && causes.only()->node == static_cast<int32_t>(n);
+      if (is_named || (causes.only() == nullptr && computes(node))) nodes.push_back(node.origin.line);
+    }
+    describe_place(nodes, d);
+    describe_cause(causes, d);
+    if (causes.only() == nullptr) look_at_recorded_ops(v, slice, d);
+    d.pass = guilty_program_pass(v);
+  }
+  if (d.op.empty()) d.op = slice.last_op;
+  show(result, slice.program, inputs, evidence.golden, evidence.ours);
+}
+
+// Without a cause there is still what source code says differently.
+void Diagnosing::look_at_recorded_ops(ValueId v, const Slice& slice, Diagnosis& d) const {
+  const std::optional<Program> recorded = recorded_slice_(goldens_.key(v));
+  if (!recorded) return;
+  const OpDifference difference = op_difference(slice.program, *recorded);
+  const std::vector<std::string>& differing = difference.ours.empty() ? difference.recorded : difference.ours;
+  if (differing.empty()) return;
+  d.op = fmt::format("{}", fmt::join(differing, ", "));
+  if (!difference.left_out.empty()) {
+    const std::string what = difference.left_out.find("mask") != std::string::npos ? "mask" : difference.left_out;
+    d.cause = fmt::format("looks like no {} where the model uses one", what);
+    d.cause_kind = "missing " + what;
+    return;
+  }
+  const auto names = [](const std::vector<std::string>& ops) {
+    return ops.empty() ? "nothing" : fmt::format("{}", fmt::join(ops, ", "));
+  };
+  d.cause += fmt::format("; it has {} where the recorded program has {}", names(difference.ours), names(difference.recorded));
+}
+
+void Diagnosing::show(const LayerResult& result, const Program& p, const std::vector<Array>& inputs, const Array& expected,
+                      const Array& got) const {
+  if (options_.on_wrong) options_.on_wrong(result, {p, inputs, *trials_.parameters(), trials_.sizes(), expected, got});
+}
+
+// Several ops are named all; the last one says where.
+void Diagnosing::describe_place(const std::vector<int32_t>& nodes, Diagnosis& d) const {
+  for (int32_t n : nodes) {
+    const Node& node = p_.graph.nodes.at(static_cast<size_t>(n));
+    d.op += (d.op.empty() ? "" : ", ") + node.op->name;
+    d.path = p_.module_path(node.origin);
+    d.place = p_.file_line(node.origin);
+    d.source = p_.source_line(node.origin);
+  }
+}
+
+std::vector<std::pair<AbsentLayer, Array>> Diagnosing::absent() const {
+  std::vector<std::pair<AbsentLayer, Array>> found;
+  for (const AbsentLayer& layer : captured_.absent) found.emplace_back(layer, goldens_.file().get(layer.key));
+  return found;
+}
+
+bool Diagnosing::has_foreign_op(const Slice& slice) const {
+  return std::any_of(slice.program.graph.nodes.begin(), slice.program.graph.nodes.end(), [&](const Node& node) {
+    const Node& original = p_.graph.nodes.at(static_cast<size_t>(node.origin.line));
+    return !only_moves(node) && captured_.recorded_ops.count({node.op->name, p_.module_path(original.origin)}) == 0;
+  });
+}
+
+std::vector<Suspect::InputValue> Diagnosing::input_values() const {
+  std::vector<Suspect::InputValue> values;
+  for (size_t i = 0; i < p_.inputs.size(); ++i) {
+    values.push_back({p_.inputs[i].name, p_.graph.type(p_.inputs[i].value), goldens_.inputs()[i]});
+  }
+  return values;
+}
+
+// Goldens of a type computed before it, the nearest first: what a residual may be.
+std::vector<std::pair<std::string, Array>> Diagnosing::beside(ValueId target, const Type& type) const {
+  constexpr size_t kEnough = 64;
+  std::vector<std::pair<std::string, Array>> found;
+  for (ValueId v = target; v-- > 0 && found.size() < kEnough;) {
+    if (p_.graph.type(v) != type || !goldens_.has(v)) continue;
+    const auto tap = std::find_if(p_.taps.begin(), p_.taps.end(), [&](const Tap& t) { return t.value == v && !t.inside; });
+    const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), [&](const Input& i) { return i.value == v; });
+    found.emplace_back(tap != p_.taps.end()       ? tap->id
+                       : input != p_.inputs.end() ? input->name
+                                                  : goldens_.key(v),
+                       goldens_.get(v));
+  }
+  return found;
+}
+
+// Passes one after another, until the value is wrong.
+std::string Diagnosing::guilty_program_pass(ValueId v) const {
+  const std::vector<std::string> names = pass_names();
+  std::set<std::string> disabled(names.begin(), names.end());
+  const std::string key = goldens_.key(v);
+  if (!without_passes_(key, disabled).value_or(false)) return {};
+  for (const std::string& name : names) {
+    disabled.erase(name);
+    if (!without_passes_(key, disabled).value_or(true)) return name;
+  }
+  return {};
+}
+
+std::string Diagnosing::guilty_backend_pass(const Isolated& part) const {
+  for (const std::string& name : pass_names()) {
+    PipelineOptions without = without_dumps(options_.pipeline);
+    without.disabled.insert(name);
+    const Array got = backend_.compile(part.part.program, trials_.table(), trials_.parameters(), without)
+                          ->run(trials_.request(part.inputs))
+                          .at(0);
+    Evidence e;
+    e.golden = part.expected;
+    e.ours = got;
+    if (is_inexact(got.dtype())) trials_.judge(part.part.program, part.inputs, e);
+    if (is_inexact(got.dtype()) ? judge_backend(e).passed : judge_exactly(e.golden, e.ours).passed) return name;
+  }
+  return {};
+}
+
+}  // namespace pycandle

@@ -1,0 +1,71 @@
+// A layer that is wrong: which op, which pass, and why. docs/verification.md has the method.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/backend.h"
+#include "verify/captured.h"
+#include "verify/causes.h"
+#include "verify/goldens.h"
+#include "verify/isolate.h"
+#include "verify/slices.h"
+#include "verify/trials.h"
+#include "verify/verify.h"
+
+namespace pycandle {
+
+// Is the golden of this value what the program computes, when these passes are left out? Nothing when the value is gone.
+using WithoutPasses = std::function<std::optional<bool>(const std::string& key, const std::set<std::string>& disabled)>;
+
+// What the recorded program does for the golden of this name, when a captured one is judged.
+using RecordedSlice = std::function<std::optional<Program>(const std::string& key)>;
+
+// The whole program is dumped once; a folder for every slice would bury it.
+inline PipelineOptions without_dumps(PipelineOptions pipeline) {
+  pipeline.dump_dir.clear();
+  return pipeline;
+}
+
+class Diagnosing {
+ public:
+  Diagnosing(const Program& p, const Backend& backend, const Goldens& goldens, const VerifyOptions& options, const Trials& trials,
+             WithoutPasses without_passes, RecordedSlice recorded_slice, const CapturedProgram& captured)
+      : p_(p),
+        backend_(backend),
+        goldens_(goldens),
+        options_(options),
+        trials_(trials),
+        without_passes_(std::move(without_passes)),
+        recorded_slice_(std::move(recorded_slice)),
+        captured_(captured) {}
+
+  // Fills in result.diagnosis. `inputs` are those of the slice.
+  void diagnose(ValueId, const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult& result) const;
+
+ private:
+  void look_at_recorded_ops(ValueId, const Slice&, Diagnosis&) const;
+  void show(const LayerResult&, const Program&, const std::vector<Array>& inputs, const Array& expected, const Array& got) const;
+  void describe_place(const std::vector<int32_t>& nodes, Diagnosis&) const;
+  std::vector<std::pair<AbsentLayer, Array>> absent() const;
+  bool has_foreign_op(const Slice&) const;
+  std::vector<Suspect::InputValue> input_values() const;
+  std::vector<std::pair<std::string, Array>> beside(ValueId target, const Type&) const;
+  std::string guilty_program_pass(ValueId) const;
+  std::string guilty_backend_pass(const Isolated&) const;
+
+  const Program& p_;
+  const Backend& backend_;
+  const Goldens& goldens_;
+  const VerifyOptions& options_;
+  const Trials& trials_;
+  const WithoutPasses without_passes_;
+  const RecordedSlice recorded_slice_;
+  const CapturedProgram& captured_;  // without one: empty
+};
+
+}  // namespace pycandle

@@ -1,0 +1,21 @@
+// Another backend's values in the place of PyTorch's: a trace file of one whole run, which is gone with the object.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "backends/backend.h"
+
+namespace pycandle {
+
+class OtherTrace {
+ public:
+  OtherTrace(const Program&, const OpTable&, const Backend&, std::shared_ptr<const ParameterSource>, std::vector<Array> inputs);
+  const std::filesystem::path& path() const { return *path_; }
+
+ private:
+  std::shared_ptr<const std::filesystem::path> path_;  // removed with the last owner
+};
+
+}  // namespace pycandle
