@@ -107,7 +107,7 @@ class SourceFaults:
             {"name": p["name"], "type": f"{p['dtype']}{p['shape']}"}
             for p in json.loads(manifest.read_text())["parameters"]
         ]
-        self.edits: list[Edit] = choose(list(edits_of(text, parameters)))
+        self.edits: list[Edit] = choose(list(edits_of(text)))
         texts = [traced(Header(text)), *(edit.applied(text) for edit in self.edits)]
         like = r'"@LIKE ([\w.]+)@"'
         texts = [

@@ -175,7 +175,7 @@ class Header:
             yield m, start + m.start(), parts(self.text, opening + 1, closing(self.text, opening) - 1)
 
 
-def edits_of(text: str, parameters: list[dict]) -> Iterator[Edit]:
+def edits_of(text: str) -> Iterator[Edit]:
     header = Header(text)
     for struct in header.structs:
         yield from constructor_edits(header, struct)
@@ -232,7 +232,7 @@ def constructor_edits(header: Header, struct: str) -> Iterator[Edit]:
             yield Edit(struct, path, OPS[cls], "groups", "2 groups", args[0].start, args[0].end, "2")
         if cls == "LeakyReLU":
             yield Edit(struct, path, OPS[cls], "slope", "another slope", args[0].start, args[0].end, "0.3")
-        if cls in ("LayerNorm", "Linear") and option_of(args, "bias") != "false" and cls == "LayerNorm":
+        if cls == "LayerNorm" and option_of(args, "bias") != "false":
             two = with_option(args, FIELDS[cls], "eps", "0.02", last=False)
             again = parts(two, 0, len(two))
             yield Edit(
@@ -360,7 +360,13 @@ def statement_edits(header: Header, struct: str) -> Iterator[Edit]:
                 yield Edit(struct, "", op, "missing residual", f"only {a.text}", *whole, a.text)
                 yield Edit(struct, "", op, "operation", "less for plus", *whole, f"{a.text} - {b.text}")
                 yield Edit(
-                    struct, "", op, None, "the larger", *whole, f"functional::fmod({a.text}, {b.text})"
+                    struct,
+                    "",
+                    op,
+                    None,
+                    "a remainder for a sum",
+                    *whole,
+                    f"functional::fmod({a.text}, {b.text})",
                 )
             if op == "mul":
                 yield Edit(struct, "", op, "operation", "plus for times", *whole, f"{a.text} + {b.text}")
