@@ -43,7 +43,7 @@ def main() -> int:
         "roofline": [],
         "rows": [],
     }
-    if not options.quick:
+    if options.kernels:
         roofline.built()
         results["roofline"] = [roofline.measured(threads) for threads in options.threads]
     for name in names:
@@ -72,6 +72,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--quick", action="store_true", help="a few models, compared with the baseline; writes no page"
     )
+    parser.add_argument(
+        "--kernels", action=argparse.BooleanOptionalAction, help="measure the machine and each kernel"
+    )
     parser.add_argument("--no-page", action="store_true", help="leave docs/ as it is")
     parser.add_argument(
         "--write-baseline", action="store_true", help="keep this run's ratios in benchmarks/baseline.json"
@@ -80,9 +83,10 @@ def _options() -> argparse.Namespace:
     for given, known in ((options.models, BY_NAME), (options.peers, runners.PEERS)):
         if unknown := [name for name in given or () if name not in known]:
             parser.error(f"{', '.join(unknown)}? there are {', '.join(known)}")
+    options.kernels = not options.quick if options.kernels is None else options.kernels
     options.threads = options.threads or ([1] if options.quick else [1, 2])
-    options.rounds = options.rounds or (3 if options.quick else 5)
-    options.seconds = options.seconds or (0.6 if options.quick else 1.5)
+    options.rounds = options.rounds or (3 if options.quick else 4)
+    options.seconds = options.seconds or (0.6 if options.quick else 1.2)
     options.out = options.out or runners.ROOT / ("build/bench/quick" if options.quick else "build/bench")
     return options
 

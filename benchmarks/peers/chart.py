@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-_COLOURS = {
+COLOURS = {
     "pycandle": "#d9480f",
     "openvino": "#1971c2",
     "onnxruntime": "#2f9e44",
@@ -31,7 +31,7 @@ def svg(rows: list[dict], titles: dict[str, str], threads: int) -> str:
             ratio = row["median_ms"] / ours
             width = min(ratio, _MOST) * scale
             parts.append(
-                f'<rect x="{_LEFT}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" fill="{_COLOURS[row["runner"]]}"/>'
+                f'<rect x="{_LEFT}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" fill="{COLOURS[row["runner"]]}"/>'
             )
             label = f"{row['runner']} {row['median_ms']:.3g} ms" + (
                 "" if ratio <= _MOST else f" ({ratio:.1f} ×)"

@@ -19,6 +19,7 @@ _NAMES = {
     "mlp.c_proj": "ffn_down",
 }
 _WHOLE = {"wte": "token_embd", "wpe": "position_embd", "ln_f": "output_norm"}
+_TIED = ("model.lm_head.weight", "model.transformer.wte.weight")  # saved under one of its names
 
 
 def write_gguf(weights: Path, file: Path) -> None:
@@ -26,6 +27,7 @@ def write_gguf(weights: Path, file: Path) -> None:
     import gguf
 
     tensors = load_file(weights)
+    tensors[_TIED[1]] = tensors.pop(_TIED[0], tensors.get(_TIED[1]))
     writer = gguf.GGUFWriter(file, "gpt2")
     writer.add_vocab_size(50257)
     writer.add_context_length(1024)
@@ -38,8 +40,6 @@ def write_gguf(weights: Path, file: Path) -> None:
     writer.add_tokenizer_model("none")
     for name, tensor in tensors.items():
         stem, kind = name.removeprefix("model.transformer.").rsplit(".", 1)
-        if name.startswith("model.lm_head"):
-            continue  # the token embeddings again
         if stem.startswith("h."):
             _, layer, part = stem.split(".", 2)
             tensor = tensor.T.copy() if part in _TRANSPOSED and kind == "weight" else tensor

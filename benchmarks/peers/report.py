@@ -8,7 +8,7 @@ from pathlib import Path
 from .models import BY_NAME
 
 BEGIN, END = "<!-- written by make bench -->", "<!-- until here -->"
-_RUNNERS = ("pycandle", "openvino", "onnxruntime", "torch-compile", "torch", "candle", "llama.cpp")
+RUNNERS = ("pycandle", "openvino", "onnxruntime", "torch-compile", "torch", "candle", "llama.cpp")
 
 
 def put_into(page: Path, results: dict) -> None:
@@ -21,9 +21,9 @@ def put_into(page: Path, results: dict) -> None:
 def markdown(results: dict) -> str:
     parts = [_machine(results)]
     for threads in results["threads"]:
-        parts.append(
-            f"### {threads} thread{'s' if threads > 1 else ''}: milliseconds, median\n\n{_matrix(results, threads)}"
-        )
+        heading = f"{threads} thread{'s' if threads > 1 else ''}"
+        parts.append(f"### {heading}: milliseconds, median\n\n{_matrix(results, threads)}")
+        parts.append(f"![times with {heading}](images/benchmarks-{threads}.svg)")
     parts.append("### Aims\n\n" + _aims(results))
     parts.append("### Everything measured\n\n" + _details(results))
     parts.append("### Runtimes\n\n" + _runtimes(results))
@@ -45,8 +45,8 @@ def _matrix(results: dict, threads: int) -> str:
     lines = []
     for model in results["models"]:
         cells = [BY_NAME[model].title]
-        done = {r: rows[model, r]["median_ms"] for r in _RUNNERS if "median_ms" in rows.get((model, r), {})}
-        for runner in _RUNNERS:
+        done = {r: rows[model, r]["median_ms"] for r in RUNNERS if "median_ms" in rows.get((model, r), {})}
+        for runner in RUNNERS:
             row = rows.get((model, runner))
             if runner in done:
                 number = f"{done[runner]:.3g}"
@@ -54,7 +54,7 @@ def _matrix(results: dict, threads: int) -> str:
             else:
                 cells.append("failed" if row else "")
         lines.append(cells)
-    return _table(["model", *_RUNNERS], lines)
+    return _table(["model", *RUNNERS], lines)
 
 
 def _aims(results: dict) -> str:

@@ -35,14 +35,14 @@ struct Options {
 
 struct Runner {
   std::string name;
-  int threads;
+  int threads = 1;
   std::vector<std::string> command;
   fs::path outputs;
-  std::string failure = {};  // why it has no times
-  std::unique_ptr<RunnerProcess> process = {};
-  Json facts = {};
+  std::string failure;  // why it has no times
+  std::unique_ptr<RunnerProcess> process;
+  Json facts;
   double difference = 0;
-  std::vector<double> times = {};  // ms
+  std::vector<double> times;  // ms
   double median() const { return times[times.size() / 2]; }
   double best() const { return times.front(); }
   // Half of the runs lie within this share of the median.
@@ -115,7 +115,7 @@ std::vector<std::string> own_command(const Options& options, const std::string& 
                                       "--threads",
                                       std::to_string(threads)};
   for (const auto& [op, implementation] : options.run.load.pipeline.overrides) {
-    command.insert(command.end(), {"--override", op + "=" + implementation});
+    command.insert(command.end(), {"--override", fmt::format("{}={}", op, implementation)});
   }
   return command;
 }
@@ -133,11 +133,13 @@ class Runners {
 
  private:
   Runner& add(const std::string& name, int threads, std::vector<std::string> command) {
-    const fs::path outputs = folder_ / fmt::format("outputs-{}.safetensors", all.size());
-    for (const fs::path& word : {fs::path("--inputs"), folder_ / "inputs.safetensors", fs::path("--outputs"), outputs})
-      command.push_back(word.string());
-    all.push_back({name, threads, std::move(command), outputs});
-    return all.back();
+    Runner& r = all.emplace_back();
+    r.name = name;
+    r.threads = threads;
+    r.outputs = folder_ / fmt::format("outputs-{}.safetensors", all.size());
+    r.command = std::move(command);
+    r.command.insert(r.command.end(), {"--inputs", (folder_ / "inputs.safetensors").string(), "--outputs", r.outputs.string()});
+    return r;
   }
 
   void add_python_peers() {
@@ -267,8 +269,7 @@ void print_rows(const Json& rows, const std::string& model) {
     };
     std::vector<std::string> cells = {row["runner"], std::to_string(row["threads"].get<int>())};
     if (row.contains("failed")) {
-      const std::string why = row["failed"];
-      cells.push_back(styled(why.substr(0, why.find('\n')), Style::red));
+      cells.push_back(styled("failed", Style::red));
     } else {
       for (std::string cell :
            {fmt::format("{:.3f} ms", row["median_ms"].get<double>()), fmt::format("{:.3f} ms", row["best_ms"].get<double>()),
@@ -279,6 +280,9 @@ void print_rows(const Json& rows, const std::string& model) {
     table.row(std::move(cells));
   }
   fmt::print("{}\n{}", styled(model, Style::bold), table.text());
+  for (const Json& row : rows) {
+    if (row.contains("failed")) fmt::print("\n{}: {}\n", row["runner"].get<std::string>(), row["failed"].get<std::string>());
+  }
 }
 
 void bench(Options& options, Context& context) {

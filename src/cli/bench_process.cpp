@@ -15,8 +15,6 @@
 
 #include "base/error.h"
 
-extern "C" char** environ;
-
 namespace pycandle::cli {
 namespace {
 
@@ -36,6 +34,7 @@ std::vector<std::string> environment_for(int threads) {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> all;
+  all.reserve(texts.size() + 1);
   for (std::string& text : texts) all.push_back(text.data());
   all.push_back(nullptr);
   return all;

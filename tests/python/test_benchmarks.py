@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import call_cost
 import compile_time
 import scaling
+from peers import aims, baseline, chart, models, report, roofline, runners
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +39,86 @@ def test_a_call_of_a_tiny_model_is_measured_with_one_and_two_threads(tmp_path) -
     found = call_cost.measured(tmp_path, layers=2, seconds=0.05)
     assert found["steps"] > 10
     assert set(found["microseconds"]) == {1, 2}
+
+
+def row(model: str, runner: str, ms: float, **more) -> dict:
+    rest = {"best_ms": ms, "spread": 0.1, "ratio": 1.0, "peak_mb": 99.0, "load_ms": 5.0, "import_ms": 0.0}
+    rest |= {"bytes": 10**6, "difference": 1e-6, "first_ms": ms, "version": "1"}
+    return {"model": model, "threads": 1, "runner": runner, "median_ms": ms, **rest, **more}
+
+
+ROWS = [
+    row("minilm", "pycandle", 9.0),
+    row("minilm", "openvino", 10.0),
+    row("minilm", "torch", 12.0),
+    {"model": "minilm", "threads": 1, "runner": "onnxruntime", "failed": "computes something else"},
+]
+KERNELS = """avx512, 1 thread: FMA peak 116.1 GFLOP/s, reads 31.0 GB/s (huge pages), 22.4 GB/s (small)
+gemm 512x512x512                       2.400 ms    111.8 GFLOP/s   96.3 %
+unary exp                              0.010 ms    104.9 GB/s
+gemm 1x50257x768                       4.800 ms     32.2 GB/s     103.9 %  more than the machine can do
+"""
+
+
+def test_an_aim_compares_with_the_quickest_of_its_peers() -> None:
+    time, first = aims.judged(ROWS)
+    assert (time["peer"], time["ratio"], time["holds"]) == ("openvino", 0.9, True)
+    assert (first["column"], first["holds"]) == ("first_ms", False)
+
+
+def test_the_baseline_fails_only_when_every_peer_says_slower(tmp_path) -> None:
+    kept = tmp_path / "baseline.json"
+    baseline.write(ROWS, kept)
+    assert baseline.compared(ROWS, kept)[1]
+    bad_moment = [*ROWS[:2], row("minilm", "torch", 6.0)]
+    lines, fine = baseline.compared(bad_moment, kept)
+    assert fine and any("torch" in line and "slower" in line for line in lines)
+    lines, fine = baseline.compared([row("minilm", "pycandle", 13.0), *ROWS[1:]], kept)
+    assert not fine and "slower against every peer" in lines[-1]
+
+
+def test_the_limits_and_the_kernels_of_the_machine_are_read_and_the_impossible_is_seen() -> None:
+    found = roofline.read(KERNELS)
+    assert (found["fma_gflops"], found["read_huge_gbs"], found["read_small_gbs"]) == (116.1, 31.0, 22.4)
+    assert [kernel["share"] for kernel in found["kernels"]] == [
+        pytest.approx(0.963),
+        None,
+        pytest.approx(1.039),
+    ]
+    assert [bool(kernel["remark"]) for kernel in found["kernels"]] == [False, False, True]
+
+
+def test_the_page_and_the_picture_hold_every_runner_that_ran_and_every_reason(tmp_path) -> None:
+    results = {
+        "date": "today",
+        "machine": "a machine",
+        "cores": 2,
+        "threads": [1],
+        "models": ["minilm"],
+        "rows": ROWS,
+        "aims": aims.judged(ROWS),
+        "roofline": [roofline.read(KERNELS)],
+        "runtimes": {"candle": {"version": "", "megabytes": "", "remark": "not installed: no cargo"}},
+    }
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{report.BEGIN}\na run before\n{report.END}\nafter\n")
+    report.put_into(page, results)
+    text = page.read_text()
+    assert text.startswith("before") and text.endswith("after\n") and "a run before" not in text
+    for expected in ("| **9** | 10 | failed |", "computes something else", "no cargo", "0.90 × openvino"):
+        assert expected in text
+    picture = chart.svg(ROWS, {"minilm": "MiniLM"}, 1)
+    assert picture.count("<rect") == 4 and "openvino 10 ms" in picture
+
+
+def test_every_peer_has_a_way_to_start_and_a_place_in_the_report() -> None:
+    assert set(runners.PEERS) | {"pycandle"} == set(report.RUNNERS) == set(chart.COLOURS)
+    for aim in aims.AIMS:
+        assert aim.model in models.BY_NAME and set(aim.best_of) <= set(runners.PEERS)
+
+
+def test_the_models_of_the_benchmark_are_the_same_every_time() -> None:
+    entry = models.BY_NAME["lstm"]
+    first, again = (models.built(entry).state_dict() for _ in range(2))
+    assert all((first[name] == again[name]).all() for name in first)
+    assert (models.inputs_of(entry)["x"] == models.inputs_of(entry)["x"]).all()
