@@ -21,6 +21,18 @@ struct StepTime {
   std::string layer;                        // its module path
   double start = 0, seconds = 0;            // since the run began
   double work = 0;                          // multiply-adds or elements; 0 when unknown
+  double bytes = 0;                         // read and written, each operand once
+};
+
+// What an executable holds, and what it did to get there.
+struct ExecutableUse {
+  struct Planned {
+    std::string why;                        // no plan was there for this call
+    double seconds = 0;
+  };
+  std::vector<Planned> planned;             // in the order of the calls
+  size_t weight_bytes = 0;                  // parameters in the formats that plans read
+  size_t arena_bytes = 0;                   // activations, of the largest plan
 };
 
 struct RunRequest {
@@ -38,6 +50,7 @@ class Executable {
  public:
   virtual ~Executable() = default;
   virtual std::vector<Array> run(const RunRequest&) const = 0;  // in the order of Program::outputs; safe from several threads
+  virtual ExecutableUse use() const { return {}; }
 };
 
 class Backend {

@@ -81,7 +81,7 @@ void add_forward(Command& app, Context& context) {
                       {"nan", s.nan}});
     }
     std::optional<Profile> profiled;
-    if (options->profile || !options->profile_out.empty()) profiled = profile(model, inputs);
+    if (options->profile || !options->profile_out.empty()) profiled = profile(model, inputs, options->load.pipeline.threads);
     if (!options->profile_out.empty()) write_chrome_trace(*profiled, options->profile_out);
     if (context.json) {
       fmt::print("{}\n", Json{{"status", "fine"},

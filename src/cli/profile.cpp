@@ -8,15 +8,22 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/threads.h"
 #include "cli/terminal.h"
 
 namespace pycandle::cli {
 namespace {
 
 struct Sum {
-  double seconds = 0, work = 0;
+  double seconds = 0, work = 0, bytes = 0;
+  double multiplied = 0;  // the seconds of steps whose work is multiply-adds
   size_t steps = 0;
+  double gflops() const { return multiplied > 0 ? 2 * work / multiplied / 1e9 : 0; }
+  double gbs() const { return seconds > 0 ? bytes / seconds / 1e9 : 0; }
 };
+
+// Kernels whose work is counted in multiply-adds.
+bool multiplies(const std::string& kernel) { return kernel == "gemm" || kernel == "attention" || kernel == "depthwise"; }
 
 using Groups = std::vector<std::pair<std::string, Sum>>;
 
@@ -25,7 +32,9 @@ template <class Key> Groups grouped(const Profile& p, const Key& key) {
   for (const ProfiledStep& s : p.steps) {
     Sum& sum = sums[key(s)];
     sum.seconds += s.seconds;
-    sum.work += s.work;
+    sum.bytes += s.bytes;
+    if (multiplies(s.kernel)) sum.work += s.work;
+    if (multiplies(s.kernel)) sum.multiplied += s.seconds;
     ++sum.steps;
   }
   Groups groups(sums.begin(), sums.end());
@@ -33,9 +42,6 @@ template <class Key> Groups grouped(const Profile& p, const Key& key) {
                    [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   return groups;
 }
-
-// Kernels whose work is counted in multiply-adds.
-bool multiplies(const std::string& kernel) { return kernel == "gemm" || kernel == "attention" || kernel == "depthwise"; }
 
 Groups by_kernel(const Profile& p) {
   return grouped(p, [](const ProfiledStep& s) { return s.kernel; });
@@ -47,25 +53,33 @@ Groups by_layer(const Profile& p) {
   return grouped(p, [](const ProfiledStep& s) { return s.layer.empty() ? "(root)" : s.layer; });
 }
 
-std::string table(const Profile& p, const char* title, const Groups& groups, bool with_rate) {
+std::string table(const Profile& p, const char* title, const Groups& groups) {
   constexpr size_t kMost = 15;
   Table t;
   for (size_t i = 0; i < std::min(kMost, groups.size()); ++i) {
     const auto& [name, sum] = groups[i];
-    const std::string rate = with_rate && multiplies(name) && sum.seconds > 0
-                                 ? fmt::format("{:.1f} GFLOP/s", 2 * sum.work / sum.seconds / 1e9)
-                                 : "";
+    const auto rate = [](double found, const char* unit, double peak) {
+      return found > 0 ? fmt::format("{:.1f} {} ({:.0f} %)", found, unit, 100 * found / peak) : "";
+    };
     t.row({name, fmt::format("{:.3f} ms", sum.seconds * 1e3), fmt::format("{:.1f} %", 100 * sum.seconds / p.seconds),
-           fmt::format("{} steps", sum.steps), rate});
+           fmt::format("{} steps", sum.steps), rate(sum.gflops(), "GFLOP/s", p.peaks.gflops),
+           rate(sum.gbs(), "GB/s", p.peaks.read_gbs)});
   }
   const std::string more = groups.size() > kMost ? fmt::format("  and {} more\n", groups.size() - kMost) : "";
   return fmt::format("{}\n{}{}", title, t.text(), more);
 }
 
+double seconds_of(const std::vector<PassTiming>& passes) {
+  double sum = 0;
+  for (const PassTiming& pass : passes) sum += pass.seconds;
+  return sum;
+}
+
 Json rows(const Groups& groups) {
   Json list = Json::array();
   for (const auto& [name, sum] : groups) {
-    list.push_back({{"name", name}, {"ms", sum.seconds * 1e3}, {"steps", sum.steps}, {"work", sum.work}});
+    list.push_back(
+        {{"name", name}, {"ms", sum.seconds * 1e3}, {"steps", sum.steps}, {"gflops", sum.gflops()}, {"gbs", sum.gbs()}});
   }
   return list;
 }
@@ -78,18 +92,28 @@ double Profile::accounted() const {
   return seconds > 0 ? sum / seconds : 0;
 }
 
-Profile profile(const Model& model, const Model::Tensors& inputs) {
+Profile profile(const Model& model, const Model::Tensors& inputs, int threads) {
   Profile p;
+  p.threads = threads > 0 ? threads : thread_count();
+  p.peaks = machine_peaks(p.threads);
+  p.passes = model.timings();
   RunRequest request;
   request.inputs = ordered_inputs(model.program(), inputs);
   model.executable().run(request);
-  request.on_step = [&](const StepTime& s) {
-    p.steps.push_back({std::string(s.kernel), std::string(s.op), s.layer, s.start, s.seconds, s.work});
-  };
   using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  double noting = 0;  // is not part of the run
+  p.steps.reserve(4096);
+  request.on_step = [&](const StepTime& s) {
+    const Clock::time_point begin = Clock::now();
+    p.steps.push_back({std::string(s.kernel), std::string(s.op), s.layer, s.start - noting, s.seconds, s.work, s.bytes});
+    noting += since(begin);
+  };
   const Clock::time_point begin = Clock::now();
   model.executable().run(request);
-  p.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  p.seconds = since(begin) - noting;
+  p.use = model.executable().use();
+  p.peak_memory = peak_memory();
   if (p.steps.empty()) {
     throw Error(ErrorCode::usage, fmt::format("the backend {} does not say where its time goes", model.backend()))
         .hint("profile with --backend cpu; a program whose sizes depend on data runs on the reference there too");
@@ -98,14 +122,36 @@ Profile profile(const Model& model, const Model::Tensors& inputs) {
 }
 
 std::string to_text(const Profile& p) {
-  return fmt::format("{}{}{}{:.3f} ms in {} steps, {:.1f} % of it accounted for\n", table(p, "by kernel", by_kernel(p), true),
-                     table(p, "by op", by_op(p), false), table(p, "by layer", by_layer(p), false), p.seconds * 1e3,
-                     p.steps.size(), 100 * p.accounted());
+  std::string text = table(p, "by kernel", by_kernel(p)) + table(p, "by op", by_op(p)) + table(p, "by layer", by_layer(p));
+  Table passes;
+  for (const PassTiming& pass : p.passes) {
+    if (pass.seconds >= 1e-3) passes.row({pass.name, fmt::format("{:.1f} ms", pass.seconds * 1e3)});
+  }
+  text += fmt::format("passes ({:.1f} ms in all)\n{}plans\n", seconds_of(p.passes) * 1e3, passes.text());
+  Table plans;
+  for (const ExecutableUse::Planned& plan : p.use.planned) plans.row({plan.why, fmt::format("{:.1f} ms", plan.seconds * 1e3)});
+  return text + fmt::format(
+                    "{}memory: weights {:.1f} MB, activations {:.1f} MB, the process at most {:.1f} MB\n"
+                    "{} threads: at most {:.0f} GFLOP/s and {:.1f} GB/s, as measured here\n"
+                    "{:.3f} ms in {} steps, {:.1f} % of it accounted for\n",
+                    plans.text(), static_cast<double>(p.use.weight_bytes) / 1e6, static_cast<double>(p.use.arena_bytes) / 1e6,
+                    static_cast<double>(p.peak_memory) / 1e6, p.threads, p.peaks.gflops, p.peaks.read_gbs, p.seconds * 1e3,
+                    p.steps.size(), 100 * p.accounted());
 }
 
 Json to_json(const Profile& p) {
+  Json passes = Json::array(), plans = Json::array();
+  for (const PassTiming& pass : p.passes) passes.push_back({{"name", pass.name}, {"ms", pass.seconds * 1e3}});
+  for (const ExecutableUse::Planned& plan : p.use.planned) plans.push_back({{"why", plan.why}, {"ms", plan.seconds * 1e3}});
   return {{"ms", p.seconds * 1e3},
           {"accounted", p.accounted()},
+          {"threads", p.threads},
+          {"peaks", {{"gflops", p.peaks.gflops}, {"read_gbs", p.peaks.read_gbs}}},
+          {"weight_bytes", p.use.weight_bytes},
+          {"arena_bytes", p.use.arena_bytes},
+          {"peak_bytes", p.peak_memory},
+          {"passes", passes},
+          {"plans", plans},
           {"kernels", rows(by_kernel(p))},
           {"ops", rows(by_op(p))},
           {"layers", rows(by_layer(p))}};

@@ -16,6 +16,13 @@ from pycandle.recorder import GoldenRecorder
 
 torch.set_num_threads(1)
 
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """What is measured by tests, beside other tests, is not remembered for the user."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 PYCANDLE = Path(os.environ.get("PYCANDLE_PROGRAM", Path(sys.executable).with_name("pycandle")))
 
 

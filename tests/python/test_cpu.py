@@ -115,11 +115,48 @@ def test_a_profile_accounts_for_the_run_by_kernel_op_and_layer(pycandle, manifes
         "profile"
     ]
     assert 0 < found["accounted"] <= 1
+    assert found["peaks"]["gflops"] > 1 and found["peaks"]["read_gbs"] > 0.1
+    assert [plan["why"] for plan in found["plans"]] == ["the first call"]
+    assert {"recognise", "decompose"} <= {row["name"] for row in found["passes"]}
+    assert found["weight_bytes"] > 0 and found["arena_bytes"] > 0
     for kind in ("kernels", "ops", "layers"):
         assert sum(row["ms"] for row in found[kind]) == pytest.approx(found["ms"] * found["accounted"])
     assert "gemm" in {row["name"] for row in found["kernels"]}
     events = json.loads(trace.read_text())["traceEvents"]
     assert len(events) == sum(row["steps"] for row in found["kernels"])
+
+
+class Wide(nn.Module):
+    """100 MB of weights, few activations: two of them transposed, one read by rows as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(8192, 1024)
+        self.up, self.down = nn.Linear(1024, 8192), nn.Linear(8192, 1024)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        x = x + self.down(torch.relu(self.up(x)))
+        return x @ self.embed.weight.T
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    from pycandle import GoldenRecorder
+
+    recorder = GoldenRecorder(tmp_path_factory.mktemp("wide"), progress=lambda text: None)
+    recorder.record(Wide().eval(), torch.randint(0, 8192, (1, 64)))
+    return recorder.save("wide").manifest
+
+
+def test_memory_is_what_the_plan_keeps_and_nearly_all_time_is_accounted_for(pycandle, wide):
+    arguments = ["forward", wide, "--backend", "cpu", "--threads", 2, "--profile"]
+    pycandle(*arguments)  # measures the machine's peaks, which takes memory
+    profile = pycandle.json(*arguments)["profile"]
+    assert profile["accounted"] >= 0.95
+    kept = profile["weight_bytes"] + profile["arena_bytes"]
+    assert 100e6 < kept < 150e6, "each weight once as it is packed, and the table of rows as it was"
+    assert 0.5 * kept < profile["peak_bytes"] <= 1.2 * kept + 40e6  # rows that nobody reads stay in the file
 
 
 def test_an_override_changes_how_a_functional_runs_and_not_what_it_gives(pycandle, manifest):

@@ -269,6 +269,8 @@ void Chains::emit(Chain& chain) {
   step.kernel = "chain";
   for (const View& v : chain.inputs) step.reads.push_back(v.buffer);
   for (const auto& [v, out] : defined) step.writes.push_back(out.buffer);
+  for (const View& v : chain.inputs) step.bytes += v.bytes();
+  for (const auto& [v, out] : defined) step.bytes += out.bytes();
   // In place where the input is walked as the output is, and nothing reads it (or its buffer otherwise) afterwards.
   for (size_t i = 0; i < chain.inputs.size(); ++i) {
     const View& in = chain.inputs[i];

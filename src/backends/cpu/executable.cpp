@@ -1,5 +1,8 @@
 #include "backends/cpu/executable.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <utility>
@@ -10,7 +13,8 @@
 namespace pycandle::cpu {
 namespace {
 
-constexpr size_t kMostPlans = 16;
+constexpr size_t kMostPlans = 16, kMostRemembered = 1000;
+using Clock = std::chrono::steady_clock;
 
 void add_to_key(std::vector<int64_t>& key, const Array& a) {
   key.push_back(static_cast<int64_t>(a.dtype()));
@@ -34,13 +38,53 @@ std::shared_ptr<CpuExecutable::Entry> CpuExecutable::entry_for(const RunRequest&
     return entries_.front();
   }
   Bindings bindings = bind_inputs(shared_.program, request.inputs, request.symbols);
+  std::string why = why_no_plan_fits(request, key);
+  const auto begin = Clock::now();
   auto entry = std::make_shared<Entry>();
   entry->key = std::move(key);
   entry->symbols = request.symbols;
   entry->plan = Planner(shared_, std::move(bindings)).plan();
   entries_.push_front(entry);
-  if (entries_.size() > kMostPlans) entries_.pop_back();
+  if (entries_.size() > kMostPlans) {
+    if (dropped_.size() < kMostRemembered) dropped_.insert(entries_.back()->key);
+    entries_.pop_back();
+  }
+  if (planned_.size() < kMostRemembered)
+    planned_.push_back({std::move(why), std::chrono::duration<double>(Clock::now() - begin).count()});
   return entry;
+}
+
+std::string CpuExecutable::why_no_plan_fits(const RunRequest& request, const std::vector<int64_t>& key) const {
+  if (entries_.empty()) return "the first call";
+  if (dropped_.count(key) != 0) return fmt::format("its plan made room: more than {} sizes are in use", kMostPlans);
+  // Beside the call before: the first input that differs.
+  const std::vector<int64_t>& last = entries_.front()->key;
+  size_t at = 0;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const Array& a = request.inputs[i];
+    const size_t length = 2 + a.shape().size();
+    if (at + length > last.size() ||
+        !std::equal(key.begin() + static_cast<std::ptrdiff_t>(at), key.begin() + static_cast<std::ptrdiff_t>(at + length),
+                    last.begin() + static_cast<std::ptrdiff_t>(at)))
+      return fmt::format("input {} is {}{} for the first time", shared_.program.inputs[i].name, name_of(a.dtype()),
+                         to_string(a.shape()));
+    at += length;
+  }
+  return "sizes that no input shows are others";
+}
+
+ExecutableUse CpuExecutable::use() const {
+  const std::lock_guard lock(mutex_);
+  ExecutableUse use;
+  use.planned = planned_;
+  std::set<const void*> seen;
+  for (const auto& entry : entries_) {
+    use.arena_bytes = std::max(use.arena_bytes, entry->plan->arena_bytes);
+    for (const Array& a : entry->plan->constants) {
+      if (a.data() && seen.insert(a.data()).second) use.weight_bytes += a.bytes();
+    }
+  }
+  return use;
 }
 
 std::unique_ptr<Context> CpuExecutable::new_context(const Plan& plan) const {
@@ -120,7 +164,6 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
 
   const Program& p = shared_.program;
   if (request.on_tap) deliver(plan, plan.defined_at_start, *context);
-  using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -136,8 +179,9 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
       throw;
     }
     if (request.on_step) {
+      const double took = seconds() - start;
       const Node& node = p.graph.nodes[step.node];
-      request.on_step({step.kernel, node.op->name, p.module_path(node.origin), start, seconds() - start, step.work});
+      request.on_step({step.kernel, node.op->name, p.module_path(node.origin), start, took, step.work, step.bytes});
     }
     if (request.on_tap) deliver(plan, step.defines, *context);
     for (const BufferId b : plan.ends_after[s]) context->arrays[static_cast<size_t>(b)] = Array();

@@ -4,6 +4,8 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "backends/cpu/planner.h"
@@ -14,6 +16,7 @@ class CpuExecutable final : public Executable {
  public:
   explicit CpuExecutable(Shared);
   std::vector<Array> run(const RunRequest&) const override;
+  ExecutableUse use() const override;
 
  private:
   // A plan serves calls whose inputs have these dtypes and sizes. Weights are not part of it: they belong to the
@@ -25,6 +28,7 @@ class CpuExecutable final : public Executable {
     std::vector<std::unique_ptr<Context>> idle;  // contexts that no run uses at the moment
   };
   std::shared_ptr<Entry> entry_for(const RunRequest&) const;
+  std::string why_no_plan_fits(const RunRequest&, const std::vector<int64_t>& key) const;
   std::unique_ptr<Context> new_context(const Plan&) const;
   void bind(const Plan&, const RunRequest&, Context&) const;
   void deliver(const Plan&, const Values&, const Context&) const;
@@ -32,6 +36,8 @@ class CpuExecutable final : public Executable {
   Shared shared_;
   mutable std::mutex mutex_;
   mutable std::list<std::shared_ptr<Entry>> entries_;  // the one used last first
+  mutable std::vector<ExecutableUse::Planned> planned_;
+  mutable std::set<std::vector<int64_t>> dropped_;     // keys of plans that made room for others
 };
 
 }  // namespace pycandle::cpu

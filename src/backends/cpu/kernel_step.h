@@ -50,6 +50,7 @@ void add_kernel(Planner& p, const KernelNames& names, KernelFn<Args> run, CountF
   bound.insert(bound.end(), writes.begin(), writes.end());
   for (const Bound& b : reads) step.reads.push_back(b.view.buffer);
   for (const Bound& b : writes) step.writes.push_back(b.view.buffer);
+  for (const Bound& b : bound) step.bytes += b.view.bytes();
   const int parts = parts_for(p.threads(), units, names.work);
   const int64_t scratch = (scratch_of(args) + 15) / 16 * 16;
   View memory;

@@ -172,6 +172,7 @@ bool lower_take(Planner& p, size_t index) {
   args.table_row_bytes = args.out_row_bytes = args.row_bytes;
   Step step;
   step.kernel = "gather_rows";
+  step.bytes = 2 * out.bytes() + indices.bytes();
   step.reads = {table.buffer, indices.buffer};
   step.writes = {out.buffer};
   step.run = [&g = p.graph(), &node, &bound = p.bindings(), args, table, indices, out, &k = kernels()](Context& c) {

@@ -52,8 +52,17 @@ View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_tran
     args.out = out.data();
     const int64_t units = kernel.pack_b_units(args);
     const int parts = parts_for(p.threads(), units, static_cast<double>(k * n));
-    run_parts(parts,
-              [&](int part) { kernel.pack_b(args, part_of(units, parts, part), part_of(units, parts, part + 1), nullptr); });
+    // A large one piece by piece, and what lies behind a piece leaves memory before the next: never both forms whole.
+    constexpr int64_t kPiece = int64_t{4} << 20;  // elements
+    const int pieces = is_transposed ? static_cast<int>(std::min(units / parts, k * n / kPiece) + 1) : 1;
+    for (int piece = 0; piece < pieces; ++piece) {
+      const int64_t first = part_of(units, pieces, piece), count = part_of(units, pieces, piece + 1) - first;
+      run_parts(parts, [&](int part) {
+        kernel.pack_b(args, first + part_of(count, parts, part), first + part_of(count, parts, part + 1), nullptr);
+      });
+      const int64_t begin = part_of(n, pieces, piece), columns = part_of(n, pieces, piece + 1) - begin;
+      if (pieces > 1) p.shared().parameters->release(Array(DType::f32, {columns * k}, args.b + begin * k, nullptr));
+    }
     return out.array();
   }));
 }

@@ -51,6 +51,7 @@ struct Step {
   size_t node = 0;               // that it computes, the last one when it is several
   std::string kernel;            // "gemm", "chain", "evaluator": for profiles
   double work = 0;               // multiply-adds or elements
+  double bytes = 0;              // read and written, each operand once; filled in from the buffers when 0
   Values defines;                // values with taps that exist after it
 };
 

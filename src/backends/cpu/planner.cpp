@@ -197,6 +197,11 @@ void Planner::add(Step step) {
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
   }
+  if (step.bytes == 0) {
+    for (const std::vector<BufferId>* list : {&step.reads, &step.writes}) {
+      for (const BufferId b : *list) step.bytes += static_cast<double>(plan_->buffers[static_cast<size_t>(b)].bytes);
+    }
+  }
   plan_->steps.push_back(std::move(step));
 }
 

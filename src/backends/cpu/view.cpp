@@ -13,6 +13,12 @@ int64_t View::count() const {
   return n;
 }
 
+double View::bytes() const {
+  auto bytes = static_cast<double>(size_of(dtype));
+  for (size_t a = 0; a < sizes.size(); ++a) bytes *= strides[a] == 0 ? 1.0 : static_cast<double>(sizes[a]);
+  return bytes;
+}
+
 bool View::is_dense() const {
   if (count() == 0) return true;
   int64_t expected = 1;

@@ -19,6 +19,7 @@ struct View {
   int64_t count() const;
   int64_t rank() const { return static_cast<int64_t>(sizes.size()); }
   bool is_dense() const;  // row-major without gaps
+  double bytes() const;   // of the elements that differ: what is broadcast counts once
   int64_t offset_bytes() const { return offset * static_cast<int64_t>(size_of(dtype)); }
 };
 
