@@ -18,7 +18,7 @@ ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
 test test-full zoo zoo-emit op-db faults: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db models faults bench bench-quick test-asan format lint fuzz requirements wheel clean
+.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db models faults bench bench-quick test-asan test-tsan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,13 @@ test-asan: ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --preset asan
 	@cmake --build --preset asan
 	@$(CTEST) --preset asan | $(ONLY_NEWS)
+
+test-tsan: ## the pool and the cpu backend's plans under the thread sanitizer: builds no more than these need
+	@scripts/setup.sh build
+	@cmake --preset tsan
+	@cmake --build --preset tsan
+	@TSAN_OPTIONS="halt_on_error=1 die_after_fork=0" build/tsan/tests/test_base_threads --gtest_brief=1
+	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_plans --gtest_brief=1
 
 format: ## format C++ and Python sources
 	@scripts/setup.sh venv

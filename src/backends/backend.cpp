@@ -71,6 +71,8 @@ std::string bindings_text(const std::vector<std::string>& symbols, const Binding
 
 }  // namespace
 
+std::vector<std::string> Backend::implementations(std::string_view /*functional*/) const { return {}; }
+
 Bindings bind_inputs(const Program& p, const std::vector<Array>& inputs, Bindings bound) {
   if (inputs.size() != p.inputs.size()) {
     throw Error(ErrorCode::bad_input, "the number of inputs differs from the program's")

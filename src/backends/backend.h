@@ -58,6 +58,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual bool claims(const Call&) const = 0;  // of functionals in the program's own graph
+  // Ways to run a functional, the usual one first; empty when there is nothing to choose (PipelineOptions::overrides).
+  virtual std::vector<std::string> implementations(std::string_view functional) const;
   // The program is in program form; compile runs the backend pipeline itself, with these options.
   virtual std::unique_ptr<Executable> compile(const Program&, const OpTable&, std::shared_ptr<const ParameterSource>,
                                               const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr) const = 0;

@@ -297,6 +297,9 @@ void bench(Options& options, Context& context) {
     ordered_inputs(model.program(), inputs);  // refuses what does not fit, before anything is started
     write_safetensors(folder.path / "inputs.safetensors", inputs);
   }
+  options.run.load.backend = "cpu";
+  options.run.load.pipeline.threads = options.threads.front();
+  tune_if_asked(options.run);
   std::vector<Runner> runners = Runners(options, folder.path).all;
   for (Runner& r : runners) start(r, runners.front(), folder.path);
   measure(runners, options.seconds, options.rounds);
@@ -330,6 +333,7 @@ void add_bench(Command& app, Context& context) {
       .delimiter(',')
       .one_of({"torch", "torch-compile", "onnxruntime", "openvino"});
   command.add_option("--peer", options->peers, "name=command: another runner, which speaks the protocol (repeatable)");
+  add_tune_option(command, options->run);
   command.add_option("--python", options->python, "the Python that --against uses");
   command.add_option("--keep", options->keep, "keep the files made for other runtimes here, and use those that are there");
   command.add_option("--seconds", options->seconds, "how long each runner is measured, at least one run a round").shows_default();

@@ -50,10 +50,13 @@ void add_forward(Command& app, Context& context) {
   Command command = add_command(
       app, context, "forward", "run a recorded model, on random inputs or on yours",
       "pycandle forward pycandle_trace/gpt2_manifest.json --seed 1 --set s0=4 --out outputs.safetensors");
+  options->load.backend = "cpu";
   add_run_options(command, *options);
+  add_tune_option(command, *options);
   command.add_flag("--profile", options->profile, "show where the time of a run goes: by kernel, op and layer");
   command.add_option("--profile-out", options->profile_out, "write the steps of a run as a Chrome trace");
   command.callback([options, &context] {
+    tune_if_asked(*options);
     const Model model = load_model(options->model, options->load);
     const Model::Tensors inputs = inputs_for(model, *options);
     const Progress clock("forward");
@@ -87,6 +90,7 @@ void add_forward(Command& app, Context& context) {
       fmt::print("{}\n", Json{{"status", "fine"},
                               {"name", model.program().name},
                               {"backend", model.backend()},
+                              {"overrides", options->load.pipeline.overrides},
                               {"seconds", seconds},
                               {"outputs", list},
                               {"out", options->out},

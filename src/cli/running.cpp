@@ -4,6 +4,7 @@
 
 #include "base/safetensors.h"
 #include "cli/terminal.h"
+#include "runtime/tune.h"
 
 namespace pycandle::cli {
 
@@ -28,6 +29,19 @@ Model::Tensors inputs_for(const Model& model, const RunOptions& options) {
   Model::Tensors tensors;
   for (const auto& [name, entry] : file.entries()) tensors[name] = file.get(name);
   return tensors;
+}
+
+void add_tune_option(Command& command, RunOptions& options) {
+  command.add_flag("--tune", options.tune,
+                   "measure which way of running each functional is the quickest here (once a machine), and take it");
+}
+
+void tune_if_asked(RunOptions& options) {
+  if (!options.tune) return;
+  LoadOptions load = options.load;
+  load.pipeline.dump_dir.clear();
+  load.pipeline.overrides.merge(tuned_overrides(options.model, load, [&](const Model& m) { return inputs_for(m, options); }));
+  options.load.pipeline.overrides = load.pipeline.overrides;
 }
 
 void print_timings(const std::vector<PassTiming>& timings) {

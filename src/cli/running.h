@@ -13,7 +13,7 @@ struct RunOptions {
   std::string model, inputs, out;
   std::vector<std::string> sizes;
   uint64_t seed = 0;
-  bool timing = false, profile = false;
+  bool timing = false, profile = false, tune = false;
   std::string profile_out;
   LoadOptions load;
 };
@@ -21,6 +21,9 @@ struct RunOptions {
 void add_run_options(Command&, RunOptions&);
 // The tensors of --inputs, or random ones from --seed at the sizes of --set.
 Model::Tensors inputs_for(const Model&, const RunOptions&);
+void add_tune_option(Command&, RunOptions&);
+// With --tune: fills in the overrides that were not given.
+void tune_if_asked(RunOptions&);
 void print_timings(const std::vector<PassTiming>&);
 
 }  // namespace pycandle::cli

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "cli/command.h"
+#include "cli/running.h"
 #include "cli/terminal.h"
 #include "verify/hashes.h"
 #include "verify/repro.h"
@@ -149,6 +150,7 @@ void add_verify(Command& app, Context& context) {
   struct Options {
     std::string model, out, baseline, source, repro, inputs;
     std::optional<double> atol, rtol;
+    RunOptions run;  // --tune
     VerifyOptions verify;
   };
   auto options = std::make_shared<Options>();
@@ -175,9 +177,14 @@ void add_verify(Command& app, Context& context) {
                      "write a folder for each wrong layer below this one: pycandle replay runs it again");
   command.add_option("--source", options->source, "emitted code whose hash goes into the result as well");
   add_backend_options(command, options->verify.pipeline);
+  add_tune_option(command, options->run);
   add_pipeline_options(command, options->verify.pipeline);
   command.callback([options, &context] {
     VerifyOptions& verify = options->verify;
+    options->run.model = options->model;
+    options->run.load = {verify.backend, verify.pipeline};
+    tune_if_asked(options->run);
+    verify.pipeline.overrides = options->run.load.pipeline.overrides;
     Progress progress("verify");
     verify.progress = [&progress](size_t done, size_t total) { progress.update(done, total); };
     if (options->atol || options->rtol) verify.tolerance = Tolerance{options->atol.value_or(0), options->rtol.value_or(0)};

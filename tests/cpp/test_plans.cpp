@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <set>
 #include <thread>
@@ -500,6 +501,28 @@ TEST(CpuPlan, SeveralThreadsRunOneExecutableAtOnce) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(CpuPlan, SeveralThreadsRunSeveralExecutablesOfTheSameWeights) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "several";
+  std::filesystem::create_directories(folder);
+  write_safetensors(folder / "weights.safetensors", {{"w", numbers(DType::f32, {3, 2}, 11)}});
+  const Arrays inputs{numbers(DType::f32, {40, 3})};
+  const auto alone = with_weights_of(folder, 1), first = with_weights_of(folder, 2), second = with_weights_of(folder, 2);
+  const Array expected = run(*alone, inputs)[0];
+  std::vector<std::thread> threads;
+  std::atomic<int> different{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int turn = 0; turn < 50; ++turn) {
+        const int64_t rows = 1 + (t + turn) % 20;  // plans are made and dropped on the way
+        run(*(t % 2 ? first : second), {numbers(DType::f32, {rows, 3})});
+        if (!run(*(t % 2 ? second : first), inputs)[0].same_bytes(expected)) ++different;
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(different, 0);
 }
 
 TEST(CpuPlan, TapsShowEveryValueThatIsNotSwallowed) {

@@ -168,6 +168,33 @@ def test_an_override_changes_how_a_functional_runs_and_not_what_it_gives(pycandl
     assert result["status"] == "passed"
 
 
+def test_tuning_measures_once_and_its_choices_are_in_what_comes_out(
+    pycandle, manifest, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first = pycandle.json("forward", manifest, "--tune", "--threads", 1)["overrides"]
+    assert first and set(first.values()) <= {"default", "naive"}
+    kept = json.loads((tmp_path / "cache" / "pycandle" / "tune.json").read_text())
+    assert len(kept) == len(first)
+    for key, found in kept.items():
+        assert "with 1 threads" in key and set(found["ms"]) == {"default", "naive"}
+    # What is remembered is taken: nothing is measured anew, and a choice that was turned around is followed.
+    turned = {key: {"choice": "naive"} for key in kept}
+    (tmp_path / "cache" / "pycandle" / "tune.json").write_text(json.dumps(turned))
+    again = pycandle.json("bench", manifest, "--tune", "--threads", 1, "--seconds", 0.01, "--rounds", 1)[
+        "overrides"
+    ]
+    assert again == dict.fromkeys(first, "naive")
+    forced = pycandle.json(
+        "forward", manifest, "--tune", "--threads", 1, "--override", f"{min(first)}=default"
+    )["overrides"]
+    assert forced == {**again, min(first): "default"}
+    out = tmp_path / "result.jsonl"
+    pycandle("verify", manifest, "--backend", "cpu", "--tune", "--threads", 1, "--out", out)
+    header = json.loads(out.read_text().splitlines()[0])
+    assert header["overrides"] == again and header["threads"] == 1
+
+
 @pytest.mark.parametrize("choice", ["linear", "linear=quick", "add=naive", "nothing=naive"])
 def test_an_override_that_does_not_exist_is_a_usage_error(pycandle, manifest, choice):
     assert pycandle("forward", manifest, "--backend", "cpu", "--override", choice, status=2).stderr

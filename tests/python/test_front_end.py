@@ -30,6 +30,14 @@ def prefix(tmp_path_factory) -> Path:
     return place
 
 
+def test_the_stripped_shared_library_is_small(prefix, tmp_path) -> None:
+    (library,) = [
+        path for path in prefix.rglob("libpycandle.so.*") if not path.is_symlink() and path.is_file()
+    ]
+    run("strip", "-o", tmp_path / "stripped.so", library)
+    assert 1e6 < (tmp_path / "stripped.so").stat().st_size < 10e6
+
+
 @pytest.fixture(scope="module")
 def examples(prefix, tmp_path_factory) -> Path:
     build = tmp_path_factory.mktemp("examples")

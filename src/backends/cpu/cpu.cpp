@@ -1,6 +1,7 @@
 #include "backends/cpu/cpu.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -20,16 +21,19 @@ bool has_data_bound_sizes(const Program& p) {
 }
 
 // "naive" decomposes a functional whatever the backend could do with it.
-void check_overrides(const PipelineOptions& options, const OpTable& table) {
+void check_overrides(const PipelineOptions& options, const OpTable& table, const Backend& backend) {
   for (const auto& [op, choice] : options.overrides) {
     const OpDef* found = table.find(op);
-    if (!found || found->is_primitive || !cpu::find_lowering(op)) {
+    const std::vector<std::string> ways = backend.implementations(op);
+    if (!found || found->is_primitive || ways.empty()) {
       throw Error(ErrorCode::usage, fmt::format("there is nothing to choose for {}", op))
           .expected("a functional that the cpu backend runs whole, such as linear")
           .found(op);
     }
-    if (choice != "naive" && choice != "default") {
-      throw Error(ErrorCode::usage, fmt::format("{} has no such implementation", op)).expected("default or naive").found(choice);
+    if (std::find(ways.begin(), ways.end(), choice) == ways.end()) {
+      throw Error(ErrorCode::usage, fmt::format("{} has no such implementation", op))
+          .expected(fmt::format("one of {}", fmt::join(ways, ", ")))
+          .found(choice);
     }
   }
 }
@@ -66,10 +70,14 @@ class CpuBackend final : public Backend {
     const cpu::Lowering* lowering = cpu::find_lowering(call.op().name);
     return lowering && (!lowering->claims || lowering->claims(call));
   }
+  std::vector<std::string> implementations(std::string_view functional) const override {
+    if (!cpu::find_lowering(functional)) return {};
+    return {"default", "naive"};
+  }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
     if (has_data_bound_sizes(p)) return reference_backend().compile(p, table, std::move(parameters), options, timings);
-    check_overrides(options, table);
+    check_overrides(options, table, *this);
     const auto claimed = [&](const Call& call) {
       const auto choice = options.overrides.find(call.op().name);
       return (choice == options.overrides.end() || choice->second != "naive") && claims(call);

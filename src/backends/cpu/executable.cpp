@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -123,7 +122,7 @@ void CpuExecutable::bind(const Plan& plan, const RunRequest& request, Context& c
       // Memory that the caller of an earlier run let go of is used again: fresh pages cost as much as a kernel.
       std::shared_ptr<std::byte>& memory = context.outputs[b];
       if (!memory || memory.use_count() > 1) memory = memory_for_runs(buffer.bytes);
-      std::atomic_thread_fence(std::memory_order_acquire);  // whoever let go of it has read it
+      std::shared_ptr<std::byte>(memory).reset();  // what its last reader did comes before what we write: both count the same way
       context.at[b] = memory.get();
     }
   }
