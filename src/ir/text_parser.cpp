@@ -9,6 +9,7 @@
 #include "ir/builder.h"
 #include "ir/text.h"
 #include "ir/text_scanner.h"
+#include "ir/text_terms.h"
 #include "ir/verifier.h"
 
 namespace pycandle {
@@ -119,61 +120,6 @@ class Parser {
 
   ValueId use_or_absent(const Scope& scope) { return in_.accept_word("_") ? kNoValue : use(scope); }
 
-  Dim dim() {
-    size_t at = in_.here();
-    std::string_view text = in_.dim_text();
-    auto known = dims_.find(text);
-    if (known != dims_.end()) return known->second;
-    Dim result;
-    try {
-      result = Dim::parse(text);
-    } catch (Error& e) {
-      in_.fail(at, e.message(), e.expected().empty() ? "a dim" : e.expected(),
-               e.found().empty() ? std::string(text.substr(0, 80)) : e.found());
-    }
-    std::vector<std::string> symbols;
-    result.collect_symbols(symbols);
-    for (const std::string& symbol : symbols) {
-      if (!symbols_.count(symbol))
-        in_.fail(at, fmt::format("symbol {} is not declared", symbol), fmt::format("'symbol {}' at the top", symbol), symbol);
-    }
-    dims_.emplace(text, result);
-    return result;
-  }
-
-  template <class Item> auto list(const Item& item) {
-    std::vector<decltype(item())> items;
-    in_.expect('[');
-    if (in_.accept(']')) return items;
-    do {
-      items.push_back(item());
-    } while (in_.accept(','));
-    in_.expect(']');
-    return items;
-  }
-
-  DType dtype() {
-    size_t at = in_.here();
-    std::string_view name = in_.word("a dtype");
-    auto found = dtype_from_name(name);
-    if (!found)
-      in_.fail(at, fmt::format("'{}' is not a dtype", name.substr(0, 40)), "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128",
-               std::string(name.substr(0, 40)));
-    return *found;
-  }
-
-  Type type() {
-    Type result;
-    result.dtype = dtype();
-    result.shape = list([&] {
-      size_t at = in_.here();
-      Dim size = dim();
-      if (size.is_number() && size.number() < 0) in_.fail(at, "a negative size", "0 or more", size.text());
-      return size;
-    });
-    return result;
-  }
-
   // ---- what stands before the nodes
 
   void symbol() {
@@ -186,8 +132,7 @@ class Parser {
     } catch (const Error&) {  // min, max, mod, floordiv
     }
     if (!is_symbol) in_.fail(at, fmt::format("'{}' cannot name a symbol", result.name.substr(0, 40)), "a name such as s0");
-    if (!symbols_.insert(result.name).second)
-      in_.fail(at, fmt::format("symbol {} is declared twice", result.name), "another name");
+    if (!terms_.declare(result.name)) in_.fail(at, fmt::format("symbol {} is declared twice", result.name), "another name");
     if (in_.accept_word("in")) {
       size_t range_at = in_.here();
       in_.expect('[');
@@ -217,7 +162,7 @@ class Parser {
     int64_t number = value_number();
     result.name = unique(input_names_, "input");
     in_.expect(':');
-    result.value = program_.graph.add_input(type());
+    result.value = program_.graph.add_input(terms_.type());
     define(scope_, at, number, result.value);
     if (in_.accept_word("range")) {
       in_.expect('[');
@@ -245,7 +190,7 @@ class Parser {
     result.name = unique(parameter_names_, "parameter");
     while (in_.accept_word("alias")) result.aliases.push_back(unique(parameter_names_, "parameter"));
     in_.expect(':');
-    result.type = type();
+    result.type = terms_.type();
     if (number) {
       result.value = program_.graph.add_input(result.type);
       define(scope_, at, *number, result.value);
@@ -267,7 +212,7 @@ class Parser {
     int64_t number = value_number();
     result.name = unique(state_names_, "state");
     in_.expect(':');
-    result.value = program_.graph.add_input(type());
+    result.value = program_.graph.add_input(terms_.type());
     define(scope_, at, number, result.value);
     stored(result.file, result.key);
     state_of_.emplace(result.value, program_.states.size());
@@ -321,7 +266,7 @@ class Parser {
       in_.expect(':');
       types_at = in_.here();
       do {
-        written.push_back(type());
+        written.push_back(terms_.type());
       } while (in_.accept(','));
     }
     builder.origin = location();
@@ -370,30 +315,10 @@ class Parser {
                  std::string(name.substr(0, 80)));
       in_.expect('=');
       const AttrSpec& spec = op.attr_specs[static_cast<size_t>(index)];
-      result.emplace_back(name, spec.optional && in_.accept_word("none") ? Attribute{} : attribute_value(spec.kind));
+      result.emplace_back(name, spec.optional && in_.accept_word("none") ? Attribute{} : terms_.attribute(spec.kind));
     } while (in_.accept(','));
     in_.expect('}');
     return result;
-  }
-
-  Attribute attribute_value(AttrKind kind) {
-    auto integer = [&] { return in_.integer("an integer"); };
-    switch (kind) {
-      case AttrKind::boolean:
-        if (in_.accept_word("true")) return true;
-        if (in_.accept_word("false")) return false;
-        in_.unexpected("true or false");
-      case AttrKind::integer: return integer();
-      case AttrKind::number: return in_.number();
-      case AttrKind::scalar: return attribute(in_.scalar());
-      case AttrKind::string: return in_.string("a string");
-      case AttrKind::dtype: return dtype();
-      case AttrKind::dim: return dim();
-      case AttrKind::integers: return list(integer);
-      case AttrKind::numbers: return list([&] { return in_.number(); });
-      case AttrKind::dims: return list([&] { return dim(); });
-    }
-    internal_error("an attribute of no kind");
   }
 
   // (%0: f32[4]) { … yield %1 }
@@ -407,7 +332,7 @@ class Parser {
         size_t input_at = in_.here();
         int64_t number = value_number();
         in_.expect(':');
-        define(scope, input_at, number, builder.graph().add_input(type()));
+        define(scope, input_at, number, builder.graph().add_input(terms_.type()));
       } while (in_.accept(','));
       in_.expect(')');
     }
@@ -477,10 +402,10 @@ class Parser {
 
   void check() {
     Check result;
-    result.left = dim();
+    result.left = terms_.dim();
     in_.expect('=');
     in_.expect('=');
-    result.right = dim();
+    result.right = terms_.dim();
     result.what = in_.string("what is checked, in quotes");
     result.origin = location();
     program_.checks.push_back(std::move(result));
@@ -536,11 +461,11 @@ class Parser {
     };
     while (in_.accept_word("attribute")) {
       std::string name = named();
-      result.attributes.emplace_back(std::move(name), literal());
+      result.attributes.emplace_back(std::move(name), terms_.literal());
     }
     while (in_.accept_word("config")) {
       std::string name = named();
-      result.config.emplace_back(std::move(name), literal());
+      result.config.emplace_back(std::move(name), terms_.literal());
     }
     while (in_.accept_word("arg")) {
       std::string name = named();
@@ -548,20 +473,6 @@ class Parser {
     }
     if (in_.accept_word("returns")) result.output = tree();
     program_.calls.push_back(std::move(result));
-  }
-
-  decltype(Tree::literal) literal() {
-    using Literal = decltype(Tree::literal);
-    if (in_.accept_word("null")) return {};
-    if (in_.peek() == '"') return in_.string("a string");
-    if (!in_.is_scalar_next()) in_.unexpected("null, true, false, a number or a string");
-    size_t at = in_.here();
-    Scalar value = in_.scalar();
-    if (std::holds_alternative<std::complex<double>>(value))
-      in_.fail(at, "a complex number cannot stand here", "null, true, false, a number or a string");
-    if (const bool* truth = std::get_if<bool>(&value)) return Literal(*truth);
-    if (const int64_t* integer = std::get_if<int64_t>(&value)) return Literal(*integer);
-    return Literal(std::get<double>(value));
   }
 
   Tree tree() {
@@ -590,7 +501,7 @@ class Parser {
       items(result, true, '}');
     } else {
       result.kind = Tree::Kind::literal;
-      result.literal = literal();
+      result.literal = terms_.literal();
     }
     --depth_;
     return result;
@@ -610,12 +521,11 @@ class Parser {
   }
 
   TextScanner in_;
+  TextTerms terms_{in_};
   const OpTable& table_;
   Program program_;
   SymbolRanges ranges_;
   Scope scope_;
-  std::set<std::string, std::less<>> symbols_;
-  std::map<std::string, Dim, std::less<>> dims_;  // by text: most are written many times
   std::set<std::string> input_names_, parameter_names_, state_names_, output_names_, tap_names_;
   std::unordered_map<ValueId, size_t> state_of_;
   Reference calls_, files_;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 
 #include "emit/cpp/expression.h"
 #include "emit/cpp/region.h"
+#include "emit/cpp/results.h"
+#include "emit/cpp/text.h"
+#include "emit/cpp/uses.h"
 #include "emit/cpp/value_names.h"
 #include "emit/names.h"
 
@@ -26,12 +28,12 @@ class Body {
         is_random_(draws_numbers(tree.program->graph)),
         names_(tree, made),
         around_{[this](ValueId v) { return value(v); }, [this](Dim d) { return dim(d); },
-                [this](ValueId v) { return uses_[v] == 1; }},
-        printer_(tree, made, around_) {}
+                [this](ValueId v) { return uses_.count[v] == 1; }},
+        printer_(tree, made, around_),
+        uses_(tree, made, printer_) {}
 
   Forward write() {
     reserve_names();
-    count_uses();
     name_inputs();
     for (step_ = 0; step_ < class_->steps.size(); ++step_) write_step(class_->steps[step_]);
     write_updates();
@@ -57,7 +59,7 @@ class Body {
 
   std::string parameter(ValueId v) const {
     const std::string& name = parameter_names_.at(v);
-    if (uses_.count(v) == 0) return fmt::format("const Tensor& /*{}*/", name);
+    if (uses_.count.count(v) == 0) return fmt::format("const Tensor& /*{}*/", name);
     return (assigned_again_.count(name) != 0 ? "Tensor " : "const Tensor& ") + name;
   }
 
@@ -76,76 +78,6 @@ class Body {
     for (const NumberField& number : class_->numbers) scope_.reserve(number.name);
     for (const Setting& setting : class_->settings) scope_.reserve(setting.name);
     for (const ModuleClass& other : tree_->classes) scope_.reserve(other.name);
-  }
-
-  void use(ValueId v, size_t step) {
-    if (v == kNoValue) return;
-    ++uses_[v];
-    last_use_[v] = std::max(last_use_[v], step);
-    user_[v] = step;
-  }
-
-  void use_dim(Dim d, const Values& visible, size_t step) {
-    if (d.is_number()) return;
-    write_dim(
-        d, graph(), visible,
-        [&](ValueId v, size_t) {
-          use(v, step);
-          must_have_name_.insert(v);
-          return std::string();
-        },
-        [&](const std::string& symbol) { return tree_->calls->binds(class_->call, symbol); });
-  }
-
-  void count_uses() {
-    Values visible = class_->inputs;
-    const auto define = [&](const Values& results) { visible.insert(visible.end(), results.begin(), results.end()); };
-    for (size_t s = 0; s < class_->steps.size(); ++s) {
-      const Step& step = class_->steps[s];
-      visible_at_.push_back(visible);
-      if (step.kind == Step::Kind::node) {
-        count_node(static_cast<size_t>(step.node), visible, s);
-        define(graph().nodes[static_cast<size_t>(step.node)].results);
-      } else if (step.kind == Step::Kind::call) {
-        for (const ValueId v : step.arguments) use(v, s);
-        ++calls_of_[step.child];
-        define(step.results);
-      } else {
-        count_loop(step, s);
-        for (const Carried& c : step.carried) define({c.final});
-      }
-    }
-    visible_at_.push_back(visible);
-    for (const ValueId v : class_->outputs) use(v, class_->steps.size());
-    for (const StateUpdate& update : class_->updates) use(update.next, class_->steps.size());
-    stated_last_use_ = last_use_;
-  }
-
-  void count_node(size_t n, const Values& visible, size_t s) {
-    for (size_t i = 0; i < tree_->implicit->operand_count(n); ++i) {
-      const Operand& operand = tree_->implicit->operand(n, i);
-      if (const ValueId* v = std::get_if<ValueId>(&operand)) use(*v, s);
-      if (const Dim* d = std::get_if<Dim>(&operand)) use_dim(*d, visible, s);
-    }
-    for (const Dim d : printer_.written_dims(n)) use_dim(d, visible, s);
-  }
-
-  void count_loop(const Step& step, size_t s) {
-    std::set<ValueId> inside;
-    for (const Carried& c : step.carried) {
-      use(c.initial, s);
-      inside.insert(c.next);
-    }
-    for (const Step& call : step.body) {
-      calls_of_[call.child] += 2;
-      for (const ValueId v : call.arguments) {
-        if (inside.count(v) == 0) {
-          use(v, s);
-          must_have_name_.insert(v);  // written once, used in every iteration
-        }
-      }
-      inside.insert(call.results.begin(), call.results.end());
-    }
   }
 
   void name_inputs() {
@@ -208,7 +140,7 @@ class Body {
 
   Expression dim(Dim d) {
     const auto text = write_dim(
-        d, graph(), visible_at_[step_],
+        d, graph(), uses_.visible_at[step_],
         [&](ValueId v, size_t axis) { return fmt::format("{}.dim({})", value(v).within(Binds::unary), axis); },
         [&](const std::string& symbol) { return is_decided_here(symbol); });
     if (!text) {
@@ -232,8 +164,8 @@ class Body {
   bool is_dead_after(const std::string& name, size_t step) const {
     const auto holder = holder_.find(name);
     if (holder == holder_.end()) return false;
-    const auto last = last_use_.find(holder->second);
-    return last == last_use_.end() || last->second <= step;
+    const auto last = uses_.last.find(holder->second);
+    return last == uses_.last.end() || last->second <= step;
   }
 
   // The name that the value gets as a variable: Python's, unless another value that is still needed has it.
@@ -249,11 +181,11 @@ class Body {
   // is to have its name.
   std::optional<Values> waiting_for(const std::string& name) const {
     const ValueId held = holder_.at(name);
-    const auto last = stated_last_use_.find(held);
-    if (last != stated_last_use_.end() && last->second > step_) return {};
+    const auto last = uses_.stated_last.find(held);
+    if (last != uses_.stated_last.end() && last->second > step_) return {};
     Values waiting;
     for (const auto& [v, needs] : depends_) {
-      if (user_.at(v) <= step_ || needs.count(held) == 0) continue;
+      if (uses_.user.at(v) <= step_ || needs.count(held) == 0) continue;
       if (names_.assigned(v) == name) return {};
       waiting.push_back(v);
     }
@@ -282,7 +214,7 @@ class Body {
       statements_.push_back({taken, written_[v].text});
       set_name(v, taken);
     }
-    last_use_[held] = step_;
+    uses_.last[held] = step_;
   }
 
   void assign(ValueId v, const std::string& text) {
@@ -310,43 +242,19 @@ class Body {
     depends_.erase(v);
   }
 
-  // Without operators outside of its brackets.
-  static bool is_one_primary(const std::string& text) {
-    int depth = 0;
-    for (const char c : text) {
-      depth += c == '(' || c == '{' || c == '[' ? 1 : c == ')' || c == '}' || c == ']' ? -1 : 0;
-      if (depth == 0 && c == ' ') return false;
-    }
-    return true;
-  }
-
-  // Where the last call of a member begins in an expression that is f(…).g(…) as a whole; 0 when it is not.
-  static size_t last_member(const std::string& text) {
-    int depth = 0;
-    for (size_t i = text.size(); i-- > 0;) {
-      const char c = text[i];
-      depth += c == ')' || c == '}' || c == ']' ? 1 : c == '(' || c == '{' || c == '[' ? -1 : 0;
-      if (depth == 0 && c == ' ') return 0;  // an operator
-      if (depth == 0 && c == '.' && i > 0 && text[i - 1] == ')') {
-        return is_one_primary(text.substr(0, i)) ? i : 0;
-      }
-    }
-    return 0;
-  }
-
   // Written where it is used, or a variable?
   void define(ValueId v, Expression e, bool may_nest) {
-    const bool is_returned = user_[v] == class_->steps.size();
+    const bool is_returned = uses_.user[v] == class_->steps.size();
     const bool is_next = state_of_.count(v) != 0;  // of a state, which is assigned where Python did
-    const bool once = uses_[v] == 1 && must_have_name_.count(v) == 0 && (may_nest || is_returned) && !is_next;
+    const bool once = uses_.count[v] == 1 && uses_.must_have_name.count(v) == 0 && (may_nest || is_returned) && !is_next;
     if (!once) {
-      if (uses_[v] > 0) assign(v, e.text);
+      if (uses_.count[v] > 0) assign(v, e.text);
       return;
     }
     const auto name = python_name(v);
-    const bool same_statement = names_.same_statement(v, user_[v], class_->steps);
+    const bool same_statement = names_.same_statement(v, uses_.user[v], class_->steps);
     const bool is_long = e.text.size() > kLongNested && !is_returned;
-    const bool next_has_it = name && names_.assigned_by(user_[v], class_->steps) == *name;
+    const bool next_has_it = name && names_.assigned_by(uses_.user[v], class_->steps) == *name;
     if (!is_long && (!name || same_statement || next_has_it || is_returned)) {
       nest(v, std::move(e));
     } else {
@@ -358,7 +266,7 @@ class Body {
   void nest(ValueId v, Expression e) {
     written_[v] = std::move(e);
     depends_[v] = referred_;
-    for (const ValueId d : referred_) last_use_[d] = std::max(last_use_[d], user_[v]);
+    for (const ValueId d : referred_) uses_.last[d] = std::max(uses_.last[d], uses_.user[v]);
   }
 
   // ---- steps
@@ -374,7 +282,7 @@ class Body {
 
   void write_node(size_t n) {
     const Node& node = graph().nodes[n];
-    if (!node.regions.empty()) return write_control_flow(n);
+    if (!node.regions.empty()) return write_control_flow(node);
     if (is_part_of_select(node)) return;
     const Expression e = printer_.node(n);
     // Draws stay in Python's order: C++ may compute the arguments of a call in any.
@@ -383,76 +291,35 @@ class Body {
   }
 
   void give(const Values& results, const std::string& text, bool is_array) {
-    const auto used = std::count_if(results.begin(), results.end(), [&](ValueId v) { return uses_[v] > 0; });
+    const auto used = std::count_if(results.begin(), results.end(), [&](ValueId v) { return uses_.count[v] > 0; });
     if (used == 1) {
       for (size_t i = 0; i < results.size(); ++i) {
-        if (uses_[results[i]] > 0) define(results[i], {fmt::format("{}[{}]", text, i)}, true);
+        if (uses_.count[results[i]] > 0) define(results[i], {fmt::format("{}[{}]", text, i)}, true);
       }
       return;
     }
     bind(results, is_array ? text : fmt::format("unpack<{}>({})", results.size(), text));
   }
 
-  // What the operands of a control-flow op are called inside: as outside; what goes around a while_loop as its result.
-  std::vector<std::string> names_inside(const Node& node) {
-    const size_t first = node.op->fixed_operands();
-    size_t carries = node.operands.size();
-    for (const auto& [key, attribute] : node.attributes) {
-      if (key == "carries") carries = static_cast<size_t>(std::get<int64_t>(attribute));
-    }
-    const auto is_name = [](const std::string& text) {
-      return std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-    };
-    Scope scope;
-    std::vector<std::string> names;
-    for (size_t i = first; i < node.operands.size(); ++i) {
-      const std::string text = value(node.operands[i]).text;
-      const std::string result = node.op->name == "while_loop" ? names_.assigned(node.results[i - first]) : std::string();
-      std::string name = !result.empty() ? result : is_name(text) ? text : fmt::format("x{}", i - first);
-      if (i - first >= carries) name += "_t";  // of a sequence, one step's
-      names.push_back(scope.take({name, fmt::format("x{}", i - first)}));
-    }
-    return names;
-  }
-
   // Regions become functions, then the op is called with them.
-  void write_control_flow(size_t n) {
-    static const std::map<std::string, std::vector<std::string>> roles{
-        {"cond", {"yes", "no"}}, {"while_loop", {"more", "body"}}, {"scan", {"step"}}};
-    const Node& node = graph().nodes[n];
-    std::vector<std::string> names;
-    const std::vector<std::string> inside = names_inside(node);
-    for (size_t r = 0; r < node.regions.size(); ++r) {
-      names.push_back(scope_.take(roles.at(node.op->name).at(r)));
-      for (const std::string& line : write_region(*tree_->program, node.regions[r], names.back(), inside))
-        statements_.push_back({{}, line});
-    }
-    std::vector<std::string> values, arguments;
-    for (size_t i = node.op->fixed_operands(); i < node.operands.size(); ++i) values.push_back(value(node.operands[i]).text);
-    if (node.op->name == "cond") arguments.push_back(value(node.operands[0]).text);
-    arguments.push_back("{" + joined(values) + "}");
-    std::string options;
-    for (const auto& [key, attribute] : node.attributes) {
-      if (key == "carries") arguments.push_back(std::to_string(std::get<int64_t>(attribute)));
-      if (key == "length") arguments.push_back(dim(std::get<Dim>(attribute)).text);
-      if (key == "reverse" && std::get<bool>(attribute)) options = "{.reverse = true}";
-    }
-    arguments.insert(arguments.end(), names.begin(), names.end());
-    if (!options.empty()) arguments.push_back(options);
-    give(node.results, fmt::format("functional::{}({})", node.op->name, joined(arguments)), false);
+  void write_control_flow(const Node& node) {
+    const ControlFlow flow = cpp::write_control_flow(*tree_->program, node, around_, names_, scope_);
+    for (const std::string& line : flow.functions) statements_.push_back({{}, line});
+    give(node.results, flow.call, false);
   }
 
   // A slice that is written with the reshape after it.
   bool is_part_of_select(const Node& node) {
-    if (node.op->name != "slice" || uses_[node.results[0]] != 1 || user_[node.results[0]] >= class_->steps.size()) return false;
-    const Step& user = class_->steps[user_[node.results[0]]];
+    if (node.op->name != "slice" || uses_.count[node.results[0]] != 1 || uses_.user[node.results[0]] >= class_->steps.size())
+      return false;
+    const Step& user = class_->steps[uses_.user[node.results[0]]];
     if (user.kind != Step::Kind::node) return false;
     const Node& reshape = graph().nodes[static_cast<size_t>(user.node)];
     if (!ExpressionPrinter::is_select(graph(), reshape)) return false;
     written_[node.results[0]] = {"slice"};
     // What the slice needs is needed until the reshape.
     const ValueId whole = node.operands[0];
-    last_use_[whole] = std::max(last_use_[whole], user_[node.results[0]]);
+    uses_.last[whole] = std::max(uses_.last[whole], uses_.user[node.results[0]]);
     return true;
   }
 
@@ -474,7 +341,7 @@ class Body {
     std::vector<std::string> arguments;
     for (const ValueId v : step.arguments) arguments.push_back(value(v).text);
     const std::string text = fmt::format("{}({})", child.name, joined(arguments));
-    const bool may_nest = calls_of_[step.child] == 1 && !is_random_;  // calls of one module stay in Python's order
+    const bool may_nest = uses_.calls_of[step.child] == 1 && !is_random_;  // calls of one module stay in Python's order
     if (child.use.nn && child.use.nn->results.size() > 1) return write_parts(*child.use.nn, text);
     if (step.results.size() == 1) return define(step.results[0], {text}, may_nest);
     bind(step.results, text);
@@ -483,9 +350,9 @@ class Body {
   // nn modules that return pairs: lstm(x).first, or auto [output, state] = lstm(x).
   void write_parts(const NnModule& nn, const std::string& text) {
     bool only_first = true;
-    for (const auto& [v, part] : nn.results) only_first = only_first && (part == ".first" || uses_[v] == 0);
+    for (const auto& [v, part] : nn.results) only_first = only_first && (part == ".first" || uses_.count[v] == 0);
     if (only_first) {
-      if (uses_[nn.results[0].first] > 0) define(nn.results[0].first, {text + ".first"}, true);
+      if (uses_.count[nn.results[0].first] > 0) define(nn.results[0].first, {text + ".first"}, true);
       return;
     }
     const std::string first = scope_.take(std::vector<std::string>{names_.assigned(nn.results[0].first), "output"});
@@ -558,20 +425,20 @@ class Body {
     if (is_renamed && holder == holder_.end()) {
       assign(c.next, initial.text);
       assigned_again_.insert(written_[c.next].text);
-      last_use_[c.next] = step_;
+      uses_.last[c.next] = step_;
       return;
     }
     if (holder != holder_.end() && is_dead_after(initial.text, step_) && !shared && !used_in_body && !is_renamed) {
       assigned_again_.insert(initial.text);
       set_name(c.next, initial.text);
-      last_use_[c.next] = step_;
+      uses_.last[c.next] = step_;
       return;
     }
     const bool is_variable = holder != holder_.end() || state_names_.count(initial.text) != 0;
     assign(is_variable ? c.next : c.initial, initial.text);
     if (!is_variable) set_name(c.next, written_[c.initial].text);
     assigned_again_.insert(written_[c.next].text);
-    last_use_[c.next] = step_;
+    uses_.last[c.next] = step_;
   }
 
   std::string assigned_in_loop(const Step& loop, const Step& call, const std::string& text) {
@@ -655,14 +522,10 @@ class Body {
   ValueNames names_;
   Surroundings around_;
   ExpressionPrinter printer_;
+  Uses uses_;
   Scope scope_;
-  std::map<ValueId, int> uses_;
-  std::map<ValueId, size_t> last_use_, stated_last_use_, user_;  // stated: as the steps say it, whatever is written when
-  std::map<int32_t, int> calls_of_;
-  std::set<ValueId> must_have_name_;
   std::map<ValueId, std::set<ValueId>> depends_;  // of what is written where it is used: the variables in it
   std::set<ValueId> referred_;                    // by the expressions of this step
-  std::vector<Values> visible_at_;
   std::map<ValueId, Expression> written_;
   std::map<std::string, ValueId> holder_;
   std::map<ValueId, std::string> parameter_names_;
@@ -675,48 +538,5 @@ class Body {
 }  // namespace
 
 Forward write_forward(const ModelTree& tree, const ModuleClass& made) { return Body(tree, made).write(); }
-
-bool draws_numbers(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& node) {
-    return node.op->is_random || std::any_of(node.regions.begin(), node.regions.end(), draws_numbers);
-  });
-}
-
-std::string type_of(const ModelTree& tree, const Use& use) {
-  if (use.nn) return "nn::" + use.nn->name;
-  if (use.module_class >= 0) return tree.classes[static_cast<size_t>(use.module_class)].name;
-  std::vector<std::string> types;
-  for (const Use& part : use.sequence) types.push_back(type_of(tree, part));
-  return fmt::format("nn::Sequential<{}>", joined(types));
-}
-
-bool returns_struct(const ModuleClass& made) {
-  const std::vector<std::string>& names = made.output_names;
-  if (names.size() == 1 && names[0].empty()) return false;
-  if (names.size() == 1 && made.call != 0) return false;  // one of several: nothing to compare it with
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] != std::to_string(i)) return true;
-  }
-  return false;
-}
-
-bool returns_tuple(const ModuleClass& made) {
-  if (returns_struct(made)) return false;
-  return made.outputs.size() != 1 || (made.call == 0 && !made.output_names[0].empty());
-}
-
-std::vector<std::string> result_fields(const ModelTree& tree, const ModuleClass& made) {
-  const ValueNames names(tree, made);
-  Scope scope;
-  std::vector<std::string> fields;
-  for (size_t i = 0; i < made.outputs.size(); ++i) {
-    const std::string& path = made.output_names[i];
-    const bool is_key = !path.empty() && !path.starts_with("inner.") &&
-                        path.find_first_not_of("0123456789.") != std::string::npos;
-    fields.push_back(scope.take(is_key ? std::vector<std::string>{identifier(last_part(path)), identifier(path)}
-                                       : std::vector<std::string>{names.of(made.outputs[i])}));
-  }
-  return fields;
-}
 
 }  // namespace pycandle::emit::cpp

@@ -7,6 +7,7 @@
 
 #include "emit/class_names.h"
 #include "emit/cpp/body.h"
+#include "emit/cpp/results.h"
 #include "emit/cpp/split.h"
 #include "emit/cpp/text.h"
 #include "emit/names.h"

@@ -1,20 +1,27 @@
-// A region of cond, while_loop or scan as a function of its own:
+// cond, while_loop and scan: a function for each region, then the call.
 //
 //   const auto yes = [](const Tensors& v) {
 //     const Tensor& x = v[0];
 //     return Tensors{functional::relu(x)};
 //   };
+//   … functional::cond(x.sum({}) > 0.0, {x}, yes, no) …
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "emit/tree.h"
+#include "emit/cpp/expression.h"
+#include "emit/cpp/value_names.h"
+#include "emit/names.h"
 
 namespace pycandle::emit::cpp {
 
-// The statements, those inside already indented; `inputs` are the names of what it is given.
-std::vector<std::string> write_region(const Program& around, const Graph& region, const std::string& name,
-                                      const std::vector<std::string>& inputs);
+struct ControlFlow {
+  std::vector<std::string> functions;  // lines, those inside already indented
+  std::string call;                    // gives Tensors
+};
+
+// The names of the functions are taken from `scope`.
+ControlFlow write_control_flow(const Program&, const Node&, const Surroundings&, const ValueNames&, Scope& scope);
 
 }  // namespace pycandle::emit::cpp

@@ -211,6 +211,16 @@ size_t end_of(std::string_view text) {
   return text.size();
 }
 
+// Without operators outside of its brackets.
+bool is_one_primary(const std::string& text) {
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '(' || c == '{' || c == '[' ? 1 : c == ')' || c == '}' || c == ']' ? -1 : 0;
+    if (depth == 0 && c == ' ') return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string wrapped(std::string_view text, size_t indent, size_t continued, bool nests) {
@@ -220,6 +230,19 @@ std::string wrapped(std::string_view text, size_t indent, size_t continued, bool
   layout.write(text.substr(start, end - start), continued, text.size() - end);
   layout.put(text.substr(end));
   return std::string(indent, ' ').append(std::move(layout).text()).append("\n");
+}
+
+size_t last_member(const std::string& text) {
+  int depth = 0;
+  for (size_t i = text.size(); i-- > 0;) {
+    const char c = text[i];
+    depth += c == ')' || c == '}' || c == ']' ? 1 : c == '(' || c == '{' || c == '[' ? -1 : 0;
+    if (depth == 0 && c == ' ') return 0;  // an operator
+    if (depth == 0 && c == '.' && i > 0 && text[i - 1] == ')') {
+      return is_one_primary(text.substr(0, i)) ? i : 0;
+    }
+  }
+  return 0;
 }
 
 }  // namespace pycandle::emit::cpp

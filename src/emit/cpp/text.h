@@ -27,5 +27,7 @@ constexpr size_t kColumns = 110;
 // clang-format without a column limit leaves such breaks as they are. `nests`: arguments may be broken themselves, which
 // it joins again in initialisers of members.
 std::string wrapped(std::string_view text, size_t indent, size_t continued, bool nests = true);
+// Where the last call of a member begins in an expression that is f(…).g(…) as a whole; 0 when it is not.
+size_t last_member(const std::string& text);
 
 }  // namespace pycandle::emit::cpp
