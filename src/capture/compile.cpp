@@ -2,6 +2,7 @@
 
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -136,10 +137,13 @@ std::vector<Array> run_plan(const Plan& plan, const std::vector<Array>& inputs) 
 // While it lives, the states that are assigned to eagerly are noted.
 class NotingStates {
  public:
-  explicit NotingStates(StateLeaves& into) { eager_states() = &into; }
-  ~NotingStates() { eager_states() = nullptr; }
+  explicit NotingStates(StateLeaves& into) : before_(std::exchange(eager_states(), &into)) {}
+  ~NotingStates() { eager_states() = before_; }
   NotingStates(const NotingStates&) = delete;
   NotingStates& operator=(const NotingStates&) = delete;
+
+ private:
+  StateLeaves* before_;
 };
 
 Signature signature_of_arrays(const std::vector<Array>& inputs) {

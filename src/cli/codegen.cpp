@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/json.h"
 #include "cli/command.h"
@@ -93,6 +94,12 @@ emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel
   if (ending == ".hpp" || ending == ".h") {
     return {out.parent_path(), {{out.filename(), printed.header}}};
   }
+  static const std::set<std::string> kFiles{".cpp", ".cc", ".cxx", ".c", ".hh", ".hxx", ".txt", ".json", ".py", ".rs"};
+  if (kFiles.count(ending) != 0) {
+    throw Error(ErrorCode::usage, "the output is neither a header nor a folder")
+        .expected("a file that ends in .hpp, or a folder, which becomes a project")
+        .found(options.out);
+  }
   std::error_code failure;
   if (std::filesystem::exists(out, failure) && !std::filesystem::is_directory(out, failure)) {
     throw Error(ErrorCode::usage, "the output is there and is no folder")
@@ -122,11 +129,14 @@ Json to_json(const emit::EmittedFiles& files, const emit::cpp::PrintedModel& pri
   return {{"model", printed.name}, {"namespace", printed.name_space}, {"files", list}, {"notes", printed.notes}};
 }
 
-void print_files(const emit::EmittedFiles& files) {
+// Each file, how long it is, and what writing it changes.
+std::string listed(const emit::EmittedFiles& files) {
+  std::string text;
   for (const emit::EmittedFile& f : files.files()) {
-    fmt::print("{}  {} lines, {}\n", files.target(f).string(), std::count(f.text.begin(), f.text.end(), '\n'),
-               to_string(files.state(f)));
+    text += fmt::format("{}  {} lines, {}\n", files.target(f).string(), std::count(f.text.begin(), f.text.end(), '\n'),
+                        to_string(files.state(f)));
   }
+  return text;
 }
 
 void generate(const Options& options, Context& context) {
@@ -145,16 +155,15 @@ void generate(const Options& options, Context& context) {
     } else if (options.diff) {
       fmt::print("{}", difference);
     } else {
-      print_files(files);
+      fmt::print("{}", listed(files));
     }
     return;
   }
   if (options.merge) files.merge();
-  const Json facts = to_json(files, printed);
-  if (!context.json) print_files(files);
+  const std::string said = context.json ? to_json(files, printed).dump(2) + "\n" : listed(files);
   files.write();
   if (files.files().size() > 1) write_around(options, printed);
-  if (context.json) fmt::print("{}\n", facts.dump(2));
+  fmt::print("{}", said);  // what an error kept from being written was not written
 }
 
 }  // namespace

@@ -363,7 +363,8 @@ std::filesystem::path find_manifest(const std::filesystem::path& path) {
   fs::file_status status = fs::status(path, failed);
   if (!fs::exists(status))
     throw Error(ErrorCode::bad_input, fmt::format("there is no file or folder {}", path.string()))
-        .expected("a manifest, the folder of one, or a bundle");
+        .expected("a manifest, the folder of one, or a bundle")
+        .hint("pycandle record writes one");
   if (!fs::is_directory(status)) return path;
   if (fs::exists(path / "manifest.json", failed)) return path / "manifest.json";  // a bundle
   constexpr std::string_view kEnding = "_manifest.json";

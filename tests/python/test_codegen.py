@@ -301,12 +301,13 @@ def test_output_that_is_somebody_elses_stays(gpt2, tmp_path, pycandle) -> None:
         (["--model", "2nd model"], "not one that a class can have"),
         (["--target", "fortran"], "fortran"),
         (["--out", "/proc/nowhere/model.hpp"], "cannot be made"),
+        (["--out", "model.cpp"], "neither a header nor a folder"),
     ],
 )
 def test_wrong_usage_is_one_clear_error(gpt2, tmp_path, pycandle, arguments, says) -> None:
     given = ["--out", tmp_path / "model.hpp"] if "--out" not in arguments else []
-    error = pycandle("codegen", "--manifest", gpt2, *given, *arguments, status=2).stderr
-    assert says in error
+    done = pycandle("codegen", "--manifest", gpt2, *given, *arguments, status=2, cwd=tmp_path)
+    assert says in done.stderr and not done.stdout, "nothing is said to be written"
     assert not (tmp_path / "model.hpp").exists()
 
 

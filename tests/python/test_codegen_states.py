@@ -117,6 +117,28 @@ class Owner(nn.Module):
         return self.hidden * 2
 
 
+class Tally(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total += x.sum(0)
+        return x + self.total
+
+
+class Twice(nn.Module):
+    """One module called twice in a forward, and a sequence of modules that change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tally = Tally()
+        self.several = nn.Sequential(nn.Linear(4, 4), Tally(), nn.ReLU(), Tally())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.several(self.tally(torch.tanh(self.tally(x))))
+
+
 def recorded(model: nn.Module, folder: Path, inputs: dict) -> Path:
     torch.manual_seed(0)
     recorder = GoldenRecorder(folder, dynamic={})
@@ -166,3 +188,8 @@ def test_an_old_value_that_is_needed_later_is_kept(tmp_path, pycandle) -> None:
 def test_a_parent_sets_its_state_to_what_a_child_made(tmp_path, pycandle) -> None:
     text = emitted(Owner(), tmp_path, pycandle, {"x": torch.randn(2, 4)})
     assert "hidden = cell(x, hidden);" in text and "return hidden * 2.0;" in text
+
+
+def test_a_module_that_is_called_twice_hands_its_state_on(tmp_path, pycandle) -> None:
+    text = emitted(Twice(), tmp_path, pycandle, {"x": torch.randn(2, 4)})
+    assert "nn::Sequential<nn::Linear, Tally, nn::ReLU, Tally> several;" in text
