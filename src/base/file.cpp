@@ -47,6 +47,10 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (size == 0) return out;  // mmap refuses empty files
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
   if (memory == MAP_FAILED) throw file_error("map", path, errno);
+#ifdef MADV_NOHUGEPAGE
+  // A huge page of the file brings what lies around a tensor back into memory, whenever the tensor beside it is read.
+  ::madvise(memory, size, MADV_NOHUGEPAGE);
+#endif
   out->data_ = static_cast<const std::byte*>(memory);
   out->size_ = size;
   return out;
