@@ -229,6 +229,44 @@ output "both" %8
   EXPECT_EQ(std::count(names.begin(), names.end(), "gemm"), 0);
 }
 
+TEST(Fusion, AReductionEndsTheChainThatItReads) {
+  for (const auto& [rows, columns, inner] :
+       {std::tuple<int64_t, int64_t, int64_t>{3, 5, 7}, {1, 1, 2}, {40, 1, 3000}, {2, 130, 33}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", rows, columns, inner));
+    const std::string shape = fmt::format("f32[{}, {}, {}]", rows, columns, inner);
+    for (const char* reduce : {"reduce_sum", "reduce_max", "reduce_min"}) {
+      for (const int axes : {1, 2}) {
+        const std::string body = fmt::format(R"(input %0 "x": {0}
+input %1 "y": f32[{1}]
+
+%2 = broadcast(%1) {{shape = [{2}, {1}, {3}], axes = [1]}}: {0}
+%3 = mul(%0, %2): {0}
+%4 = exp(%3): {0}
+%5 = {4}(%4) {{axes = [{5}]}}: f32[{6}]
+%6 = exp(%0): {0}
+%7 = add(%6, %0): {0}
+%8 = {4}(%7) {{axes = [2]}}: f32[{2}, {1}]
+
+output "y" %5
+output "z" %6
+output "sum of what is needed elsewhere too" %8
+)",
+                                             shape, columns, rows, inner, reduce, axes == 1 ? "2" : "1, 2",
+                                             axes == 1 ? fmt::format("{}, {}", rows, columns) : fmt::format("{}", rows));
+        EXPECT_EQ(fused(body, {weight({rows, columns, inner}, 1), weight({columns}, 2)}),
+                  (Names{"reducing_chain", "reducing_chain"}));
+      }
+    }
+  }
+  // Nothing, and one number, to reduce.
+  for (const int64_t inner : {0, 1}) {
+    fused(fmt::format("input %0 \"x\": f32[3, {0}]\n\n%1 = exp(%0): f32[3, {0}]\n%2 = reduce_sum(%1) {{axes = [1]}}: f32[3]\n\n"
+                      "output \"y\" %2\n",
+                      inner),
+          {weight({3, inner}, 1)});
+  }
+}
+
 TEST(Fusion, CopiesOfMoreAxesThanTheKernelHasAreRight) {
   EXPECT_EQ(fused(R"(input %0 "x": f32[2, 3, 2, 2, 2, 2, 2, 2, 3, 2]
 

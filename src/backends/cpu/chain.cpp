@@ -35,6 +35,13 @@ struct Program {
   };
   std::vector<Operation> operations;
   int tiles = 0;
+  struct Reduced {
+    int operation = -1;                  // whose result is reduced over the last axes; -1: none is
+    Reduction kind = Reduction::sum;
+    Binary join = Binary::add;           // of the results of two tiles
+    int64_t items = 1;                   // tiles, one after the other, that make one number
+    View to = {};
+  } reduced;
 };
 
 template <class T> void gather(const T* x, int64_t step, T* out, int64_t n) {
@@ -75,6 +82,22 @@ void run_instruction(const Kernels& k, const Instruction& i, const Place* operan
   }
 }
 
+void reduce_tile(const Program::Reduced& r, const Kernels& k, const float* tile, int64_t n, int64_t item, const Context& c) {
+  float here = 0;
+  Reduce args;
+  args.outer = 1;
+  args.count = n;
+  args.x = tile;
+  args.out = &here;
+  args.kind = r.kind;
+  k.reduce(args, 0, 1, nullptr);
+  float* to = c.pointer(r.to) + item / r.items;
+  if (item % r.items == 0)
+    *to = here;
+  else
+    k.binary[static_cast<int>(r.join)](to, 1, &here, 1, to, 1);
+}
+
 void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* tiles, int64_t begin, int64_t end) {
   const int64_t tiles_a_row = (p.inner + kTile - 1) / kTile;
   std::vector<Place> registers(p.operations.size()), inputs(p.inputs.size());
@@ -112,20 +135,26 @@ void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* 
       run_instruction(k, o.what, operands, result, n);
       registers[i] = {result, 1};
     }
+    if (p.reduced.operation >= 0)
+      reduce_tile(p.reduced, k, registers[static_cast<size_t>(p.reduced.operation)].f32(), n, item, c);
   }
 }
 
-// The loops that walk all views at once: neighbouring axes joined where every view allows it.
-void choose_loops(Program& p, const Sizes& sizes) {
+// The loops that walk all views at once: neighbouring axes joined where every view allows it, but not the axis `apart` with
+// the one before it.
+void choose_loops(Program& p, const Sizes& sizes, size_t apart) {
   std::vector<Program::Operand*> all;
   for (auto* list : {&p.inputs, &p.outputs}) {
     for (Program::Operand& o : *list) all.push_back(&o);
   }
   Sizes loops;
   std::vector<Sizes> strides(all.size());
+  bool is_cut = false;
   for (size_t a = 0; a < sizes.size(); ++a) {
+    is_cut = is_cut || a == apart;
     if (sizes[a] == 1) continue;
-    bool joins = !loops.empty();
+    bool joins = !loops.empty() && !is_cut;
+    is_cut = false;
     for (size_t o = 0; joins && o < all.size(); ++o) joins = strides[o].back() == all[o]->view.strides[a] * sizes[a];
     if (joins)
       loops.back() *= sizes[a];
@@ -201,17 +230,32 @@ bool Chains::join(size_t index) {
   return true;
 }
 
-void Chains::close(ValueId v) {
-  const int c = chain_of(v);
-  if (c < 0) return;
+Chains::Chain Chains::taken(int c) {
   Chain chain = std::move(chains_[static_cast<size_t>(c)]);
   for (const ValueId value : chain.values) chain_of_[static_cast<size_t>(value)] = -1;
-  emit(chain);
+  return chain;
 }
 
-void Chains::emit(Chain& chain) {
+void Chains::close(ValueId v) {
+  if (chain_of(v) < 0) return;
+  Chain chain = taken(chain_of(v));
+  emit(chain, {});
+}
+
+bool Chains::reduce(ValueId v, size_t axes, Reduction kind, ValueId result) {
+  if (chain_of(v) < 0 || planner_.uses(v) != 1) return false;
+  const Sizes sizes = planner_.sizes(v);
+  const int64_t count = element_count(Sizes(sizes.end() - static_cast<std::ptrdiff_t>(axes), sizes.end()));
+  if (count < 2 || element_count(sizes) == 0) return false;
+  Chain chain = taken(chain_of(v));
+  emit(chain, {v, result, axes, kind});
+  return true;
+}
+
+void Chains::emit(Chain& chain, const Ending& ending) {
   Program program;
   const auto is_needed = [&](ValueId v) {
+    if (v == ending.value) return false;
     const auto& users = planner_.shared().users[static_cast<size_t>(v)];
     if (static_cast<size_t>(planner_.uses(v)) > users.size()) return true;  // an output of the program
     return std::any_of(users.begin(), users.end(), [&](size_t n) {
@@ -247,7 +291,8 @@ void Chains::emit(Chain& chain) {
     }
     program.operations.push_back(operation);
   }
-  choose_loops(program, chain.sizes);
+  const size_t kept_axes = chain.sizes.size() - ending.axes;
+  choose_loops(program, chain.sizes, kept_axes);
   for (Program::Operand& o : program.inputs) {
     const bool only_vectors = std::any_of(chain.instructions.begin(), chain.instructions.end(), [&](const Instruction& i) {
       return i.kind == Instruction::Kind::unary && is_input(i.operands[0]) &&
@@ -266,7 +311,7 @@ void Chains::emit(Chain& chain) {
   }
 
   Step step;
-  step.kernel = "chain";
+  step.kernel = ending.value == kNoValue ? "chain" : "reducing_chain";
   for (const View& v : chain.inputs) step.reads.push_back(v.buffer);
   for (const auto& [v, out] : defined) step.writes.push_back(out.buffer);
   for (const View& v : chain.inputs) step.bytes += v.bytes();
@@ -285,16 +330,27 @@ void Chains::emit(Chain& chain) {
   int64_t rows = 1;
   for (const int64_t size : program.outer) rows *= size;
   const int64_t items = rows * ((program.inner + kTile - 1) / kTile);
+  int64_t whole = 1;  // items that one thread does: those of one number that they are reduced to
+  if (ending.value != kNoValue) {
+    const auto at = std::find(chain.values.begin(), chain.values.end(), ending.value);
+    const View out = planner_.result(ending.result);
+    whole = items / out.count();
+    const Binary join = ending.kind == Reduction::max ? Binary::max : ending.kind == Reduction::min ? Binary::min : Binary::add;
+    program.reduced = {static_cast<int>(at - chain.values.begin()), ending.kind, join, whole, out};
+    step.writes.push_back(out.buffer);
+    defined.emplace_back(ending.result, out);
+  }
   if (items > 0 && !defined.empty()) {
     const auto elements = static_cast<double>(rows * program.inner);
-    const int parts = parts_for(planner_.threads(), items, 2 * elements * static_cast<double>(count));
+    const int64_t units = items / whole;
+    const int parts = parts_for(planner_.threads(), units, 2 * elements * static_cast<double>(count));
     const int64_t scratch = std::max(program.tiles, 1) * kTile;
     const View memory = dense_view(planner_.new_buffer(static_cast<size_t>(scratch * parts) * 4), DType::f32, {scratch * parts});
     step.writes.push_back(memory.buffer);
-    step.run = [program = std::move(program), items, parts, scratch, memory, &k = kernels()](Context& c) {
+    step.run = [program = std::move(program), units, whole, parts, scratch, memory, &k = kernels()](Context& c) {
       run_parts(parts, [&](int part) {
-        run_tiles(program, k, c, c.pointer<std::byte>(memory) + part * scratch * 4, part_of(items, parts, part),
-                  part_of(items, parts, part + 1));
+        run_tiles(program, k, c, c.pointer<std::byte>(memory) + part * scratch * 4, part_of(units, parts, part) * whole,
+                  part_of(units, parts, part + 1) * whole);
       });
     };
     const size_t current = planner_.current;

@@ -37,19 +37,28 @@ class Chains {
   explicit Chains(Planner& p) : planner_(p) {}
   bool join(size_t node);       // false: it is not elementwise
   void close(ValueId);          // the chain in which it waits, if any
+  // Closes the chain in which v waits so that it ends with v's reduction over the last axes, and v itself is never stored. False
+  // when v waits in none, or is wanted otherwise.
+  bool reduce(ValueId v, size_t axes, Reduction, ValueId result);
   bool waits(ValueId v) const { return chain_of(v) >= 0; }
 
  private:
   struct Chain {
     Sizes sizes;
-    std::vector<View> inputs;                // registers 0 … inputs - 1 are numbered -2, -3, … while the chain is open
-    std::vector<Instruction> instructions;   // instruction i gives register i while the chain is open
-    std::vector<ValueId> values;             // of instruction i
+    std::vector<View> inputs;  // registers 0 … inputs - 1 are numbered -2, -3, … while the chain is open
+    std::vector<Instruction> instructions;  // instruction i gives register i while the chain is open
+    std::vector<ValueId> values;  // of instruction i
     std::vector<size_t> nodes;
     bool is_open = true;
   };
+  struct Ending {
+    ValueId value = kNoValue, result = kNoValue;
+    size_t axes = 0;
+    Reduction kind = Reduction::sum;
+  };
   int chain_of(ValueId) const;
-  void emit(Chain&);
+  Chain taken(int chain);  // out of the open ones
+  void emit(Chain&, const Ending&);
 
   Planner& planner_;
   std::vector<Chain> chains_;

@@ -1,6 +1,7 @@
 // Norms, softmax, reductions and lookups: work on rows.
 #include <algorithm>
 
+#include "backends/cpu/chain.h"
 #include "backends/cpu/evaluate.h"
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/lowerings.h"
@@ -123,9 +124,13 @@ bool lower_group_norm(Planner& p, size_t index) {
 template <Reduction kKind> bool lower_reduce(Planner& p, size_t index) {
   const Node& node = p.node(index);
   if (p.dtype(node.operands[0]) != DType::f32) return false;
-  const View x = p.view(node.operands[0]);
   Ints axes = p.call(index).integers("axes");
   std::sort(axes.begin(), axes.end());
+  const int64_t rank = p.graph().type(node.operands[0]).rank(), first_of_last = rank - static_cast<int64_t>(axes.size());
+  // The last axes of what a chain computes: reduced there, tile by tile.
+  if (!axes.empty() && axes.front() == first_of_last && p.chains().reduce(node.operands[0], axes.size(), kKind, node.results[0]))
+    return true;
+  const View x = p.view(node.operands[0]);
   if (axes.empty() || x.count() == 0) return false;
   // [outer, reduced, inner] when the axes are neighbours; else they are moved to the end first.
   const bool are_neighbours = axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());

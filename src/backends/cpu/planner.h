@@ -44,6 +44,7 @@ class Planner {
   int32_t uses(ValueId v) const { return shared_.uses[static_cast<size_t>(v)]; }
 
   const View& view(ValueId);               // closes the chain that it waits in
+  Chains& chains() { return *chains_; }
   View dense(ValueId);                     // copied once when it is not
   View dense(const View&);
   bool is_known(ValueId v) const;          // it has a view, so a step added now may read it
