@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from . import aims, baseline, chart, report, roofline, runners
-from .files import made
+from .files import compiled, made
 from .models import BY_NAME
 from .runtimes import runtimes
 
@@ -93,11 +93,18 @@ def _options() -> argparse.Namespace:
 
 def _measured(entry, peers: list[str], absent: dict[str, str], options) -> list[dict]:
     files = made(entry, options.files, peers)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": _python_path(),
+        "TOKENIZERS_PARALLELISM": "false",
+        "TORCHINDUCTOR_CACHE_DIR": str(options.files / "inductor"),
+    }
+    if "torch-compile" in peers:
+        compiled(runners.own_command("torch-compile", entry, files), files, options.threads, environment)
     rows = []
     for threads in options.threads:
         suitable = [peer for peer in peers if not runners.unsuitable(peer, entry)]
         command = runners.bench_command(entry, files, suitable, threads, options.rounds, options.seconds)
-        environment = {**os.environ, "PYTHONPATH": _python_path(), "TOKENIZERS_PARALLELISM": "false"}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         try:
             found = json.loads(done.stdout)["rows"]

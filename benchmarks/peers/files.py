@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import shlex
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +72,34 @@ def made(entry: Entry, root: Path, peers: list[str]) -> Files:
         print(f"  making the files of {entry.title}", flush=True)
         _make(entry, files, [file for file in wanted if not file.exists()])
     return files
+
+
+def compiled(command: str, files: Files, threads: list[int], environment: dict[str, str]) -> None:
+    """Lets torch.compile fill its cache, for all numbers of threads side by side: minutes that no turn is to wait for."""
+    missing = {
+        n: files.folder / f"compiled-{n}" for n in threads if not (files.folder / f"compiled-{n}").exists()
+    }
+    running = []
+    for n in missing:
+        words = [
+            *shlex.split(command.format(threads=n)),
+            "--inputs",
+            files.inputs,
+            "--outputs",
+            files.folder / f"first-{n}",
+        ]
+        running.append(
+            subprocess.Popen(
+                words,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
+    for process, done in zip(running, missing.values(), strict=True):
+        process.wait()
+        done.touch()  # what failed fails again, with its reason, when it is measured
 
 
 def _make(entry: Entry, files: Files, missing: list[Path]) -> None:

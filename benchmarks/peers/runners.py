@@ -79,12 +79,12 @@ def bench_command(
     if exported := [peer for peer in peers if peer in ("onnxruntime", "openvino")]:
         command += ["--against", ",".join(exported)]
     for peer in peers:
-        if line := _own_command(peer, entry, files):
+        if line := own_command(peer, entry, files):
             command += ["--peer", f"{peer}={line}"]
     return [str(word) for word in command]
 
 
-def _own_command(peer: str, entry: Entry, files: Files) -> str:
+def own_command(peer: str, entry: Entry, files: Files) -> str:
     python = shlex.quote(sys.executable)
     return {
         "torch": f"{python} -m peers.real_torch eager {entry.name} {files.weights} {{threads}}",
