@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string manifest, model, out, header = "model.hpp";
-  bool merge = false;
+  bool diff = false, merge = false;
 };
 
 // The header that the program will include, where a project has it; empty when it is not written yet.
@@ -75,11 +75,13 @@ void add(Command& app, Context& context, const std::string& name, const std::str
   command.add_option("--model", options->model, "the emitted class, as given to codegen; Python's by default");
   command.add_option("--out", options->out, "the file to write").required();
   command.add_option("--header", options->header, "what to include (model.hpp)");
+  command.add_flag("--diff", options->diff, "write nothing: show what would change");
   command.add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");
   command.callback([options, &context, print] {
     const emit::cpp::Harness harness = harness_for(*options);
     const fs::path out(options->out);
     emit::EmittedFiles files(out.parent_path(), {{out.filename(), print(harness)}});
+    if (options->diff) return fmt::print("{}", files.diff());
     if (options->merge) files.merge();
     files.write();
     if (context.json) {

@@ -335,6 +335,11 @@ def test_programs_around_a_model_are_refused_as_clearly(gpt2, tmp_path, pycandle
     out.write_text("int mine;\n")
     there = pycandle(command, "--manifest", gpt2, "--out", out, "--model", "Gpt2", status=2).stderr
     assert "not made by codegen" in there and out.read_text() == "int mine;\n"
+    made = ("--manifest", gpt2, "--out", tmp_path / "tests" / "other.cpp", "--model", "Gpt2")
+    pycandle(command, *made)
+    (tmp_path / "tests" / "other.cpp").open("a").write("int mine;\n")
+    assert "--diff" in pycandle(command, *made, status=2).stderr
+    assert "-int mine;" in pycandle(command, *made, "--diff").stdout
 
 
 def test_a_recording_without_weights_is_refused(gpt2, tmp_path, pycandle) -> None:
