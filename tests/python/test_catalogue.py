@@ -199,6 +199,8 @@ def run(cases: list[Case], folder: Path) -> dict[str, torch.Tensor] | str:
         PYCANDLE,
         "forward",
         folder / "samples_manifest.json",
+        "--backend",
+        "reference",
         "--inputs",
         folder / "inputs.safetensors",
     ]
