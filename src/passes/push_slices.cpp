@@ -52,7 +52,9 @@ struct Pushed {
 
 void set(Attributes& attributes, std::string_view name, Attribute value) {
   for (auto& [key, attribute] : attributes) {
-    if (key == name) attribute = std::move(value);
+    if (key != name) continue;
+    attribute = std::move(value);
+    return;
   }
 }
 

@@ -63,7 +63,7 @@ void add_kernel(Planner& p, const KernelNames& names, KernelFn<Args> run, CountF
     Args filled = args;
     for (const Bound& b : bound) {
       const std::byte* pointer = c.pointer<std::byte>(b.view);
-      std::memcpy(reinterpret_cast<std::byte*>(&filled) + b.at, &pointer, sizeof pointer);
+      std::memcpy(reinterpret_cast<std::byte*>(&filled) + b.at, static_cast<const void*>(&pointer), sizeof pointer);
     }
     float* shared = scratch > 0 ? c.pointer(memory) : nullptr;
     if (parts == 1) {
