@@ -60,10 +60,13 @@ venv() {
 
 # Runs a command; when it fails, the end of what it said is the reason why that peer is missing.
 peer() { # <peer> <command …>
-  local name=$1 log=build/bench/install-$1.log
+  local name=$1 log=build/bench/install-$1.log reason
   shift
   rm -f "build/bench/missing/$name"
-  ("$@") >"$log" 2>&1 || { echo "could not install $name: see $log"; grep -v '^ *$' "$log" | tail -n 1 >"build/bench/missing/$name"; }
+  if ("$@") >"$log" 2>&1; then return; fi
+  reason=$(grep -v '^ *$' "$log" | tail -n 1) || true
+  echo "${reason:-it did not say why}" >"build/bench/missing/$name"
+  echo "could not install $name: see $log"
 }
 
 bench() {

@@ -60,7 +60,8 @@ def made(entry: Entry, root: Path, peers: list[str]) -> Files:
     files = Files(root / entry.name, root / entry.recorded_as)
     stamp = _stamp()
     for folder in {files.folder, files.recording}:
-        if folder.exists() and (folder / "stamp").read_text() != stamp:
+        kept = folder / "stamp"
+        if folder.exists() and not (kept.exists() and kept.read_text() == stamp):
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "stamp").write_text(stamp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -11,10 +12,14 @@ import torch
 
 
 def export(module: torch.nn.Module, inputs: list[torch.Tensor], names: list[str], file: Path) -> None:
-    """Writes `file` in the format of its suffix."""
-    with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        {".onnx": _onnx, ".xml": _openvino}[file.suffix](module, tuple(inputs), names, file)
+    """Writes `file` in the format of its suffix; it appears when it is complete, after what lies beside it."""
+    write = {".onnx": _onnx, ".xml": _openvino}[file.suffix]
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            write(module, tuple(inputs), names, Path(folder) / file.name)
+        for made in sorted(Path(folder).iterdir(), key=lambda path: path.name == file.name):
+            made.replace(file.parent / made.name)
 
 
 def _onnx(module: torch.nn.Module, inputs: tuple, names: list[str], file: Path) -> None:
