@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 from .sites import number
@@ -54,8 +55,16 @@ def emitted(program: Path, manifest: Path, folder: Path) -> tuple[str, str, str]
     return out.read_text(), made["model"], made["namespace"]
 
 
+ONE_AT_A_TIME = threading.Lock()
+
+
 def precompiled(folder: Path) -> Path:
     """The library's headers, parsed once for all models."""
+    with ONE_AT_A_TIME:
+        return _precompiled(folder)
+
+
+def _precompiled(folder: Path) -> Path:
     header = folder / "headers.h"
     done = folder / "headers.h.gch"
     newest = max(h.stat().st_mtime for h in (ROOT / "include/pycandle").glob("*.h"))
