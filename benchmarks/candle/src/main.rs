@@ -12,7 +12,7 @@ use candle_transformers::models::{bert, convnext, resnet, vit};
 
 type Run = Box<dyn Fn(&HashMap<String, Tensor>) -> Result<Tensor>>;
 
-fn model(name: &str, vb: VarBuilder) -> Result<Run> {
+fn model(name: &str, vb: VarBuilder<'static>) -> Result<Run> {
     Ok(match name {
         "resnet34" => {
             let net = resnet::resnet34(1000, vb)?;
@@ -23,7 +23,7 @@ fn model(name: &str, vb: VarBuilder) -> Result<Run> {
             Box::new(move |x| net.forward(&x["x"]))
         }
         "vit-b16" => {
-            let vb = vb.pp("model").rename_f(vit_name);
+            let vb = vb.rename_f(vit_name).pp("model");
             let net = vit::Model::new(&vit::Config::vit_base_patch16_224(), 1000, vb)?;
             Box::new(move |x| net.forward(&x["x"]))
         }
@@ -115,6 +115,6 @@ fn serve() -> Result<()> {
 
 fn main() {
     if let Err(error) = serve() {
-        println!("{}", serde_json::json!({"error": error.to_string()}));
+        println!("{}", serde_json::json!({"error": error.to_string().lines().next()}));
     }
 }
