@@ -311,7 +311,7 @@ def test_a_call_with_a_wrong_result_or_a_gap_fails(monkeypatch) -> None:
     assert (outcome.calls, outcome.passed) == (1, 1)
     from . import running
 
-    monkeypatch.setattr(running, "run", lambda traced: [torch.zeros(3)])
+    monkeypatch.setattr(running, "run", lambda traced, backend: [torch.zeros(3)])
     run_call(call, outcome)
     monkeypatch.setattr(running, "mapped", lambda: frozenset({"aten.neg.default"}))
     run_call(call, outcome)
@@ -327,7 +327,7 @@ def test_an_accepted_error_fails(monkeypatch) -> None:
     from . import errors
 
     monkeypatch.setattr(errors, "run_model", lambda model, tensors: [])
-    monkeypatch.setattr(errors._core, "load_call", lambda text: None)
+    monkeypatch.setattr(errors._core, "load_call", lambda text, backend: None)
     run_error(call, RuntimeError, outcome)
     assert (outcome.calls, outcome.passed) == (2, 1)
 
