@@ -37,7 +37,8 @@ def _machine(results: dict) -> str:
         f"{r['read_huge_gbs']:.1f} GB/s from huge pages, {r['read_small_gbs']:.1f} from small ones"
         for r in results["roofline"]
     )
-    return f"{results['date']}, {results['machine']} ({results['cores']} cores). Measured in the same run: {limits}."
+    measured = f"Measured in the same run: {limits}." if limits else "The machine's limits were not measured."
+    return f"{results['date']}, {results['machine']} ({results['cores']} cores). {measured}"
 
 
 def _matrix(results: dict, threads: int) -> str:
