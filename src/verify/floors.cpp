@@ -11,7 +11,7 @@
 namespace pycandle {
 namespace {
 
-constexpr double kWorthKeeping = 1;                 // seconds
+constexpr double kWorthKeeping = 0.1;               // seconds
 constexpr size_t kMostBytes = size_t{1} << 30;
 constexpr const char* kIdentity = "identity";
 
