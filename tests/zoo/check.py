@@ -55,6 +55,21 @@ def check(entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
     return {**facts, **found, "stage": stages.now}
 
 
+def judged(at_stage: Callable[[str], None], check: Callable[[Stages, dict], None]) -> dict:
+    """The row of a check that runs in stages: passed, or which stage failed and how."""
+    facts: dict = {"stages": {}, "seconds_of": {}}
+    stages = Stages(facts, at_stage)
+    try:
+        check(stages, facts)
+        return {**facts, "status": "passed"}
+    except Failed as failure:
+        found = {"status": "failed", "reason": failure.word, "detail": str(failure)}
+    except Exception as error:
+        found = {"status": "failed", "reason": stages.now or "start", "detail": text_of(error)}
+    facts["stages"][stages.now] = "failed"
+    return {**facts, **found, "stage": stages.now}
+
+
 class Stages:
     """Times each stage and remembers which one is running."""
 

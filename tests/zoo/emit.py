@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from .check import PROGRAM, Failed, Stages, text_of
+from .check import PROGRAM, Failed, Stages, judged
 from .entry import Entry
 from .recordings import Recordings
 from .runner import ROOT, digest
@@ -54,17 +54,7 @@ class EmitCheck:
         stamp.write_text(now)
 
     def __call__(self, entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
-        facts: dict = {"stages": {}, "seconds_of": {}}
-        stages = Stages(facts, at_stage)
-        try:
-            self._check(entry, folder, stages, facts)
-            return {**facts, "status": "passed"}
-        except Failed as failure:
-            found = {"status": "failed", "reason": failure.word, "detail": str(failure)}
-        except Exception as error:
-            found = {"status": "failed", "reason": stages.now or "start", "detail": text_of(error)}
-        facts["stages"][stages.now] = "failed"
-        return {**facts, **found, "stage": stages.now}
+        return judged(at_stage, lambda stages, facts: self._check(entry, folder, stages, facts))
 
     def _check(self, entry: Entry, folder: Path, stages: Stages, facts: dict) -> None:
         recording = self.recordings.place(entry)

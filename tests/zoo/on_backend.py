@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from .check import Failed, Stages, _verify, text_of
+from .check import Stages, _verify, judged
 from .entry import Entry
 from .recordings import Recordings
 from .report import cell, readable_count, summary, without_paths
@@ -28,17 +28,7 @@ class BackendCheck:
         self.recordings = Recordings(recordings)
 
     def __call__(self, entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
-        facts: dict = {"stages": {}, "seconds_of": {}}
-        stages = Stages(facts, at_stage)
-        try:
-            self._check(entry, stages, facts)
-            return {**facts, "status": "passed"}
-        except Failed as failure:
-            found = {"status": "failed", "reason": failure.word, "detail": str(failure)}
-        except Exception as error:
-            found = {"status": "failed", "reason": stages.now or "start", "detail": text_of(error)}
-        facts["stages"][stages.now] = "failed"
-        return {**facts, **found, "stage": stages.now}
+        return judged(at_stage, lambda stages, facts: self._check(entry, stages, facts))
 
     def _check(self, entry: Entry, stages: Stages, facts: dict) -> None:
         recording = self.recordings.place(entry)

@@ -11,22 +11,9 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
+from ..inputs import DTYPES
 from . import PeerError
 
-_DTYPES = {
-    "f64": torch.float64,
-    "f32": torch.float32,
-    "f16": torch.float16,
-    "bf16": torch.bfloat16,
-    "i64": torch.int64,
-    "i32": torch.int32,
-    "i16": torch.int16,
-    "i8": torch.int8,
-    "u8": torch.uint8,
-    "bool": torch.bool,
-    "c64": torch.complex64,
-    "c128": torch.complex128,
-}
 # Recording keeps recurrent layers whole by operators of its own; these are torch's.
 _OURS = {f"pycandle.{name}.": f"aten.{name}.input" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 _ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
@@ -107,7 +94,7 @@ class Rebuilt:
             "dim": lambda: self._size(ast.parse(content, mode="eval").body),
             "float": lambda: float(content),
             "complex": lambda: complex(*content),
-            "dtype": lambda: _DTYPES[content],
+            "dtype": lambda: DTYPES[content],
             "device": lambda: torch.device(content),
             "layout": lambda: getattr(torch, content),
             "memory_format": lambda: getattr(torch, f"{content}_format", None) or getattr(torch, content),
