@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "backends/cpu/kernel_step.h"
 #include "base/error.h"
@@ -98,10 +99,17 @@ void reduce_tile(const Program::Reduced& r, const Kernels& k, const float* tile,
     k.binary[static_cast<int>(r.join)](to, 1, &here, 1, to, 1);
 }
 
-void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* tiles, int64_t begin, int64_t end) {
+// What a part of a chain works in: its tiles, then the places of its registers, inputs and outputs.
+int64_t scratch_bytes(const Program& p) {
+  return p.tiles * kTile * 4 + static_cast<int64_t>((p.operations.size() + p.inputs.size() + p.outputs.size()) * sizeof(Place));
+}
+
+void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* scratch, int64_t begin, int64_t end) {
   const int64_t tiles_a_row = (p.inner + kTile - 1) / kTile;
-  std::vector<Place> registers(p.operations.size()), inputs(p.inputs.size());
-  std::vector<std::byte*> outputs(p.outputs.size());
+  std::byte* const tiles = scratch;
+  Place* const registers = reinterpret_cast<Place*>(tiles + p.tiles * kTile * 4);
+  const std::span<Place> inputs(registers + p.operations.size(), p.inputs.size());
+  const std::span<Place> outputs(inputs.data() + inputs.size(), p.outputs.size());
   for (int64_t item = begin; item < end; ++item) {
     const int64_t row = item / tiles_a_row, first = item % tiles_a_row * kTile, n = std::min(kTile, p.inner - first);
     const auto place = [&](const Program::Operand& o) {
@@ -123,7 +131,7 @@ void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* 
         gather(inputs[i].f32(), o.inner, reinterpret_cast<float*>(tile), n);
       inputs[i] = {tile, 1};
     }
-    for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = place(p.outputs[i]);
+    for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = {place(p.outputs[i]), 1};
     for (size_t i = 0; i < p.operations.size(); ++i) {
       const Program::Operation& o = p.operations[i];
       Place operands[3];
@@ -131,7 +139,7 @@ void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* 
         const int r = o.what.operands[j];
         if (r != -1) operands[j] = is_input(r) ? inputs[input_of(r)] : registers[static_cast<size_t>(r)];
       }
-      std::byte* result = o.output >= 0 ? outputs[static_cast<size_t>(o.output)] : tiles + o.tile * kTile * 4;
+      std::byte* result = o.output >= 0 ? outputs[static_cast<size_t>(o.output)].data : tiles + o.tile * kTile * 4;
       run_instruction(k, o.what, operands, result, n);
       registers[i] = {result, 1};
     }
@@ -344,12 +352,12 @@ void Chains::emit(Chain& chain, const Ending& ending) {
     const auto elements = static_cast<double>(rows * program.inner);
     const int64_t units = items / whole;
     const int parts = parts_for(planner_.threads(), units, 2 * elements * static_cast<double>(count));
-    const int64_t scratch = std::max(program.tiles, 1) * kTile;
-    const View memory = dense_view(planner_.new_buffer(static_cast<size_t>(scratch * parts) * 4), DType::f32, {scratch * parts});
+    const int64_t scratch = (scratch_bytes(program) + 63) / 64 * 64;
+    const View memory = dense_view(planner_.new_buffer(static_cast<size_t>(scratch * parts)), DType::u8, {scratch * parts});
     step.writes.push_back(memory.buffer);
     step.run = [program = std::move(program), units, whole, parts, scratch, memory, &k = kernels()](Context& c) {
       run_parts(parts, [&](int part) {
-        run_tiles(program, k, c, c.pointer<std::byte>(memory) + part * scratch * 4, part_of(units, parts, part) * whole,
+        run_tiles(program, k, c, c.pointer<std::byte>(memory) + part * scratch, part_of(units, parts, part) * whole,
                   part_of(units, parts, part + 1) * whole);
       });
     };
