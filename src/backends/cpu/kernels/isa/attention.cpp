@@ -11,7 +11,7 @@
 
 namespace pycandle::cpu::PYCANDLE_ISA {
 
-constexpr int64_t kTilesInBlock = 8, kKeyBlock = kTilesInBlock * kTileRows;
+constexpr int64_t kTilesInBlock = 144 / kTileRows, kKeyBlock = kTilesInBlock * kTileRows;
 constexpr float kLog2E = 1.44269504f;  // scores are kept times this: powers of two are cheaper than those of e
 
 static int64_t query_blocks(const Attention& g) { return divide_up(g.queries, kPanel); }
@@ -23,7 +23,7 @@ static int64_t attention_scratch(const Attention& g) {
   return packed_keys_size(g) + (g.head_size + kKeyBlock + g.value_size) * kPanel + kLanes;
 }
 
-// The keys are cut evenly into tiles, 8 tiles make a block.
+// The keys are cut evenly into tiles, those that a query block attends evenly into blocks of tiles.
 static int64_t key_tiles(const Attention& g) { return divide_up(g.keys, kTileRows); }
 static int64_t tile_begin(const Attention& g, int64_t tile) { return part_begin(g.keys, key_tiles(g), tile); }
 // The tile that holds a key.
@@ -143,14 +143,16 @@ static void one_block(const Attention& g, const Queries& b, const float* packed_
     top[v] = set(-__builtin_inff());
     total[v] = set(0);
   }
-  __builtin_memset(b.sums, 0, static_cast<size_t>(g.value_size * width) * sizeof(float));
-  for (int64_t block = first_tile; block < last_tile; block += kTilesInBlock) {
-    const int64_t key = tile_begin(g, block), tiles_here = smaller(kTilesInBlock, last_tile - block);
-    const int64_t n = tile_begin(g, block + tiles_here) - key;
-    for (int64_t t = block; t < block + tiles_here; ++t) {
+  const int64_t blocks = divide_up(last_tile - first_tile, kTilesInBlock);
+  if (blocks == 0) __builtin_memset(b.sums, 0, static_cast<size_t>(g.value_size * width) * sizeof(float));
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t tile = first_tile + part_begin(last_tile - first_tile, blocks, block);
+    const int64_t next_tile = first_tile + part_begin(last_tile - first_tile, blocks, block + 1);
+    const int64_t key = tile_begin(g, tile), n = tile_begin(g, next_tile) - key;
+    for (int64_t t = tile; t < next_tile; ++t) {
       const int64_t row = tile_begin(g, t), rows = tile_begin(g, t + 1) - row;
       tile_function(rows, b.vectors)(g.head_size, packed_keys + row * g.head_size, rows, b.packed,
-                                     b.weights + (row - key) * width, width, false, Ahead{});
+                                     b.weights + (row - key) * width, width, {}, {});
     }
     const bool crosses = (g.causal && key + n - 1 > first_position) || (g.window > 0 && key <= last_position - g.window);
     if (masked || crosses) apply_masks(g, b, key, n);
@@ -168,7 +170,7 @@ static void one_block(const Attention& g, const Queries& b, const float* packed_
         sum = sum + weight;
         store(column + j * width, weight);
       }
-      if (any(negate(eq(correction, set(1)))))
+      if (block > 0 && any(negate(eq(correction, set(1)))))
         for (int64_t d = 0; d < g.value_size; ++d) {
           float* to = b.sums + d * width + v * kLanes;
           store(to, load(to) * correction);
@@ -179,7 +181,9 @@ static void one_block(const Attention& g, const Queries& b, const float* packed_
     const int64_t tiles = divide_up(g.value_size, kTileRows);
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t d = part_begin(g.value_size, tiles, t), rows = part_begin(g.value_size, tiles, t + 1) - d;
-      tile_function(rows, b.vectors)(n, b.v + key * g.v_row + d, g.v_row, b.weights, b.sums + d * width, width, true, Ahead{});
+      float* sums = b.sums + d * width;
+      tile_function(rows, b.vectors)(n, b.v + key * g.v_row + d, g.v_row, b.weights, sums, width,
+                                     {nullptr, block > 0 ? sums : nullptr, width}, {});
     }
   }
   for (int64_t v = 0; v < b.vectors; ++v) {

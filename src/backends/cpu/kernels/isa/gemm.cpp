@@ -12,13 +12,13 @@ constexpr int64_t kBlockRows = 256;  // of a block: so does the block of a
 // ---- register tiles
 
 template <int rows, int vectors>
-static void tile(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, bool accumulate,
+static void tile(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, const Addends& addends,
                  Ahead ahead) {
-  for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < vectors; ++v) __builtin_prefetch(c + r * c_row + v * kLanes, 1);
   F sum[rows][vectors];
-  for (int r = 0; r < rows; ++r)
-    for (int v = 0; v < vectors; ++v) sum[r][v] = set(0);
+  for (int v = 0; v < vectors; ++v) {
+    const F start = addends.bias != nullptr ? load(addends.bias + v * kLanes) : set(0);
+    for (int r = 0; r < rows; ++r) sum[r][v] = start;
+  }
   const float* next = ahead.next != nullptr ? ahead.next : b;
   for (; k > 0; --k, a += a_step, b += vectors * kLanes, next += ahead.step) {
     __builtin_prefetch(next, 0, 2);
@@ -32,13 +32,16 @@ static void tile(int64_t k, const float* a, int64_t a_step, const float* b, floa
       for (int v = 0; v < vectors; ++v) sum[r][v] = fma(x, columns[v], sum[r][v]);
     }
   }
+  if (const float* added = addends.added; added != nullptr) {
 #pragma GCC unroll 14
-  for (int r = 0; r < rows; ++r)
+    for (int r = 0; r < rows; ++r, added += addends.added_row)
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) {
-      float* to = c + r * c_row + v * kLanes;
-      store(to, accumulate ? sum[r][v] + load(to) : sum[r][v]);
-    }
+      for (int v = 0; v < vectors; ++v) sum[r][v] = sum[r][v] + load(added + v * kLanes);
+  }
+#pragma GCC unroll 14
+  for (int r = 0; r < rows; ++r, c += c_row)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) store(c + v * kLanes, sum[r][v]);
 }
 
 TileFn tile_function(int64_t rows, int64_t vectors) {
@@ -122,10 +125,12 @@ static void pack_b(const PackB& g, int64_t begin, int64_t end, float*) {
 
 // ---- epilogues
 
-// Where a piece of c lies, and what belongs to it.
+// Where a piece of c lies, and what belongs to it. Its sums are in `from`, which may be c.
 struct Piece {
   float* c;
   int64_t c_row, rows, cols;
+  const float* from;
+  int64_t from_row;
   const float *bias, *row_bias, *multiplier, *residual;
 };
 
@@ -136,7 +141,7 @@ template <class Activation> INLINE void finish_with(const Epilogue& e, const Pie
     const F bias = t.bias != nullptr ? load_n(t.bias + j, here) : zero;
     for (int64_t r = 0; r < t.rows; ++r) {
       float* to = t.c + r * t.c_row + j;
-      F x = load_n(to, here) * scale;
+      F x = load_n(t.from + r * t.from_row + j, here) * scale;
       if (t.bias != nullptr) x = x + bias;
       if (t.row_bias != nullptr) x = x + set(t.row_bias[r]);
       if (t.residual != nullptr && e.residual_first) x = x + load_n(t.residual + r * e.residual_row + j, here);
@@ -167,6 +172,8 @@ static void finish(const Epilogue& e, const Piece& t) {
   Piece first = t, last = t;
   first.multiplier = nullptr;
   last.bias = last.row_bias = nullptr;
+  last.from = t.c;
+  last.from_row = t.c_row;
   (e.residual_first ? last : first).residual = nullptr;
   after.residual_row = e.residual_row;
   after.multiplier_row = e.multiplier_row;
@@ -176,10 +183,11 @@ static void finish(const Epilogue& e, const Piece& t) {
   finish(after, last);
 }
 
-static bool does_nothing(const Epilogue& e) {
-  return e.scale == 1 && e.bias == nullptr && e.row_bias == nullptr && e.activation == Unary::identity &&
-         e.multiplier == nullptr && e.residual == nullptr;
+// At most adds a bias and a residual, which tiles can do themselves.
+static bool only_adds(const Epilogue& e) {
+  return e.scale == 1 && e.row_bias == nullptr && e.activation == Unary::identity && e.multiplier == nullptr;
 }
+static bool is_finished(const Epilogue& e, const Piece& t) { return only_adds(e) && t.bias == nullptr && t.residual == nullptr; }
 
 // ---- the driver
 
@@ -206,10 +214,13 @@ static Product product_of(const Gemm& g, int64_t batch) {
 
 static Piece piece_of(const Gemm& g, const Product& p, int64_t row, int64_t col, int64_t rows, int64_t cols) {
   const Epilogue& e = g.epilogue;
-  return {p.c + row * g.c_row + col,
+  float* c = p.c + row * g.c_row + col;
+  return {c,
           g.c_row,
           rows,
           cols,
+          c,
+          g.c_row,
           e.bias != nullptr ? e.bias + col : nullptr,
           e.row_bias != nullptr ? e.row_bias + row : nullptr,
           p.multiplier != nullptr ? p.multiplier + row * e.multiplier_row + col : nullptr,
@@ -250,15 +261,31 @@ static void store_tile(const float* tile, int64_t rows, int64_t cols, float* c, 
   }
 }
 
+// What a whole tile adds by itself, taken from the piece: the rest is left to finish. on_c: a part of the sum is in c.
+static Addends take_addends(const Epilogue& e, Piece& piece, bool is_first, bool on_c) {
+  Addends out;
+  if (e.scale == 1) {
+    if (is_first) out.bias = piece.bias;
+    piece.bias = nullptr;
+  }
+  if (on_c) {
+    out.added = piece.c;
+    out.added_row = piece.c_row;
+  } else if (only_adds(e)) {
+    out.added = piece.residual;
+    out.added_row = e.residual_row;
+  }
+  if (only_adds(e)) piece.residual = nullptr;
+  return out;
+}
+
 // Rows [row, row + rows) of a product, panels [first_panel, last_panel).
 static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t rows, int64_t first_panel, int64_t last_panel,
                            float* scratch) {
   const int64_t depths = larger(1, divide_up(g.k, kDepth)), tiles = divide_up(rows, kTileRows);
+  const Epilogue& epilogue = g.epilogue;
   // Sums go on top of a residual that c itself holds.
-  const bool on_top = g.epilogue.residual != nullptr && p.residual == p.c;
-  Epilogue epilogue = g.epilogue;
-  if (on_top) epilogue.residual = nullptr;
-  const bool plain = does_nothing(epilogue);
+  const bool on_top = epilogue.residual != nullptr && p.residual == p.c;
   const int64_t step = divide_up(kPanel, tiles);
   float* packed_panel = scratch + a_scratch(g);
   for (int64_t d = 0; d < depths; ++d) {
@@ -287,20 +314,27 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r0 = part_begin(rows, tiles, t), here = part_begin(rows, tiles, t + 1) - r0;
         Piece piece = g.turned ? piece_of(g, p, col, row + r0, cols, here) : piece_of(g, p, row + r0, col, here, cols);
-        if (on_top) piece.residual = nullptr;
         const TileFn multiply = tile_function(here, kVectors);
         // Each tile fetches its share of the next panel, which comes from far away.
         const Ahead ahead = tiles > 1 && g.packed != nullptr && panel + 1 < last_panel
                                 ? Ahead{b + g.k * kPanel + t * step * k, step}
                                 : Ahead{};
+        const bool on_c = d > 0 || on_top;
+        if (on_top) piece.residual = nullptr;
+        float sums[kLanes * kPanel];  // no fewer rows than store_tile turns
         if (cols == kPanel && !g.turned) {
-          multiply(k, a + r0 * k, here, b, piece.c, g.c_row, d > 0 || on_top, ahead);
+          const Addends addends = take_addends(epilogue, piece, d == 0, on_c);
+          if (d + 1 == depths && !only_adds(epilogue)) {  // c is written once, by finish
+            piece.from = sums;
+            piece.from_row = kPanel;
+          }
+          float* to = piece.from == sums ? sums : piece.c;
+          multiply(k, a + r0 * k, here, b, to, piece.from_row, addends, ahead);
         } else {
-          float edge[kLanes * kPanel];  // no fewer rows than store_tile turns
-          multiply(k, a + r0 * k, here, b, edge, kPanel, false, ahead);
-          store_tile(edge, here, cols, piece.c, g.c_row, g.turned, d > 0 || on_top);
+          multiply(k, a + r0 * k, here, b, sums, kPanel, {}, ahead);
+          store_tile(sums, here, cols, piece.c, g.c_row, g.turned, on_c);
         }
-        if (d + 1 == depths && !plain) finish(epilogue, piece);
+        if (d + 1 == depths && !is_finished(epilogue, piece)) finish(epilogue, piece);
       }
     }
   }
@@ -316,7 +350,8 @@ static bool is_thin(const Gemm& g) {
 static void multiply_thin(const Gemm& g, const Product& p, int64_t first_panel, int64_t last_panel) {
   const int64_t col = first_panel * kPanel, cols = smaller(last_panel * kPanel, g.n) - col;
   thin_product({g.m, cols, g.k, p.a, g.a_row, p.b + col * g.b_col, g.b_row, g.b_col, p.c + col, g.c_row});
-  if (!does_nothing(g.epilogue)) finish(g.epilogue, piece_of(g, p, 0, col, g.m, cols));
+  const Piece piece = piece_of(g, p, 0, col, g.m, cols);
+  if (!is_finished(g.epilogue, piece)) finish(g.epilogue, piece);
 }
 
 // The blocks of a, one after the other, as multiply_block reads them.

@@ -31,14 +31,19 @@ constexpr int kTileRows = kLanes == 8 ? 6 : 4;
 constexpr int kVectors = 2;
 constexpr int kPanel = kVectors * kLanes;
 
-// c[rows, vectors * kLanes] = (accumulate ? c : 0) + sum over k of a[k * a_step + row] * b[k * vectors * kLanes + column]
+// c[rows, vectors * kLanes] = bias + sum over k of a[k * a_step + row] * b[k * vectors * kLanes + column] + added
 // While it computes, it asks for the memory from ahead.next on, ahead.step floats for each k.
 struct Ahead {
   const float* next = nullptr;
   int64_t step = 0;
 };
-using TileFn = void (*)(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, bool accumulate,
-                        Ahead ahead);
+struct Addends {
+  const float* bias = nullptr;   // a row, or null
+  const float* added = nullptr;  // rows added_row apart, or null; may be c
+  int64_t added_row = 0;
+};
+using TileFn = void (*)(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row,
+                        const Addends& addends, Ahead ahead);
 // For 1 <= rows <= kTileRows and 1 <= vectors <= kVectors.
 TileFn tile_function(int64_t rows, int64_t vectors);
 

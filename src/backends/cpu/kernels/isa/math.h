@@ -21,18 +21,17 @@ template <class Function> INLINE F each(F x, Function function) {
   return load(all);
 }
 
-// e^r * 2^n for |r| <= ln 2 / 2
-INLINE F exp_reduced(F r, F n) {
+INLINE F reduced_by_ln2(F x, F n) { return fnma(n, set(-2.12194440e-4f), fnma(n, set(0.693359375f), x)); }  // x - n ln 2
+// e^r - 1 for |r| <= ln 2 / 2
+INLINE F expm1_reduced(F r) {
   constexpr float c[] = {0.4999999343f, 0.166665204f, 0.0416683908f, 0.0083687453f, 0.0013814538f};
-  const F p = fma(r * r, polynomial(r, c), r);
-  return scale_by_power(p + set(1), n);
+  return fma(r * r, polynomial(r, c), r);
 }
 
 INLINE F vexp(F x) {
   x = min2(set(89), max2(set(-104), x));  // NaN stays
   const F n = round(x * set(1.44269504f));
-  const F r = fnma(n, set(-2.12194440e-4f), fnma(n, set(0.693359375f), x));
-  return exp_reduced(r, n);
+  return scale_by_power(expm1_reduced(reduced_by_ln2(x, n)) + set(1), n);
 }
 
 INLINE F exp2_of_bounded(F x) {
@@ -76,12 +75,12 @@ INLINE F log_to_base(F x, float base, float two) {
   return log_at_ends(x, fma(p.e, set(two), (p.f - (p.half_square - p.tail)) * set(base)));
 }
 
+// (e^2a - 1) / (e^2a + 1) with e^2a - 1 = (e^r - 1) * 2^n + (2^n - 1), which loses nothing near 0.
 INLINE F vtanh(F x) {
-  const F a = absolute(x);
-  constexpr float c[] = {-0.3333333091f, 0.1333320976f, -0.0539472043f, 0.0217029671f, -0.0081826739f, 0.0021475369f};
-  const F square = x * x, small = fma(x * square, polynomial(square, c), x);
-  const F large = set(1) - set(2) / (vexp(a + a) + set(1));
-  return select(lt(a, set(0.625f)), small, with_sign_of(large, x));
+  const F twice = min2(set(20), absolute(x + x));
+  const F n = round(twice * set(1.44269504f)), power = scale_by_power(set(1), n);
+  const F less_one = fma(power, expm1_reduced(reduced_by_ln2(twice, n)), power - set(1));
+  return with_sign_of(less_one / (less_one + set(2)), x);
 }
 
 INLINE F verf(F x) {
@@ -166,14 +165,13 @@ UNARY(tanh) { return vtanh(x); }
 UNARY(erf) { return verf(x); }
 UNARY(sigmoid) { return vsigmoid(x); }
 UNARY(relu) { return max2(set(0), x); }
-// x * P(normal <= x), where P(normal <= -a) = 2^-g(a), fitted up to 5.6; beyond, f32 knows 0 and 1 only.
+// x * P(normal <= x), where P(normal <= -a) = 2^g(a), fitted up to 5.6; beyond, f32 knows 0 and 1 only.
 UNARY(gelu) {
-  constexpr float g[] = {0.9999999783f,    1.151105724f,     0.4592049072f,     0.05250502882f,  -0.007075471939f,
-                         0.0001458702334f, 0.0001825475776f, -3.862074679e-05f, 2.772049617e-06f};
-  const F a = absolute(x);
-  const M far = lt(set(5.6f), a);
-  const F tail = x * select(far, set(0), exp2_down(-polynomial(min2(set(5.6f), a), g)));
-  return select(lt(x, set(0)), tail, select(far, x, x - tail));
+  constexpr float g[] = {-0.9999999783f,    -1.151105724f,     -0.4592049072f,   -0.05250502882f,  0.007075471939f,
+                         -0.0001458702334f, -0.0001825475776f, 3.862074679e-05f, -2.772049617e-06f};
+  const F a = absolute(x), limit = set(5.6f);
+  const F below = select(lt(limit, a), set(0), exp2_of_bounded(polynomial(min2(limit, a), g)));
+  return x * select(lt(x, set(0)), below, set(1) - below);
 }
 // (1 + tanh u) / 2 = 1 / (1 + e^-2u)
 UNARY(gelu_tanh) {
