@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/safetensors_stream.h"
 
 namespace pycandle {
 
@@ -117,6 +118,31 @@ void check_layout(const std::map<std::string, Safetensors::Entry>& entries, cons
 
 size_t alignment_of(DType d) { return size_of(real_of(d)); }
 
+std::array<std::byte, kLengthBytes> length_bytes(size_t header) {
+  std::array<std::byte, kLengthBytes> bytes{};
+  for (size_t i = 0; i < kLengthBytes; ++i) bytes[i] = static_cast<std::byte>(header >> (8 * i));
+  return bytes;
+}
+
+std::string header_text(const std::filesystem::path& path, const std::map<std::string, Safetensors::Entry>& entries,
+                        const std::map<std::string, std::string>& metadata) {
+  Json header = Json::object();
+  // Appended directly: Json's own insertion looks through all earlier keys.
+  auto& members = static_cast<Json::object_t::Container&>(header.get_ref<Json::object_t&>());
+  if (!metadata.empty()) members.emplace_back(kMetadata, metadata);
+  for (const auto& [name, entry] : entries) {
+    if (name == kMetadata) throw bad(path.string(), "a tensor cannot be named __metadata__");
+    members.emplace_back(name, Json{{"dtype", kNames.at(static_cast<size_t>(entry.dtype))},
+                                    {"shape", entry.shape},
+                                    {"data_offsets", {entry.begin, entry.end}}});
+  }
+  try {
+    return header.dump();
+  } catch (const nlohmann::json::exception&) {
+    throw bad(path.string(), "a tensor's name or a metadata text is not UTF-8");
+  }
+}
+
 }  // namespace
 
 Safetensors Safetensors::open(const std::filesystem::path& path) {
@@ -196,32 +222,52 @@ void write_safetensors(const std::filesystem::path& path, const std::map<std::st
     at += tensor->second.bytes();
   }
 
-  Json header = Json::object();
-  // Appended directly: Json's own insertion looks through all earlier keys.
-  auto& members = static_cast<Json::object_t::Container&>(header.get_ref<Json::object_t&>());
-  if (!metadata.empty()) members.emplace_back(kMetadata, metadata);
+  std::map<std::string, Safetensors::Entry> entries;
   for (const auto& [name, array] : tensors) {
-    if (name == kMetadata) throw bad(path.string(), "a tensor cannot be named __metadata__");
-    const size_t begin = begins[name];
-    members.emplace_back(name, Json{{"dtype", kNames.at(static_cast<size_t>(array.dtype()))},
-                                    {"shape", array.shape()},
-                                    {"data_offsets", {begin, begin + array.bytes()}}});
+    entries.emplace(name, Safetensors::Entry{array.dtype(), array.shape(), begins[name], begins[name] + array.bytes()});
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const nlohmann::json::exception&) {
-    throw bad(path.string(), "a tensor's name or a metadata text is not UTF-8");
-  }
+  std::string text = header_text(path, entries, metadata);
   text.resize((text.size() + 7) / 8 * 8, ' ');
-
-  std::array<std::byte, kLengthBytes> length{};
-  for (size_t i = 0; i < kLengthBytes; ++i) length[i] = static_cast<std::byte>(text.size() >> (8 * i));
+  const auto length = length_bytes(text.size());
   AtomicFile file(path);
   file.write(length.data(), length.size());
   file.write(text);
   for (const auto* tensor : order) file.write(tensor->second.data(), tensor->second.bytes());
   file.commit();
+}
+
+// ---- as they come
+
+SafetensorsStream::SafetensorsStream(std::filesystem::path path, const std::vector<std::string>& names)
+    : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wb"), &std::fclose) {
+  constexpr size_t kMostOfAnEntry = 1600;  // 64 sizes, two offsets and the words around them
+  if (!file_) throw bad(path_.string(), "cannot be written");
+  for (const std::string& name : names) room_ += kMostOfAnEntry + 6 * name.size();  // a control character takes six
+  room_ = (room_ + 64) / 8 * 8;
+  if (std::fseek(file_.get(), static_cast<long>(kLengthBytes + room_), SEEK_SET) != 0)
+    throw bad(path_.string(), "cannot be written");
+}
+
+void SafetensorsStream::write(const void* data, size_t bytes) {
+  if (bytes != 0 && std::fwrite(data, 1, bytes, file_.get()) != bytes)
+    throw bad(path_.string(), "cannot be written").hint("is there space left? TMPDIR says where temporary files go");
+}
+
+void SafetensorsStream::add(const std::string& name, const Array& array) {
+  const Safetensors::Entry entry{array.dtype(), array.shape(), at_, at_ + array.bytes()};
+  if (!entries_.emplace(name, entry).second) return;
+  at_ += array.bytes();
+  write(array.data(), array.bytes());
+}
+
+void SafetensorsStream::finish() {
+  std::string text = header_text(path_, entries_, {});
+  require(text.size() <= room_, "a stream of tensors got names that it was not told of");
+  text.resize(room_, ' ');
+  std::rewind(file_.get());
+  write(length_bytes(room_).data(), kLengthBytes);
+  write(text.data(), text.size());
+  if (std::fclose(file_.release()) != 0) throw bad(path_.string(), "cannot be written");
 }
 
 }  // namespace pycandle

@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <map>
 #include <utility>
 
-#include "base/safetensors.h"
+#include "base/safetensors_stream.h"
 
 namespace pycandle {
 namespace {
@@ -35,14 +34,18 @@ std::shared_ptr<const std::filesystem::path> temporary_file() {
 OtherTrace::OtherTrace(const Program& p, const OpTable& table, const Backend& backend,
                        std::shared_ptr<const ParameterSource> parameters, std::vector<Array> inputs)
     : path_(temporary_file()) {
-  std::map<std::string, Array> values;
-  for (size_t i = 0; i < inputs.size(); ++i) values.emplace("input:" + p.inputs[i].name, storable(inputs[i]));
+  std::vector<std::string> names;
+  for (const Input& input : p.inputs) names.push_back("input:" + input.name);
+  for (const Output& output : p.outputs) names.push_back("output:" + output.name);
+  for (const Tap& tap : p.taps) names.push_back(tap.key);
+  SafetensorsStream file(*path_, names);
+  for (size_t i = 0; i < inputs.size(); ++i) file.add("input:" + p.inputs[i].name, storable(inputs[i]));
   RunRequest request;
   request.inputs = std::move(inputs);
-  request.on_tap = [&](size_t tap, const Array& value) { values.emplace(p.taps[tap].key, storable(value)); };
+  request.on_tap = [&](size_t tap, const Array& value) { file.add(p.taps[tap].key, storable(value)); };
   const std::vector<Array> outputs = backend.compile(p, table, std::move(parameters))->run(request);
-  for (size_t i = 0; i < outputs.size(); ++i) values.emplace("output:" + p.outputs[i].name, storable(outputs[i]));
-  write_safetensors(*path_, values);
+  for (size_t i = 0; i < outputs.size(); ++i) file.add("output:" + p.outputs[i].name, storable(outputs[i]));
+  file.finish();
 }
 
 }  // namespace pycandle

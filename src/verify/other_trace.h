@@ -1,4 +1,5 @@
-// Another backend's values in the place of PyTorch's: a trace file of one whole run, which is gone with the object.
+// Another backend's values in the place of PyTorch's: a trace file of one whole run, written as its
+// values come by, which is gone with the object.
 #pragma once
 
 #include <filesystem>

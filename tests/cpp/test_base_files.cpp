@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "base/safetensors_stream.h"
 
 namespace pycandle {
 namespace {
@@ -202,6 +203,23 @@ TEST_F(SafetensorsFiles, HoldEveryDType) {
   // The same again, byte for byte.
   write_safetensors(folder_ / "b.safetensors", arrays, {{"format", "pt"}, {"note", "a\nb"}});
   EXPECT_EQ(read_text(path), read_text(folder_ / "b.safetensors"));
+}
+
+TEST_F(SafetensorsFiles, AreWrittenAsTheirTensorsCome) {
+  const fs::path path = folder_ / "a.safetensors";
+  const std::string odd = "odd \"name\" é";
+  const Array flags = store(DType::boolean, {3}, std::vector<double>{1, 0, 1}),
+              x = store(DType::f32, {2}, std::vector<double>{1, 2});
+  SafetensorsStream stream(path, {odd, "x", "never"});
+  stream.add(odd, flags);
+  stream.add("x", x);
+  stream.add("x", flags);  // the first one counts
+  EXPECT_THROW(Safetensors::open(path), Error) << "not yet finished";
+  stream.finish();
+  const Safetensors file = Safetensors::open(path);
+  EXPECT_EQ(file.entries().size(), 2u);
+  EXPECT_TRUE(file.get(odd).same_bytes(flags));
+  EXPECT_TRUE(file.get("x").same_bytes(x)) << "though nothing aligns it";
 }
 
 TEST_F(SafetensorsFiles, OutliveTheirReader) {
