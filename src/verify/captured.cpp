@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "passes/rewriter.h"
+#include "verify/slices.h"
 
 namespace pycandle {
 namespace {
@@ -37,7 +38,7 @@ class Adoption {
     taps();
     give_each_golden_a_value();
     std::vector<AbsentLayer> absent = absent_layers();
-    CapturedProgram made{std::move(p_), std::move(absent), {}};
+    CapturedProgram made{std::move(p_), std::move(absent), exchanged(), {}};
     for (const Node& node : program_.graph.nodes) made.recorded_ops.emplace(node.op->name, program_.module_path(node.origin));
     return made;
   }
@@ -119,7 +120,8 @@ class Adoption {
     }
     std::vector<Tap> known;
     for (Tap& tap : p_.taps) {
-      const auto key = key_of.find(tap.id);
+      auto key = key_of.find(tap.id);
+      if (key == key_of.end()) key = key_of.find(tap.id + ".0");  // Python gives more, of which the code gives the first
       if (key == key_of.end() || !trace_.contains(key->second)) continue;
       tap.key = key->second;
       known.push_back(std::move(tap));
@@ -216,7 +218,32 @@ class Adoption {
     p_.bind_outputs();
   }
 
-  // ---- what is not there
+  // ---- what is not there, and what is there in its place
+
+  std::vector<ExchangedModules> exchanged() const {
+    struct Group {  // modules of one class beside each other
+      std::vector<std::string> called, missed;
+    };
+    std::map<std::string, int> more;
+    std::map<std::string, std::string> class_of;
+    for (const ModuleCall& call : calls_) ++more[call.path];
+    for (const ModuleCall& call : recorded_.calls) {
+      --more[call.path];
+      class_of[call.path] = call.class_name;
+    }
+    std::map<std::pair<std::string, std::string>, Group> groups;
+    for (const auto& [path, class_name] : class_of) {
+      const size_t dot = path.rfind('.');
+      Group& group = groups[{dot == std::string::npos ? "" : path.substr(0, dot), class_name}];
+      if (more[path] > 0) group.called.push_back(path);
+      if (more[path] < 0) group.missed.push_back(path);
+    }
+    std::vector<ExchangedModules> found;
+    for (const auto& [beside, group] : groups) {
+      if (group.called.size() == 1 && group.missed.size() == 1) found.push_back({beside.first, group.called[0], group.missed[0]});
+    }
+    return found;
+  }
 
   std::vector<AbsentLayer> absent_layers() const {
     std::vector<AbsentLayer> absent;
@@ -267,10 +294,14 @@ std::vector<const Node*> more_in(const std::map<std::string, std::vector<const N
   return nodes;
 }
 
+// Those that compute; what only moves values when there are no others.
 std::vector<std::string> names_of(const std::vector<const Node*>& nodes) {
-  std::vector<std::string> names;
-  for (const Node* node : nodes) names.push_back(node->op->name);
-  return names;
+  std::vector<std::string> all, computing;
+  for (const Node* node : nodes) {
+    all.push_back(node->op->name);
+    if (!only_moves(*node) && node->op->name != "constant") computing.push_back(node->op->name);
+  }
+  return computing.empty() ? all : computing;
 }
 
 }  // namespace

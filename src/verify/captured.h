@@ -17,9 +17,16 @@ struct AbsentLayer {
   std::string key;            // in the trace file
 };
 
+// The code calls one module more often than Python did, and another one of its class beside it less often.
+struct ExchangedModules {
+  std::string inside;              // the module that calls them; empty: the root
+  std::string called, instead_of;  // paths
+};
+
 struct CapturedProgram {
   Program program;
   std::vector<AbsentLayer> absent;
+  std::vector<ExchangedModules> exchanged;
   std::set<std::pair<std::string, std::string>> recorded_ops;  // op and module of all that PyTorch's program computes
 };
 

@@ -43,6 +43,61 @@ std::optional<Program> with_variant(const Slice& slice, const OpTable& table, co
   }
 }
 
+// The same where the mistake may change the type: everything behind it is inferred anew.
+std::optional<Program> with_variant_of_any_type(const Slice& slice, const OpTable& table, const Node& target,
+                                                const Variant& variant) {
+  Program p = slice.program;
+  const Graph old = std::exchange(p.graph, {});
+  Values made(old.values.size(), kNoValue);
+  const auto now = [&](ValueId v) { return v == kNoValue ? v : made[static_cast<size_t>(v)]; };
+  try {
+    for (ValueId v : old.inputs) made[static_cast<size_t>(v)] = p.graph.add_input(old.type(v));
+    Builder b(p.graph, table);
+    for (const Node& node : old.nodes) {
+      if (!node.regions.empty()) return std::nullopt;
+      Values operands;
+      for (ValueId v : node.operands) operands.push_back(now(v));
+      b.origin = node.origin;
+      const Values results = node.results == target.results ? variant.build({b, node, operands, 0})
+                                                            : b.create_all(node.op->name, operands, node.attributes);
+      for (size_t i = 0; i < results.size(); ++i) made[static_cast<size_t>(node.results[i])] = results[i];
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  for (Input& input : p.inputs) input.value = now(input.value);
+  for (Parameter& parameter : p.parameters) parameter.value = now(parameter.value);
+  for (Output& output : p.outputs) output.value = now(output.value);
+  p.bind_outputs();
+  return p;
+}
+
+// The array as it stands in one of a larger shape, by the rules of broadcasting; nothing when it does not fit there.
+std::optional<std::vector<double>> broadcast_reals(const Array& a, const Sizes& shape) {
+  if (a.shape() == shape) return as_reals(a);
+  if (a.shape().size() > shape.size() || a.size() <= 1 || is_complex(a.dtype())) return std::nullopt;
+  const size_t more = shape.size() - a.shape().size();
+  Sizes strides(shape.size(), 0);
+  int64_t stride = 1;
+  for (size_t axis = shape.size(); axis-- > more;) {
+    const int64_t size = a.shape()[axis - more];
+    if (size != shape[axis] && size != 1) return std::nullopt;
+    strides[axis] = size == 1 ? 0 : stride;
+    stride *= size;
+  }
+  const std::vector<double> values = as_reals(a);
+  std::vector<double> all(static_cast<size_t>(element_count(shape)));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Sizes place = coordinates_of(static_cast<int64_t>(i), shape);
+    int64_t from = 0;
+    for (size_t axis = 0; axis < shape.size(); ++axis) from += place[axis] * strides[axis];
+    all[i] = values[static_cast<size_t>(from)];
+  }
+  return all;
+}
+
+Type type_of(const Array& a) { return {a.dtype(), Shape(a.shape().begin(), a.shape().end())}; }
+
 // One more input, after the others.
 ValueId add_input(Program& p, const Type& type, const std::string& name) {
   const ValueId v = p.graph.add_input(type);
@@ -62,7 +117,9 @@ class Search {
         trials_(trials),
         end_(std::chrono::steady_clock::now() +
              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))),
-        before_(rms_between(trials.rounded(suspect.slice.program, suspect.inputs), suspect.value)) {}
+        now_(trials.rounded(suspect.slice.program, suspect.inputs)),
+        is_mistyped_(now_.dtype() != suspect.value.dtype() || now_.shape() != suspect.value.shape()),
+        before_(rms_between(now_, suspect.value)) {}
 
   // Mistakes without a number first: they say most. What fits there is not looked for further.
   Causes run() {
@@ -74,9 +131,11 @@ class Search {
         if (v.grid.empty()) try_variant(n, v);
       }
     }
+    if (is_mistyped_) return std::move(causes_);
     if (causes_.found.empty()) weights();
     if (causes_.found.empty() && !s_.is_backend) absent_parameters();
     if (causes_.found.empty()) residuals();
+    if (causes_.found.empty()) stale_states();
     if (causes_.found.empty() && !s_.is_backend) other_inputs();
     if (causes_.found.empty() && !s_.is_backend) absent_masks();
     if (causes_.found.empty() && !s_.is_backend) absent_activations();
@@ -98,6 +157,7 @@ class Search {
   bool explains(const Program& p, const std::vector<Array>& inputs) {
     ++causes_.tried;
     try {
+      if (is_mistyped_ && !std::isfinite(rms_between(trials_.rounded(p, inputs), s_.value))) return false;
       const Judgement j = trials_.explains(p, inputs, s_.value);
       if (!is_inexact(s_.value.dtype())) return j.passed;
       return j.passed && (!std::isfinite(before_) || j.error_rms * kRemoves <= before_);
@@ -121,7 +181,19 @@ class Search {
     return true;
   }
 
+  // People know the op that reads a number, not the one that makes it.
+  size_t reader_of(size_t node) const {
+    static const std::set<std::string, std::less<>> kOnlyHands{"constant", "broadcast"};
+    while (kOnlyHands.count(s_.slice.program.graph.nodes[node].op->name) != 0) {
+      const size_t reader = user_of(s_.slice.program.graph.nodes[node].results[0]);
+      if (reader <= node) break;
+      node = reader;
+    }
+    return node;
+  }
+
   void add(size_t node, const std::string& kind, const std::string& now, const std::string& instead) {
+    node = reader_of(node);
     const std::string& seen = s_.is_backend ? instead : now;
     const std::string& right = s_.is_backend ? now : instead;
     causes_.found.push_back(
@@ -129,8 +201,10 @@ class Search {
   }
 
   void try_variant(size_t n, const Variant& v) {
-    if (is_over()) return;
-    const auto p = with_variant(s_.slice, trials_.table(), s_.slice.program.graph.nodes[n], v, 0);
+    if (is_over() || (is_mistyped_ && v.only_rounds)) return;
+    const Node& node = s_.slice.program.graph.nodes[n];
+    const auto p = is_mistyped_ ? with_variant_of_any_type(s_.slice, trials_.table(), node, v)
+                                : with_variant(s_.slice, trials_.table(), node, v, 0);
     if (!p || !(v.only_rounds ? is_rounded_to(*p) : explains(*p, s_.inputs)) || !is_another(*p)) return;
     add(n, v.kind, v.now, v.instead);
   }
@@ -260,29 +334,61 @@ class Search {
   // ---- a sum that is missing: the error itself is a value that is known
 
   void residuals() {
-    if (!is_floating(s_.value.dtype()) || !s_.beside) return;
-    const Array now = trials_.rounded(s_.slice.program, s_.inputs);
-    const std::vector<double> have = as_reals(now), want = as_reals(s_.value);
+    if (is_complex(s_.value.dtype()) || s_.value.dtype() == DType::boolean || !s_.beside) return;
     std::vector<std::pair<std::string, Array>> candidates = s_.beside(
         s_.slice.program.graph.type(s_.slice.program.outputs[0].value));
     for (const auto& [layer, value] : s_.absent) candidates.emplace_back(layer.tap, value);
-    for (const auto& [name, array] : candidates) {
-      if (is_over()) return;
-      if (array.dtype() != now.dtype() || array.shape() != now.shape()) continue;
-      const std::vector<double> more = as_reals(array);
-      double left = 0;
-      for (size_t i = 0; i < have.size(); ++i) left += std::pow(want[i] - have[i] - more[i], 2);
-      if (std::sqrt(left / static_cast<double>(have.size())) * kRemoves > before_) continue;  // the sum is worth a run
-      Program changed = s_.slice.program;
-      const ValueId result = changed.outputs[0].value, extra = add_input(changed, changed.graph.type(result), "beside");
-      Builder b(changed.graph, trials_.table());
-      changed.outputs[0].value = b.add(result, extra);
-      changed.bind_outputs();
+    for (const auto& [name, array] : candidates) try_residual(name, array, "add");
+    if (causes_.found.empty() && s_.recorded) {
+      for (const Suspect::RecordedValue& r : s_.recorded()) try_residual("what " + r.made_by + " gives", r.value, r.read_by);
+    }
+    if (!causes_.found.empty()) return;
+    for (const Parameter& q : s_.program.parameters) {  // a table of positions
+      if (!q.file.empty() && q.type.dtype == now_.dtype() && q.type.rank() <= now_.rank())
+        try_residual(q.name, trials_.parameters()->get(q), "add");
+    }
+  }
+
+  // Added or subtracted.
+  void try_residual(const std::string& name, const Array& array, const std::string& op) {
+    if (is_over() || array.dtype() != now_.dtype()) return;
+    const std::optional<std::vector<double>> more = broadcast_reals(array, now_.shape());
+    if (!more) return;
+    const std::vector<double> have = as_reals(now_), want = as_reals(s_.value);
+    double without_sum = 0, without_difference = 0;
+    for (size_t i = 0; i < have.size(); ++i) {
+      without_sum += std::pow(want[i] - have[i] - (*more)[i], 2);
+      without_difference += std::pow(want[i] - have[i] + (*more)[i], 2);
+    }
+    const bool is_sum = without_sum <= without_difference;
+    const double left = std::min(without_sum, without_difference) / static_cast<double>(have.size());
+    if (std::sqrt(left) * kRemoves > before_) return;  // else it is worth a run
+    Program changed = s_.slice.program;
+    const ValueId result = changed.outputs[0].value;
+    const bool is_whole = array.shape() == now_.shape();
+    const ValueId extra = add_input(changed, is_whole ? changed.graph.type(result) : type_of(array), "beside");
+    Builder b(changed.graph, trials_.table());
+    changed.outputs[0].value = b.binary(is_sum ? "add" : "sub", result, extra);
+    changed.bind_outputs();
+    std::vector<Array> inputs = s_.inputs;
+    inputs.push_back(array);
+    if (!explains(changed, inputs)) return;
+    add(s_.slice.program.graph.nodes.size() - 1, "missing residual", "no residual",
+        fmt::format("{} {}", is_sum ? "plus" : "less", name));
+    causes_.found.back().op = op;
+  }
+
+  // ---- a state that is read before it was changed
+
+  void stale_states() {
+    for (size_t i = 0; i < s_.inputs.size() && s_.updated_state; ++i) {
+      const auto updated = s_.updated_state(s_.slice.inputs[i]);
+      if (!updated || is_over()) continue;
       std::vector<Array> inputs = s_.inputs;
-      inputs.push_back(array);
-      if (!explains(changed, inputs)) continue;
-      add(s_.slice.program.graph.nodes.size() - 1, "missing residual", "no residual", fmt::format("plus {}", name));
-      causes_.found.back().op = "add";
+      inputs[i] = updated->second;
+      if (!explains(s_.slice.program, inputs)) continue;
+      add(user_of(s_.slice.program.inputs[i].value), "stale buffer", fmt::format("{} as it was before", updated->first),
+          fmt::format("{} as it is afterwards", updated->first));
     }
   }
 
@@ -380,7 +486,9 @@ class Search {
   const Suspect& s_;
   const Trials& trials_;
   const Clock::time_point end_;
-  const double before_;
+  const Array now_;          // what the slice gives
+  const bool is_mistyped_;   // and not even the type is right
+  const double before_;      // how far it is off
   std::vector<Structure> made_;  // by the mistakes that fit
   Causes causes_;
 };

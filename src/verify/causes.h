@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,14 @@ struct Suspect {
     Array value;
   };
   std::function<std::vector<InputValue>()> input_values = {};
+  // What a state becomes in this run; nothing when the value is no state.
+  std::function<std::optional<std::pair<std::string, Array>>(ValueId)> updated_state = {};
+  // When source code is judged: what the recorded program computes on its way to this value, and the op that reads it.
+  struct RecordedValue {
+    std::string made_by, read_by;
+    Array value;
+  };
+  std::function<std::vector<RecordedValue>()> recorded = {};
   // Values that PyTorch computed and the program does not: a layer may have been left out.
   std::vector<std::pair<AbsentLayer, Array>> absent = {};
   bool has_foreign_op = false;       // the slice computes something that PyTorch's program does not, in that module

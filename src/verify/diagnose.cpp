@@ -25,6 +25,16 @@ void describe_cause(const Causes& causes, Diagnosis& d) {
   if (!causes.only()->path.empty()) d.path = causes.only()->path;
 }
 
+// By the rules of broadcasting, and not one number alone.
+bool fits_into(const Type& small, const Type& large) {
+  if (small.dtype != large.dtype || small.rank() > large.rank() || small.rank() == 0) return false;
+  const size_t more = large.shape.size() - small.shape.size();
+  for (size_t axis = 0; axis < small.shape.size(); ++axis) {
+    if (small.shape[axis] != large.shape[axis + more] && small.shape[axis] != Dim(1)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array>& inputs, const Evidence& evidence,
@@ -62,6 +72,8 @@ void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array
                           result.floor_max,
                           [&](const Type& type) { return beside(v, type); },
                           [&] { return input_values(); },
+                          [&](ValueId state) { return updated_state(state); },
+                          [&] { return recorded_values(goldens_.key(v)); },
                           absent(),
                           has_foreign_op(slice)};
     const Causes causes = find_causes(suspect, trials_);
@@ -74,17 +86,40 @@ void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array
     describe_place(nodes, d);
     describe_cause(causes, d);
     if (causes.only() == nullptr) look_at_recorded_ops(v, slice, d);
+    // Whose weights are others.
+    if (d.cause_kind.empty() || d.cause_kind == "wrong weight") look_at_exchanged_modules(result.tap, d);
     d.pass = guilty_program_pass(v);
   }
   if (d.op.empty()) d.op = slice.last_op;
   show(result, slice.program, inputs, evidence.golden, evidence.ours);
 }
 
+void Diagnosing::explain_type(const Slice& slice, const std::vector<Array>& inputs, const Array& golden, Diagnosis& d) const {
+  const Causes causes = find_causes({p_, slice, inputs, golden}, trials_);
+  if (causes.only() == nullptr) return;
+  d.op.clear();
+  describe_place({slice.program.graph.nodes[static_cast<size_t>(causes.only()->node)].origin.line}, d);
+  describe_cause(causes, d);
+}
+
+void Diagnosing::look_at_exchanged_modules(const std::string& tap, Diagnosis& d) const {
+  const auto found = std::find_if(captured_.exchanged.begin(), captured_.exchanged.end(),
+                                  [&](const ExchangedModules& e) { return tap.rfind(e.inside, 0) == 0; });
+  if (found == captured_.exchanged.end()) return;
+  d.cause = fmt::format("looks like {} is called where the model calls {}", found->called, found->instead_of);
+  d.cause_kind = "wrong layer";
+  for (const AbsentLayer& layer : captured_.absent) {
+    if (layer.path.rfind(found->instead_of + "@", 0) != 0) continue;
+    d.op = layer.op;
+    d.path = layer.path;
+  }
+}
+
 // Without a cause there is still what source code says differently.
 void Diagnosing::look_at_recorded_ops(ValueId v, const Slice& slice, Diagnosis& d) const {
-  const std::optional<Program> recorded = recorded_slice_(goldens_.key(v));
+  const std::optional<RecordedPart> recorded = recorded_slice_(goldens_.key(v));
   if (!recorded) return;
-  const OpDifference difference = op_difference(slice.program, *recorded);
+  const OpDifference difference = op_difference(slice.program, recorded->program);
   const std::vector<std::string>& differing = difference.ours.empty() ? difference.recorded : difference.ours;
   if (differing.empty()) return;
   d.op = fmt::format("{}", fmt::join(differing, ", "));
@@ -137,12 +172,45 @@ std::vector<Suspect::InputValue> Diagnosing::input_values() const {
   return values;
 }
 
-// Goldens of a type computed before it, the nearest first: what a residual may be.
+std::optional<std::pair<std::string, Array>> Diagnosing::updated_state(ValueId before) const {
+  const auto state = std::find_if(p_.states.begin(), p_.states.end(), [&](const State& s) { return s.value == before; });
+  if (state == p_.states.end() || p_.graph.values.at(static_cast<size_t>(state->updated)).node < 0) return std::nullopt;
+  const Slice slice = Slicer(p_, known_values(p_, goldens_)).slice(state->updated);
+  if (slice.has_random_op) return std::nullopt;
+  return std::pair{state->name, trials_.rounded(slice.program, known_arrays(p_, goldens_, *trials_.parameters(), slice.inputs))};
+}
+
+// Of sums and differences: what they read.
+std::vector<Suspect::RecordedValue> Diagnosing::recorded_values(const std::string& key) const {
+  std::vector<Suspect::RecordedValue> values;
+  const std::optional<RecordedPart> recorded = recorded_slice_(key);
+  if (!recorded) return values;
+  const Graph& g = recorded->program.graph;
+  Program all = recorded->program;
+  all.outputs.clear();
+  for (const Node& node : g.nodes) {
+    if (node.op->name != "add" && node.op->name != "sub") continue;
+    for (ValueId v : node.operands) {
+      const int32_t made_by = g.values[static_cast<size_t>(v)].node;
+      if (made_by < 0) continue;  // a golden
+      all.outputs.push_back({std::to_string(v), v});
+      values.push_back({g.nodes[static_cast<size_t>(made_by)].op->name, node.op->name, {}});
+    }
+  }
+  if (values.empty()) return values;
+  all.bind_outputs();
+  const std::vector<Array> arrays =
+      reference_backend().compile(all, trials_.table(), trials_.parameters())->run(trials_.request(recorded->inputs));
+  for (size_t i = 0; i < values.size(); ++i) values[i].value = arrays[i];
+  return values;
+}
+
+// Goldens computed before it that can be added to a value of this type, the nearest first: what a residual may be.
 std::vector<std::pair<std::string, Array>> Diagnosing::beside(ValueId target, const Type& type) const {
   constexpr size_t kEnough = 64;
   std::vector<std::pair<std::string, Array>> found;
   for (ValueId v = target; v-- > 0 && found.size() < kEnough;) {
-    if (p_.graph.type(v) != type || !goldens_.has(v)) continue;
+    if (!goldens_.has(v) || !fits_into(p_.graph.type(v), type)) continue;
     const auto tap = std::find_if(p_.taps.begin(), p_.taps.end(), [&](const Tap& t) { return t.value == v && !t.inside; });
     const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), [&](const Input& i) { return i.value == v; });
     found.emplace_back(tap != p_.taps.end()       ? tap->id

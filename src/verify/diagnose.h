@@ -22,8 +22,12 @@ namespace pycandle {
 // Is the golden of this value what the program computes, when these passes are left out? Nothing when the value is gone.
 using WithoutPasses = std::function<std::optional<bool>(const std::string& key, const std::set<std::string>& disabled)>;
 
-// What the recorded program does for the golden of this name, when a captured one is judged.
-using RecordedSlice = std::function<std::optional<Program>(const std::string& key)>;
+// What the recorded program does for the golden of this name, and from which values, when a captured one is judged.
+struct RecordedPart {
+  Program program;
+  std::vector<Array> inputs;
+};
+using RecordedSlice = std::function<std::optional<RecordedPart>(const std::string& key)>;
 
 // The whole program is dumped once; a folder for every slice would bury it.
 inline PipelineOptions without_dumps(PipelineOptions pipeline) {
@@ -46,14 +50,19 @@ class Diagnosing {
 
   // Fills in result.diagnosis. `inputs` are those of the slice.
   void diagnose(ValueId, const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult& result) const;
+  // The same for a value that has another type than PyTorch's: a cause may explain that too.
+  void explain_type(const Slice&, const std::vector<Array>& inputs, const Array& golden, Diagnosis&) const;
 
  private:
   void look_at_recorded_ops(ValueId, const Slice&, Diagnosis&) const;
+  void look_at_exchanged_modules(const std::string& tap, Diagnosis&) const;
   void show(const LayerResult&, const Program&, const std::vector<Array>& inputs, const Array& expected, const Array& got) const;
   void describe_place(const std::vector<int32_t>& nodes, Diagnosis&) const;
   std::vector<std::pair<AbsentLayer, Array>> absent() const;
   bool has_foreign_op(const Slice&) const;
   std::vector<Suspect::InputValue> input_values() const;
+  std::optional<std::pair<std::string, Array>> updated_state(ValueId before) const;
+  std::vector<Suspect::RecordedValue> recorded_values(const std::string& key) const;
   std::vector<std::pair<std::string, Array>> beside(ValueId target, const Type&) const;
   std::string guilty_program_pass(ValueId) const;
   std::string guilty_backend_pass(const Isolated&) const;

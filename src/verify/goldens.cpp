@@ -51,7 +51,7 @@ void Goldens::add(const Program& p, ValueId v, const std::string& key, const std
     agrees = is_open || type.shape[axis].evaluate(sizes_) == found[axis];
   }
   if (!agrees && types == Types::may_differ) {
-    mistyped_.push_back({v, tap, fmt::format("{}{}", name_of(entry->second.dtype), to_string(found)), type.text()});
+    mistyped_.push_back({v, tap, key, fmt::format("{}{}", name_of(entry->second.dtype), to_string(found)), type.text()});
     return;
   }
   if (!agrees) {
@@ -65,8 +65,13 @@ void Goldens::add(const Program& p, ValueId v, const std::string& key, const std
 
 std::optional<Array> Goldens::output(const std::string& name) const {
   const std::string key = "output:" + name;
-  if (!file_.contains(key)) return std::nullopt;
+  const bool is_mistyped = std::any_of(mistyped_.begin(), mistyped_.end(), [&](const Mistyped& m) { return m.key == key; });
+  if (!file_.contains(key) || is_mistyped) return std::nullopt;
   return read(key);
+}
+
+void Goldens::release() const {
+  if (const auto& mapped = file_.file()) mapped->release(mapped->data(), mapped->size());
 }
 
 bool Goldens::is_pairs(const std::string& key, const Type& type) const {
@@ -80,6 +85,28 @@ Array Goldens::read(const std::string& key) const {
   if (pairs_.count(key) == 0) return stored;
   const Sizes shape(stored.shape().begin(), stored.shape().end() - 1);
   return Array(DType::c128, shape, stored.data(), std::make_shared<Array>(stored));
+}
+
+std::vector<bool> known_values(const Program& p, const Goldens& goldens) {
+  std::vector<bool> known(p.graph.values.size());
+  for (size_t v = 0; v < known.size(); ++v) known[v] = goldens.has(static_cast<ValueId>(v));
+  for (const State& s : p.states) known[static_cast<size_t>(s.value)] = true;
+  return known;
+}
+
+std::vector<Array> known_arrays(const Program& p, const Goldens& goldens, const ParameterSource& parameters,
+                                const Values& values) {
+  std::vector<Array> arrays;
+  for (ValueId v : values) {
+    if (goldens.has(v)) {
+      arrays.push_back(goldens.get(v));
+      continue;
+    }
+    const auto state = std::find_if(p.states.begin(), p.states.end(), [&](const State& s) { return s.value == v; });
+    require(state != p.states.end(), "a slice begins with goldens and states");
+    arrays.push_back(parameters.get_state(*state, p.graph.type(v)));
+  }
+  return arrays;
 }
 
 }  // namespace pycandle

@@ -8,13 +8,14 @@
 
 #include "base/safetensors.h"
 #include "import/importer.h"
+#include "params/parameters.h"
 
 namespace pycandle {
 
 // A golden that has another type than the program gives there.
 struct Mistyped {
   ValueId value = kNoValue;
-  std::string tap, expected, found;  // expected: the golden's type
+  std::string tap, key, expected, found;  // key: in the trace file; expected: the golden's type
 };
 
 // Views of the mapped trace file, checked against the program's types.
@@ -31,8 +32,10 @@ class Goldens {
   bool has(ValueId v) const { return !key_of_[static_cast<size_t>(v)].empty(); }
   const std::string& key(ValueId v) const { return key_of_[static_cast<size_t>(v)]; }  // in the trace file
   Array get(ValueId v) const { return read(key_of_[static_cast<size_t>(v)]); }
-  std::optional<Array> output(const std::string& name) const;
+  std::optional<Array> output(const std::string& name) const;  // nothing when it has another type than the program
   const Safetensors& file() const { return file_; }
+  // What was read of the file leaves the process's memory until it is read again: that does not grow with the goldens.
+  void release() const;
 
  private:
   void add(const Program&, ValueId, const std::string& key, const std::string& tap, Types);
@@ -47,5 +50,9 @@ class Goldens {
   Bindings sizes_;
   std::vector<Mistyped> mistyped_;
 };
+
+// What slices begin with: goldens, and states as they were recorded. Per value of the program, and their arrays.
+std::vector<bool> known_values(const Program&, const Goldens&);
+std::vector<Array> known_arrays(const Program&, const Goldens&, const ParameterSource&, const Values&);
 
 }  // namespace pycandle

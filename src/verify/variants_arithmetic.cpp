@@ -72,6 +72,17 @@ void binary(Variants& v) {
   }
 }
 
+// Where the last two dims are of one size, nothing else notices.
+void turned_operand(Variants& v) {
+  if (is_of_indices(v)) return;
+  for (const char* name : {"a", "b"}) {
+    const Shape& shape = v.call().shape(name);
+    if (shape.size() < 2 || shape.back() != shape[shape.size() - 2] || shape.back() == Dim(1)) continue;
+    v.operand("dim order", name, fmt::format("its operand {}", name), fmt::format("its operand {} transposed", name),
+              [](Builder& b, ValueId x) { return b.swap_axes(x, -2, -1); });
+  }
+}
+
 void constant(Variants& v) {
   if (!is_floating(v.call().dtype("dtype"))) return;
   const double now = as_double(v.call().scalar("value"));
@@ -231,6 +242,51 @@ void transpose(Variants& v) {
   } while (std::next_permutation(other.begin(), other.end()));
 }
 
+// The node that gives the value, when it is of this op.
+const Node* made_by(const Graph& g, ValueId v, const char* op) {
+  const int32_t node = g.values[static_cast<size_t>(v)].node;
+  if (node < 0 || g.nodes[static_cast<size_t>(node)].op->name != op) return nullptr;
+  return &g.nodes[static_cast<size_t>(node)];
+}
+
+// All axes but the last ones are the same, and `whole` has one axis where `parts` has two.
+bool splits_last_axis(const Shape& whole, const Shape& parts) {
+  return !whole.empty() && whole.size() + 1 == parts.size() && std::equal(whole.begin(), whole.end() - 1, parts.begin());
+}
+
+constexpr const char* kSplitOrder = "head split order";
+
+// reshape(x, [.., a, b]) and a transpose: heads are split off as [.., heads, width]; [.., width, heads] fits as well.
+void split_then_transposed(Variants& v) {
+  const Graph& g = v.call().graph();
+  const Node* reshape = made_by(g, v.call().value("x"), "reshape");
+  const Shape& parts = v.call().shape("x");
+  if (reshape == nullptr || !splits_last_axis(g.type(reshape->operands[0]).shape, parts)) return;
+  const std::string a = parts[parts.size() - 2].text(), b = parts.back().text();
+  v.build(kSplitOrder, fmt::format("the last axis split into {} by {}", a, b), fmt::format("it split into {} by {}", b, a),
+          [](const Making& m) {
+            const Node* before = made_by(m.b.graph(), m.operands[0], "reshape");
+            const ValueId x = before->operands[0];
+            Shape shape = m.b.shape(m.operands[0]);
+            const auto last = static_cast<int64_t>(shape.size()) - 1;
+            std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+            Ints order = std::get<Ints>(m.node.attributes.at(0).second);
+            for (int64_t& axis : order) axis = axis == last ? last - 1 : axis == last - 1 ? last : axis;
+            return Values{m.b.transpose(m.b.reshape(x, shape), order)};
+          });
+}
+
+// The reverse: a transpose, and a reshape that makes one axis of the last two.
+void transposed_then_merged(Variants& v) {
+  const Graph& g = v.call().graph();
+  const Node* transpose = made_by(g, v.call().value("x"), "transpose");
+  if (transpose == nullptr || !splits_last_axis(v.call().dims("shape"), v.call().shape("x"))) return;
+  v.build(kSplitOrder, "the last two axes merged in this order", "them merged in the other", [](const Making& m) {
+    const Shape merged = m.b.shape(m.same(m.operands)[0]);
+    return Values{m.b.reshape(m.b.swap_axes(m.operands[0], -2, -1), merged)};
+  });
+}
+
 void pad(Variants& v) {
   const std::string& op = v.call().op().name;
   const Dims low = v.call().dims("low"), high = v.call().dims("high");
@@ -287,6 +343,7 @@ void triangle(Variants& v) {
 VariantTable arithmetic_variants() {
   VariantTable table{
       {{"add", "sub", "mul", "div", "pow", "atan2"}, binary},
+      {{"add", "sub", "mul", "div"}, turned_operand},
       {{"constant"}, constant},
       {{"reduce_sum", "reduce_max", "reduce_min", "reduce_prod"}, other_axes},
       {{"reduce_sum"}, sum},
@@ -299,6 +356,8 @@ VariantTable arithmetic_variants() {
       {{"split"}, split},
       {{"concat"}, concat},
       {{"transpose"}, transpose},
+      {{"transpose"}, split_then_transposed},
+      {{"reshape"}, transposed_then_merged},
       {{"pad", "reflection_pad", "replication_pad", "circular_pad"}, pad},
       {{"select"}, select},
       {{"roll"}, roll},

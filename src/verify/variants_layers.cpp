@@ -268,11 +268,7 @@ void adaptive_pool(Variants& v) {
 void interpolation(Variants& v) {
   v.flag("align corners", "align_corners", "align_corners", "no align_corners");
   v.choice("interpolation mode", "mode",
-           {{"nearest", "nearest"},
-            {"nearest-exact", "nearest-exact"},
-            {"linear", "linear"},
-            {"bilinear", "bilinear"},
-            {"bicubic", "bicubic"}});
+           {{"nearest", "nearest"}, {"nearest-exact", "nearest-exact"}, {"linear", "linear"}, {"cubic", "cubic"}});
 }
 
 void grid_sampling(Variants& v) {

@@ -85,6 +85,7 @@ struct WholeRun {
   std::map<ValueId, Metrics> taps;
   std::vector<OutputError> outputs;
   std::vector<Array> arrays;             // of the program's outputs
+  std::optional<Error> failure;          // it did not come to its end
 };
 
 WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backend,
@@ -97,7 +98,11 @@ WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backen
     const ValueId v = p.taps[tap].value;
     if (goldens.has(v) && whole.taps.count(v) == 0) whole.taps.emplace(v, compare(value, goldens.get(v)));
   };
-  whole.arrays = backend.compile(p, table, parameters, pipeline)->run(request);
+  try {
+    whole.arrays = backend.compile(p, table, parameters, pipeline)->run(request);
+  } catch (const Error& error) {  // a wrong index: which layer gave it is what people want to know
+    whole.failure = error;
+  }
   for (size_t i = 0; i < whole.arrays.size(); ++i) {
     const Output& output = p.outputs[i];
     const auto golden = goldens.output(output.name);
@@ -121,29 +126,6 @@ Bindings all_sizes(const Program& p, const OpTable& table, const ParameterSource
   run_reference_modes(decompose_to_primitives(p, table), parameters, {{ReferenceMode::Kind::rounded, 0}}, request);
   sizes.merge(found);
   return sizes;
-}
-
-// What slices begin with: goldens, and states as they were recorded.
-std::vector<bool> known_values(const Program& p, const Goldens& goldens) {
-  std::vector<bool> known(p.graph.values.size());
-  for (size_t v = 0; v < known.size(); ++v) known[v] = goldens.has(static_cast<ValueId>(v));
-  for (const State& s : p.states) known[static_cast<size_t>(s.value)] = true;
-  return known;
-}
-
-std::vector<Array> known_arrays(const Program& p, const Goldens& goldens, const ParameterSource& parameters,
-                                const Values& values) {
-  std::vector<Array> arrays;
-  for (ValueId v : values) {
-    if (goldens.has(v)) {
-      arrays.push_back(goldens.get(v));
-      continue;
-    }
-    const auto state = std::find_if(p.states.begin(), p.states.end(), [&](const State& s) { return s.value == v; });
-    require(state != p.states.end(), "a slice begins with goldens and states");
-    arrays.push_back(parameters.get_state(*state, p.graph.type(v)));
-  }
-  return arrays;
 }
 
 // Values that depend on one that is wrong.
@@ -194,6 +176,7 @@ class Verification {
   // program from its inputs to that output.
   std::vector<LayerResult> wrong_as_a_whole() const {
     std::vector<LayerResult> wrong;
+    if (whole_.failure) throw Error(*whole_.failure);
     if (&backend_ == &reference_backend() || options_.tolerance) return wrong;
     const WholeRun reference = run_whole(p_, trials_.table(), reference_backend(), trials_.parameters(), goldens_,
                                          without_dumps(options_.pipeline));
@@ -227,6 +210,14 @@ class Verification {
       wrong.push_back(std::move(result));
     }
     return wrong;
+  }
+
+  void explain_type(ValueId v, const Array& golden, Diagnosis& d) const {
+    try {
+      const Slice slice = Slicer(p_, known_values(p_, goldens_)).slice(v);
+      if (!slice.has_random_op) diagnosing_.explain_type(slice, known(slice.inputs), golden, d);
+    } catch (const Error&) {  // the verdict stands without it
+    }
   }
 
   // Without a verdict when the value cannot be judged; `why` says the reason.
@@ -415,7 +406,8 @@ std::vector<std::pair<std::string, std::filesystem::path>> traces_of(const Recor
 }
 
 // Source code that gives another type than PyTorch is wrong there, whatever its numbers; the first tap of a value says it.
-std::map<ValueId, LayerResult> mistyped_layers(const Program& p, const Goldens& goldens, const std::string& input) {
+std::map<ValueId, LayerResult> mistyped_layers(const Program& p, const Goldens& goldens, const Verification& verification,
+                                               const std::string& input) {
   std::map<ValueId, LayerResult> layers;
   for (const Mistyped& m : goldens.mistyped()) {
     const int32_t node = p.graph.values[static_cast<size_t>(m.value)].node;
@@ -433,6 +425,7 @@ std::map<ValueId, LayerResult> mistyped_layers(const Program& p, const Goldens& 
     layer.verdict = Verdict::wrong_here;
     layer.why = fmt::format("is {} where PyTorch has {}", m.found, m.expected);
     layer.diagnosis = Diagnosis{layer.op, p.module_path(made_by.origin), layer.place, layer.source, {}, layer.why, "type"};
+    if (layers.empty()) verification.explain_type(m.value, goldens.file().get(m.key), *layer.diagnosis);
     layers.emplace(m.value, std::move(layer));
   }
   return layers;
@@ -462,7 +455,7 @@ void judge_all(const Program& p, const Goldens& goldens, Verification& verificat
   const std::map<ValueId, std::vector<std::string>> values = values_to_judge(p, goldens);
   size_t done = 0;
   const int wrong_before = result.wrong();
-  std::map<ValueId, LayerResult> mistyped = mistyped_layers(p, goldens, input);
+  std::map<ValueId, LayerResult> mistyped = mistyped_layers(p, goldens, verification, input);
   const auto add_mistyped = [&](ValueId before) {
     for (; !mistyped.empty() && mistyped.begin()->first <= before; mistyped.erase(mistyped.begin())) {
       result.layers.push_back(mistyped.begin()->second);
@@ -472,6 +465,7 @@ void judge_all(const Program& p, const Goldens& goldens, Verification& verificat
   for (const auto& [value, taps] : values) {
     if (options.progress) options.progress(done++, values.size());
     add_mistyped(value);
+    goldens.release();
     std::string why;
     const std::optional<LayerResult> judged = verification.judge(value, taps.front(), why);
     for (const std::string& tap : taps) {
@@ -572,13 +566,14 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
       }
       return std::nullopt;
     };
-    const auto recorded_slice = [&, trace = trace](const std::string& key) -> std::optional<Program> {
+    const auto recorded_slice = [&, trace = trace](const std::string& key) -> std::optional<RecordedPart> {
       if (!is_captured) return std::nullopt;
       const Goldens its_goldens(recorded, trace);
       for (size_t v = 0; v < recorded.graph.values.size(); ++v) {
         const auto value = static_cast<ValueId>(v);
         if (!its_goldens.has(value) || its_goldens.key(value) != key || recorded.graph.values[v].node < 0) continue;
-        return Slicer(recorded, known_values(recorded, its_goldens)).slice(value).program;
+        const Slice slice = Slicer(recorded, known_values(recorded, its_goldens)).slice(value);
+        return RecordedPart{slice.program, known_arrays(recorded, its_goldens, *parameters, slice.inputs)};
       }
       return std::nullopt;
     };

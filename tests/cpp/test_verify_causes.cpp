@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "mistakes.h"
 #include "ops/aten_call.h"
 #include "ops/catalogue.h"
 #include "passes/rewriter.h"
@@ -140,6 +141,114 @@ TEST(Causes, SeveralThatFitAreAllSaidAndNoneIsNamed) {
   causes.found[1].kind = "a";
   EXPECT_NE(causes.only(), nullptr);
 }
+
+// ---- each mistake of the list, in a program of its own
+
+class Mistakes : public testing::TestWithParam<Mistake> {
+ protected:
+  static constexpr const char* kFile = "weights.safetensors";
+
+  Program program(const Computation& computation) const {
+    Program p;
+    p.name = "case";
+    Values values;
+    for (size_t i = 0; i < operands().size(); ++i) {
+      if (operands()[i].is_parameter) continue;
+      p.inputs.push_back({fmt::format("x{}", i), p.graph.add_input(operands()[i].type), {}, true});
+    }
+    size_t input = 0;
+    for (size_t i = 0; i < operands().size(); ++i) {
+      if (!operands()[i].is_parameter) {
+        values.push_back(p.inputs[input++].value);
+        continue;
+      }
+      Parameter& q = p.parameters.emplace_back();
+      q.name = q.key = fmt::format("p{}", i);
+      q.file = kFile;
+      q.type = operands()[i].type;
+      q.value = p.graph.add_input(q.type);
+      values.push_back(q.value);
+    }
+    Builder b(p.graph, catalogue());
+    p.outputs.push_back({"output", computation(b, values)});
+    p.bind_outputs();
+    return p;
+  }
+
+  std::vector<Array> inputs(bool of_parameters) const {
+    std::vector<Array> arrays;
+    for (size_t i = 0; i < operands().size(); ++i) {
+      const Type& type = operands()[i].type;
+      if (operands()[i].is_parameter != of_parameters) continue;
+      Sizes shape;
+      for (const Dim d : type.shape) shape.push_back(d.number());
+      const Floats numbers = some_floats(static_cast<int>(element_count(shape)), 11 * static_cast<int>(i) + 3);
+      std::vector<double> values(numbers.begin(), numbers.end());
+      for (double& v : values) {
+        if (type.dtype == DType::boolean) v = v > -0.5 ? 1 : 0;
+        if (of_parameters) v = std::abs(v) + 0.1;  // one of them may be a variance
+      }
+      arrays.push_back(store(type.dtype, shape, values));
+    }
+    return arrays;
+  }
+
+  // What is said when the program is the first, and the second gives the value that PyTorch has, or the backend.
+  void expect_named(const Computation& is, const Computation& gives, bool is_backend) const {
+    const Program p = program(is), other = program(gives);
+    const std::vector<Array> parameters = inputs(true), given = inputs(false);
+    std::map<std::string, Array> stored;
+    for (size_t i = 0; i < parameters.size(); ++i) stored.emplace(p.parameters[i].key, parameters[i]);
+    const TemporaryFolder folder;
+    write_safetensors(folder.path() / kFile, stored);
+    const Trials trials(catalogue(), file_parameters(folder.path()), {});
+    std::vector<bool> known(p.graph.values.size());
+    for (const Input& i : p.inputs) known[static_cast<size_t>(i.value)] = true;
+    const Slice slice = Slicer(p, known).slice(p.outputs[0].value);
+    std::vector<Array> slice_inputs;
+    std::vector<std::pair<std::string, Array>> all_inputs;
+    for (size_t i = 0; i < given.size(); ++i) all_inputs.emplace_back(p.inputs[i].name, given[i]);
+    for (ValueId v : slice.inputs) {
+      const auto input = std::find_if(p.inputs.begin(), p.inputs.end(), [&](const Input& i) { return i.value == v; });
+      slice_inputs.push_back(given[static_cast<size_t>(input - p.inputs.begin())]);
+    }
+    const Array value = trials.rounded(other, given);
+    Evidence evidence;
+    evidence.golden = value;
+    Judgement judgement;
+    if (slice.program.graph.type(slice.program.outputs[0].value) == other.graph.type(other.outputs[0].value)) {
+      judgement = trials.judge(slice.program, slice_inputs, evidence);
+      EXPECT_FALSE(judgement.passed) << "the mistake changes nothing";
+    }
+    Suspect suspect{p, slice, slice_inputs, value, is_backend, judgement.floor_rms, judgement.floor_max};
+    if (!is_backend) suspect.beside = [&](const Type&) { return all_inputs; };
+    const Causes causes = find_causes(suspect, trials);
+    const Cause* cause = causes.only();
+    EXPECT_EQ(cause ? cause->kind : "", GetParam().kind) << causes.text();
+    if (!cause) return;
+    const std::string op = !cause->op.empty() ? cause->op : slice.program.graph.nodes[static_cast<size_t>(cause->node)].op->name;
+    EXPECT_TRUE(op == GetParam().op || GetParam().both_ways) << op << ": " << causes.text();
+  }
+
+  static const std::vector<Given>& operands() { return GetParam().operands; }
+};
+
+TEST_P(Mistakes, AreNamedInAProgramAndInABackend) {
+  for (const bool is_backend : {false, true}) {
+    SCOPED_TRACE(is_backend ? "the backend's value" : "PyTorch's value");
+    expect_named(GetParam().as_it_is, GetParam().mistaken, is_backend);
+    SCOPED_TRACE("the other way");
+    // A sum that is not there is looked for among the values beside it, which a program has and an op alone has not.
+    const bool is_absent = GetParam().kind == "missing residual" && !is_backend;
+    if (GetParam().both_ways || is_absent) expect_named(GetParam().mistaken, GetParam().as_it_is, is_backend);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Mistakes, testing::ValuesIn(mistakes()), [](const auto& mistake) {
+  std::string name = mistake.param.name;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+});
 
 // ---- isolation
 
