@@ -24,7 +24,7 @@ def found_layer(fault: dict, row: dict) -> bool:
 
 def found_op(fault: dict, row: dict, inserted: list[str]) -> bool:
     """One op is named: that of the node, or one that the fault put into the program."""
-    ops = {fault.get("original_op", fault["op"]), fault["op"], *inserted}
+    ops = {fault.get("original_op", fault["op"]), *fault["op"].split(" or "), *inserted}
     return row.get("diagnosis", {}).get("op") in ops
 
 
@@ -54,8 +54,11 @@ def percent(part: int, whole: int) -> str:
 
 
 class Suite:
-    def __init__(self, program: Path, per_kind: int, outside: int) -> None:
+    """`per_kind`: faults of each kind and place, a model; the half in source may have more of each."""
+
+    def __init__(self, program: Path, per_kind: int, outside: int, per_kind_in_source: int = 0) -> None:
         self.program, self.per_kind, self.outside = program, per_kind, outside
+        self.per_kind_in_source = per_kind_in_source or per_kind
 
     def faults(self, manifest: Path) -> list[dict]:
         name = manifest.name.removesuffix("_manifest.json")
@@ -76,7 +79,7 @@ class Suite:
             BUILD / "bin" / "pycandle",
             manifest,
             folder / "source" / name,
-            lambda edits: chosen_edits(name, edits, self.per_kind, self.outside),
+            lambda edits: chosen_edits(name, edits, self.per_kind_in_source, self.outside),
         )
         faults = source.faults()
         for index, fault in enumerate(faults):
@@ -120,16 +123,21 @@ def main(arguments: list[str] | None = None) -> int:
         "--recordings", type=Path, help="take the recordings below this folder instead of making some"
     )
     parser.add_argument("--models", default="", help="only those whose names have this in them")
-    parser.add_argument("--per-kind", type=int, default=2, help="faults of each kind and place, a model")
+    parser.add_argument(
+        "--per-kind", type=int, default=1, help="faults in nodes of each kind and place, a model"
+    )
+    parser.add_argument(
+        "--per-kind-in-source", type=int, default=2, help="faults in source of each kind and op, a model"
+    )
     parser.add_argument("--outside", type=int, default=5, help="faults outside the list, a model")
     parser.add_argument("--half", default="both", choices=["both", "nodes", "source"])
     parser.add_argument("--seeds", type=int, default=6, help="clean runs of each model")
-    parser.add_argument("--backends", default="reference")
+    parser.add_argument("--backends", default="reference,cpu", help="of the clean runs")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--verbose", action="store_true", help="also those that were found as they should")
     parser.add_argument("--held-out", action="store_true", help="also the third that is kept from tuning")
     options = parser.parse_args(arguments)
-    suite = Suite(options.program, options.per_kind, options.outside)
+    suite = Suite(options.program, options.per_kind, options.outside, options.per_kind_in_source)
     if options.recordings:
         subjects = calm = sorted(
             m for m in options.recordings.rglob("*_manifest.json") if options.models in m.name
@@ -164,6 +172,10 @@ def main(arguments: list[str] | None = None) -> int:
     held_out = [fault for fault in faults if fault["rank"] % 3 == 0]
     nothing = sum(fault["result"] == "no effect" for fault in faults)
     print(f"{nothing} more changed nothing; {sum(not f['kind'] for f in faults)} are outside the list")
+    in_source = [fault for fault in faults if fault["where"] == "source"]
+    in_nodes = [fault for fault in faults if fault["where"] != "source"]
+    print("in nodes: " + summary(in_nodes, []))
+    print("in source text: " + summary(in_source, []))
     print("the third that is kept from tuning: " + summary(held_out, []))
     print(summary(faults, clean))
     missed = any(fault["result"] in ("missed", "error") for fault in faults)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from .source_text import Header, Piece, closing, flat, option_of, parts, path_text, with_option
+
 # Designated initialisers keep the order of the fields.
 FIELDS = {
     "Linear": ["bias", "weight_order"],
@@ -14,6 +16,7 @@ FIELDS = {
     "RMSNorm": ["eps", "elementwise_affine", "compute_dtype", "round_before_weight", "weight_offset"],
     "GroupNorm": ["eps", "affine"],
     "BatchNorm2d": ["eps", "affine"],
+    "ConvTranspose2d": ["stride", "padding", "output_padding", "dilation", "groups", "bias"],
     "Conv1d": ["stride", "padding", "dilation", "groups", "bias", "same"],
     "Conv2d": ["stride", "padding", "dilation", "groups", "bias", "same"],
     "MaxPool2d": ["stride", "padding", "dilation", "ceil_mode"],
@@ -26,6 +29,9 @@ FIELDS = {
         "masked_bias", "alibi_scale", "eager",
     ],
     "rotary": ["interleaved", "paired", "unsqueeze_dim"],
+    "gelu": ["approximate"],
+    "instance_norm": ["weight", "bias", "eps"],
+    "interpolate": ["scales", "align_corners", "antialias"],
 }  # fmt: skip
 OPS = {
     "Linear": "linear",
@@ -35,6 +41,7 @@ OPS = {
     "BatchNorm2d": "batch_norm",
     "Conv1d": "conv1d",
     "Conv2d": "conv2d",
+    "ConvTranspose2d": "conv_transpose2d",
     "MaxPool2d": "max_pool2d",
     "AvgPool2d": "avg_pool2d",
     "Upsample": "interpolate",
@@ -42,6 +49,8 @@ OPS = {
     "ReLU": "relu",
     "ReLU6": "relu6",
     "SiLU": "silu",
+    "Mish": "mish",
+    "Hardswish": "hardswish",
     "Tanh": "tanh",
     "LeakyReLU": "leaky_relu",
     "Embedding": "embedding",
@@ -49,14 +58,42 @@ OPS = {
     "LSTM": "lstm",
     "GRU": "gru",
 }
-ACTIVATIONS = ["relu", "silu", "gelu", "tanh", "sigmoid"]
+# Parameters that may be taken for others of their type.
+TIED = {
+    "Linear": ["weight", "bias"],
+    "Conv1d": ["weight"],
+    "Conv2d": ["weight", "bias"],
+    "Embedding": ["weight"],
+    "LayerNorm": ["weight", "bias"],
+    "RMSNorm": ["weight"],
+    "GroupNorm": ["weight"],
+    "BatchNorm2d": ["running_mean", "running_var", "weight"],
+    "LSTM": ["weight_hh_l0", "weight_ih_l0", "bias_hh_l0"],
+    "GRU": ["weight_hh_l0", "weight_ih_l0", "bias_hh_l0"],
+    "RNN": ["weight_hh_l0", "bias_ih_l0"],
+}
+ACTIVATIONS = ["relu", "silu", "gelu", "tanh", "sigmoid", "mish", "hardswish"]
+# Functions of one tensor that are taken for one another: what a person would call that, and the function.
+MISTAKEN = {
+    "floor": ("rounding mode", ["round", "ceil", "trunc"]),
+    "exp": ("function", ["exp2", "expm1"]),
+    "log1p": ("function", ["log"]),
+    "sqrt": ("function", ["rsqrt"]),
+    "cos": ("function", ["sin"]),
+    "sin": ("function", ["cos"]),
+    "reflection_pad": ("padding mode", ["replication_pad"]),
+    "replication_pad": ("padding mode", ["reflection_pad", "circular_pad"]),
+}
+
+
+OPERATORS = {"*": "mul", "/": "div", "+": "add", "-": "sub"}
 
 
 @dataclass(frozen=True)
 class Edit:
     struct: str
     member: str  # below the struct's path; "" is the struct itself
-    op: str  # what the changed place computes
+    op: str  # what the changed place computes; "a or b" when both are changed by it
     kind: str | None  # None: outside of what the verifier looks for
     what: str  # for people
     start: int
@@ -66,113 +103,6 @@ class Edit:
 
     def applied(self, header: str) -> str:
         return header[: self.start] + self.text + header[self.end :]
-
-
-@dataclass(frozen=True)
-class Piece:
-    text: str
-    start: int  # in the header
-    end: int
-
-
-def closing(text: str, at: int) -> int:
-    """The index behind the bracket that closes the one at `at`."""
-    depth = 0
-    for i in range(at, len(text)):
-        depth += text[i] in "({["
-        depth -= text[i] in ")}]"
-        if depth == 0:
-            return i + 1
-    raise ValueError("a bracket that nothing closes")
-
-
-def parts(header: str, start: int, end: int, separator: str = ",") -> list[Piece]:
-    """What stands between separators outside of brackets."""
-    found, depth, begin = [], 0, start
-    for i in range(start, end + 1):
-        if i == end or (depth == 0 and header.startswith(separator, i)):
-            piece = header[begin:i]
-            left = len(piece) - len(piece.lstrip())
-            found.append(Piece(piece.strip(), begin + left, begin + left + len(piece.strip())))
-            begin = i + len(separator)
-        if i < end:
-            depth += header[i] in "({["
-            depth -= header[i] in ")}]"
-    return [piece for piece in found if piece.text]
-
-
-def options_of(args: list[Piece]) -> dict[str, str]:
-    text = next((arg.text for arg in args if arg.text.startswith("{.")), "{}")
-    return dict(field.text[1:].split(" = ", 1) for field in parts(text, 1, len(text) - 1))
-
-
-def option_of(args: list[Piece], name: str) -> str | None:
-    return options_of(args).get(name)
-
-
-def with_option(args: list[Piece], fields: list[str], name: str, value: str | None, last: bool) -> str:
-    """The arguments with one option set, or without it. `last`: options come last, else before the last argument."""
-    texts = [arg.text for arg in args if not arg.text.startswith("{.")]
-    options = options_of(args) | {name: value}
-    made = ", ".join(f".{f} = {options[f]}" for f in fields if options.get(f) is not None)
-    if made:
-        texts.insert(len(texts) if last else len(texts) - 1, f"{{{made}}}")
-    return ", ".join(texts)
-
-
-def path_text(weights: str) -> str | None:
-    """ "downsample.0" of `w / "downsample.0"`; nothing when numbers are computed there."""
-    if not re.fullmatch(r'w( / "[\w.]+")+', weights):
-        return None
-    return ".".join(re.findall(r'"([\w.]+)"', weights))
-
-
-class Header:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.structs = {
-            m[1]: (m.start(), text.index("\n};", m.end()))
-            for m in re.finditer(r"^struct (\w+) : nn::Module<\w+> \{", text, re.M)
-        }
-
-    def members(self, struct: str) -> dict[str, tuple[str, str]]:
-        """name → (class, path) of the struct's own modules."""
-        start, end = self.structs[struct]
-        classes = {}
-        for line in re.finditer(r"^  nn::(\w+) ([\w, ]+);", self.text[start:end], re.M):
-            classes |= dict.fromkeys(line[2].split(", "), line[1])
-        paths = {}
-        for name, _, args in self.constructions(struct):
-            path = path_text(args[-1].text)
-            if name in classes and path is not None:
-                paths[name] = (classes[name], path)
-        return paths
-
-    def constructions(self, struct: str) -> Iterator[tuple[str, Piece, list[Piece]]]:
-        """(member or nn:: class, the whole argument list, its arguments) of what the constructor makes."""
-        start, end = self.structs[struct]
-        ctor = self.text.find(": Module(w", start, end)
-        stop = self.text.find("{}\n", ctor, end)
-        for m in re.finditer(r"((?:nn::)?\w+)\(", self.text[ctor:stop]):
-            opening = ctor + m.end() - 1
-            close = closing(self.text, opening)
-            args = parts(self.text, opening + 1, close - 1)
-            if args and 'w / "' in args[-1].text:
-                yield m[1], Piece("", opening + 1, close - 1), args
-
-    def forward(self, struct: str) -> tuple[int, int]:
-        start, end = self.structs[struct]
-        at = self.text.find(" forward(", start, end)
-        if at < 0:
-            return end, end
-        return self.text.index("{\n", closing(self.text, at + len(" forward"))), end
-
-    def calls(self, struct: str, pattern: str) -> Iterator[tuple[re.Match, int, list[Piece]]]:
-        """(name, where it begins, arguments) of calls in forward()."""
-        start, end = self.forward(struct)
-        for m in re.finditer(rf"(?<![\w.:]){pattern}\(", self.text[start:end]):
-            opening = start + m.end() - 1
-            yield m, start + m.start(), parts(self.text, opening + 1, closing(self.text, opening) - 1)
 
 
 def edits_of(text: str) -> Iterator[Edit]:
@@ -207,7 +137,7 @@ def constructor_edits(header: Header, struct: str) -> Iterator[Edit]:
         if cls == "RMSNorm":
             yield option("missing weight", "elementwise_affine", "false")
             yield option("weight offset", "weight_offset", "1.0")
-        if cls in ("Linear", "Conv1d", "Conv2d") and option_of(args, "bias") != "false":
+        if cls in ("Linear", "Conv1d", "Conv2d", "ConvTranspose2d") and option_of(args, "bias") != "false":
             yield option("missing bias", "bias", "false")
         if cls == "Linear" and args[0].text == args[1].text:
             now = option_of(args, "weight_order") or '"out_in"'
@@ -217,6 +147,9 @@ def constructor_edits(header: Header, struct: str) -> Iterator[Edit]:
             yield option("gelu form", "approximate", '"tanh"' if now == '"none"' else '"none"')
         if cls == "AvgPool2d":
             yield option("count include pad", "count_include_pad", "false")
+            yield option(None, "divisor_override", "7")
+        if cls in ("AvgPool2d", "MaxPool2d"):
+            yield option("ceil mode", "ceil_mode", "true")
         if cls == "Upsample":
             yield option("align corners", "align_corners", "true")
         if cls == "RNN":
@@ -239,10 +172,11 @@ def constructor_edits(header: Header, struct: str) -> Iterator[Edit]:
                 struct, path, OPS[cls], None, f"{cls} {path}: two mistakes", whole.start, whole.end,
                 with_option(again, FIELDS[cls], "bias", "false", last=False),
             )  # fmt: skip
-        if cls in ("Linear", "Conv2d", "LSTM", "GRU", "Embedding", "LayerNorm"):
-            weight = "weight_hh_l0" if cls in ("LSTM", "GRU") else "weight"
+        for weight in TIED.get(cls, []):
+            if weight == "bias" and option_of(args, "bias") == "false":
+                continue
             yield Edit(
-                struct, path, OPS[cls], "wrong weight", f"{cls} {path}: another parameter", args[-1].start, args[-1].end,
+                struct, path, OPS[cls], "wrong weight", f"{cls} {path}: another {weight}", args[-1].start, args[-1].end,
                 f'({args[-1].text}).tied("{weight}", "@LIKE {path}.{weight}@")',
             )  # fmt: skip
 
@@ -262,6 +196,9 @@ def attention_edits(header: Header, struct: str) -> Iterator[Edit]:
         yield edit("scale", "another scale", args, with_option(args, fields, "scale", "0.31", last=True), op)
         swapped = [texts[0], texts[2], texts[1], *texts[3:]]
         yield edit("operand order", "keys and values swapped", args, ", ".join(swapped), op)
+        if option_of(args, "enable_gqa") != "true":
+            swapped = [texts[1], texts[0], *texts[2:]]
+            yield edit("operand order", "queries and keys swapped", args, ", ".join(swapped), op)
         turned = [texts[0], f"functional::reverse({texts[1]}, {{2}})", *texts[2:]]
         yield edit(None, "keys in reverse", args, ", ".join(turned), op)
         if mask:
@@ -276,6 +213,18 @@ def attention_edits(header: Header, struct: str) -> Iterator[Edit]:
         texts = [arg.text for arg in args]
         back = ", ".join([texts[0], texts[1], f"-{texts[2]}", *texts[3:]])
         yield edit("rotary direction", "turned backwards", args, back, "rotary_embedding")
+        swapped = ", ".join([texts[0], texts[2], texts[1], *texts[3:]])
+        yield edit("operand order", "cosine and sine swapped", args, swapped, "rotary_embedding")
+    for _, at, args in header.calls(struct, "functional::split_heads"):
+        end = closing(header.text, at + len("functional::split_heads"))
+        text = f"({args[0].text}).unflatten(-1, {{-1, {args[1].text}}}).permute({{0, 3, 1, 2}})"
+        what = "width before heads"
+        yield Edit(struct, "", "split_heads", "head split order", what, at, end, text)
+    for _, at, args in header.calls(struct, "functional::merge_heads"):
+        end = closing(header.text, at + len("functional::merge_heads"))
+        text = f"({args[0].text}).permute({{0, 2, 3, 1}}).flatten(2)"
+        what = "heads merged behind their width"
+        yield Edit(struct, "", "merge_heads", "head split order", what, at, end, text)
 
 
 def call_edits(header: Header, struct: str) -> Iterator[Edit]:
@@ -297,17 +246,14 @@ def call_edits(header: Header, struct: str) -> Iterator[Edit]:
         if op in ("layer_norm", "rms_norm", "batch_norm", "group_norm"):
             yield Edit(struct, path, op, "missing layer", f"no {path}", at, end, f"({inner})", True)
         if op in ("linear", "conv2d"):
-            yield Edit(
-                struct,
-                path,
-                op,
-                None,
-                f"sin before {path}",
-                at,
-                end,
-                f"{m[1]}(functional::sin({inner}))",
-                True,
-            )
+            sine = f"{m[1]}(functional::sin({inner}))"
+            yield Edit(struct, path, op, None, f"sin before {path}", at, end, sine, True)
+            low = f"{m[1]}(({inner}).to(DType::bf16).to(DType::f32))"
+            yield Edit(struct, path, op, "accumulation dtype", f"bf16 before {path}", at, end, low, True)
+        for other in like(header, struct, m[1], members):
+            kind = "wrong layer or missing layer or wrong input or wrong weight"
+            what = f"{other} for {m[1]}"
+            yield Edit(struct, path, op, kind, what, at, end, f"{other}({inner})", True)
         if op == "embedding" and re.fullmatch(r"\w*position\w*", inner):
             yield Edit(struct, path, op, "index offset", "one further", at, end, f"{m[1]}({inner} + 1)", True)
     for m, at, args in header.calls(struct, r"functional::(\w+)"):
@@ -321,15 +267,32 @@ def call_edits(header: Header, struct: str) -> Iterator[Edit]:
             yield Edit(struct, "", name, None, f"erf for {name}", at, end, f"functional::erf({texts[0]})")
         if name in ("softmax", "log_softmax") and texts[1] == "-1":
             yield Edit(struct, "", name, "dim", "another dim", args[1].start, args[1].end, "-2")
-        if name == "reflection_pad":
+        kind, others = MISTAKEN.get(name, ("", []))
+        for other in others:
             start = at + len("functional::")
-            yield Edit(
-                struct, "", name, "padding mode", "the nearest", start, start + len(name), "replication_pad"
-            )
-        if name in ("cos", "sin"):
-            other = "sin" if name == "cos" else "cos"
-            start = at + len("functional::")
-            yield Edit(struct, "", name, "function", f"{other} for {name}", start, start + len(name), other)
+            yield Edit(struct, "", name, kind, f"{other} for {name}", start, start + len(name), other)
+        if name in ("reflection_pad", "replication_pad") and texts[1] != texts[2]:
+            text = f"{texts[2]}, {texts[1]}"
+            what = "padding in front and behind exchanged"
+            yield Edit(struct, "", name, "padding side", what, args[1].start, args[2].end, text)
+        if name == "cumsum":
+            axis = "0" if texts[1] != "0" else "1"
+            yield Edit(struct, "", name, "dim", "another axis", args[1].start, args[1].end, axis)
+        if name == "roll":
+            text = re.sub(r"\d+", lambda number: "-" + number[0], texts[1])
+            what = "rolled the other way"
+            yield Edit(struct, "", name, "direction order", what, args[1].start, args[1].end, text)
+        for kind, field, value in functional_options(name, args):
+            text = with_option(args, FIELDS[name], field, value, last=True)
+            yield Edit(struct, "", name, kind, f"{field} = {value}", args[0].start, args[-1].end, text)
+        if name == "interpolate" and texts[1] == '"linear"':
+            text = '"cubic"'
+            yield Edit(struct, "", name, "interpolation mode", "cubic", args[1].start, args[1].end, text)
+    for _, _, args in header.calls(struct, "where"):
+        if len(args) == 3:
+            text = f"{args[2].text}, {args[1].text}"
+            what = "the mask the other way"
+            yield Edit(struct, "", "select", "mask sign", what, args[1].start, args[2].end, text)
     for _, _, args in header.calls(struct, "cat"):
         values = parts(header.text, args[0].start + 1, args[0].end - 1)
         if len(values) == 2 and values[0].text != values[1].text:
@@ -339,56 +302,132 @@ def call_edits(header: Header, struct: str) -> Iterator[Edit]:
             )
 
 
+def like(header: Header, struct: str, name: str, members: dict) -> list[str]:
+    """Other members of the same class and sizes: one may be called for another."""
+    made = {}
+    for member, _, args in header.constructions(struct):
+        made[member] = [arg.text for arg in args[:-1]]
+    cls = members[name][0]
+    same = [m for m, (other, _) in members.items() if m != name and other == cls and cls in TIED]
+    return [m for m in same if made.get(m) == made.get(name)]
+
+
+def functional_options(name: str, args: list[Piece]) -> list[tuple[str, str, str | None]]:
+    """(kind, option, another value of it) of a function with options."""
+    if name == "gelu":
+        is_tanh = option_of(args, "approximate") == '"tanh"'
+        return [("gelu form", "approximate", None if is_tanh else '"tanh"')]
+    if name == "instance_norm":
+        return [("epsilon", "eps", "0.02")]
+    if name == "interpolate":
+        aligned = option_of(args, "align_corners") == "true"
+        return [("align corners", "align_corners", None if aligned else "true")]
+    return []
+
+
 def statement_edits(header: Header, struct: str) -> Iterator[Edit]:
     start, end = header.forward(struct)
     body = header.text[start:end]
-    for m in re.finditer(r"(?:return|\w+ =) ([^;{}]+);", body):
-        for sign, op in ((" + ", "add"), (" * ", "mul"), (" - ", "sub")):
-            sides = parts(header.text, start + m.start(1), start + m.end(1), sign)
-            if len(sides) != 2 or any(re.search(r"(?<![(,]) [-+*/%] ", flat(side.text)) for side in sides):
-                continue
-            a, b = sides
-            whole = (a.start, b.end)
-            if any(re.fullmatch(r"[\d.e-]+", side.text) for side in sides):
-                if op == "mul" and re.fullmatch(r"\d+\.\d+", (a if a.text[0].isdigit() else b).text):
-                    number = a if a.text[0].isdigit() else b
-                    more = f"{float(number.text) * 1.2:.4g}"
-                    yield Edit(struct, "", op, "constant or scale", f"{more}", number.start, number.end, more)
-                continue
-            if op == "add":
-                yield Edit(struct, "", op, "missing residual", f"only {b.text}", *whole, b.text)
-                yield Edit(struct, "", op, "missing residual", f"only {a.text}", *whole, a.text)
-                yield Edit(struct, "", op, "operation", "less for plus", *whole, f"{a.text} - {b.text}")
-                yield Edit(
-                    struct,
-                    "",
-                    op,
-                    None,
-                    "a remainder for a sum",
-                    *whole,
-                    f"functional::fmod({a.text}, {b.text})",
-                )
-            if op == "mul":
-                yield Edit(struct, "", op, "operation", "plus for times", *whole, f"{a.text} + {b.text}")
-            if op == "sub":
-                yield Edit(struct, "", op, "operand order", "the other way", *whole, f"{b.text} - {a.text}")
+    for m in re.finditer(r"(?:return|\w+ =) ([^;{}]+(?:\{[^;{}]*\}[^;{}]*)*);", body):
+        yield from sum_edits(header, struct, start + m.start(1), start + m.end(1))
+        yield from product_edits(header, struct, start + m.start(1), start + m.end(1))
+    yield from number_edits(struct, body, start)
+    yield from state_edits(header, struct)
     for m in re.finditer(r"auto \[([\w, ]+)\] = ([^;]+\.(?:chunk|split)<\d>)", body):
         names = m[1].split(", ")
         turned = ", ".join([*names[1:], names[0]])
-        kind = "part order or operand order"
-        yield Edit(struct, "", "split", kind, "parts turned", start + m.start(1), start + m.end(1), turned)
+        # Queries and keys exchanged here or where they are read: the program is the same.
+        kind, op = "part order or operand order", "split or scaled_dot_product_attention"
+        yield Edit(struct, "", op, kind, "parts turned", start + m.start(1), start + m.end(1), turned)
+        if len(names) > 2:
+            swapped = ", ".join([names[1], names[0], *names[2:]])
+            what = "the first two exchanged"
+            yield Edit(struct, "", op, kind, what, start + m.start(1), start + m.end(1), swapped)
     for m in re.finditer(r"\.slice\((-?\d+), ([1-9]\d*), (\d+)\)", body):
         low, high = int(m[2]) - 1, int(m[3]) - 1
         text = f".slice({m[1]}, {low}, {high})"
         yield Edit(struct, "", "slice", "slice offset", text, start + m.start(), start + m.end(), text)
-    for m in re.finditer(r"\.mean\(", body):
-        yield Edit(struct, "", "mean", "reduction", "a sum", start + m.start(), start + m.end(), ".sum(")
+    for name, other, op in (("mean", "sum", "mean"), ("amax", "amin", "reduce_max")):
+        for m in re.finditer(rf"\.{name}\(", body):
+            text = f".{other}("
+            yield Edit(
+                struct, "", op, "reduction", f"{other} for {name}", start + m.start(), start + m.end(), text
+            )
+    for m in re.finditer(r"\.(mean|sum|amax)\(\{1\}\)", body):
+        op = {"mean": "mean", "sum": "reduce_sum", "amax": "reduce_max"}[m[1]]
+        yield Edit(
+            struct, "", op, "dim", "over another dim", start + m.start(), start + m.end(), f".{m[1]}({{2}})"
+        )
+    for m in re.finditer(r"\.transpose\(1, 2\)(?= ([-+*/]) )", body):
+        op, what = f"transpose or {OPERATORS[m[1]]}", "a transpose left out"
+        yield Edit(struct, "", op, "dim order", what, start + m.start(), start + m.end(), "")
 
 
-def flat(text: str) -> str:
-    """Without what stands in brackets."""
-    while True:
-        shorter = re.sub(r"[({\[][^()\[\]{}]*[)}\]]", "", text)
-        if shorter == text:
-            return text
-        text = shorter
+def sum_edits(header: Header, struct: str, start: int, end: int) -> Iterator[Edit]:
+    """a + b + c without one of them, or with another sign. What stands in the terms may be products."""
+    for sign, op in ((" + ", "add"), (" - ", "sub")):
+        terms = parts(header.text, start, end, sign)
+        if len(terms) < 2 or any(re.search(r"(?<![(,]) [-+] ", flat(term.text)) for term in terms):
+            continue
+        if any(re.fullmatch(r"[\d.e-]+", term.text) for term in terms):
+            continue
+        whole = (terms[0].start, terms[-1].end)
+        texts = [term.text for term in terms]
+        if op == "add":
+            for i, text in enumerate(texts):
+                kept = " + ".join(texts[:i] + texts[i + 1 :])
+                yield Edit(struct, "", op, "missing residual", f"without {text}", *whole, kept)
+        if len(texts) != 2:
+            continue
+        a, b = texts
+        if op == "add":
+            yield Edit(struct, "", op, "operation", "less for plus", *whole, f"{a} - {b}")
+            text = f"functional::fmod({a}, {b})"
+            yield Edit(struct, "", op, None, "a remainder for a sum", *whole, text)
+        else:
+            yield Edit(struct, "", op, "operand order", "the other way", *whole, f"{b} - {a}")
+            yield Edit(struct, "", op, "operation", "plus for less", *whole, f"{a} + {b}")
+
+
+def product_edits(header: Header, struct: str, start: int, end: int) -> Iterator[Edit]:
+    for sign, op in ((" * ", "mul"), (" / ", "div")):
+        sides = parts(header.text, start, end, sign)
+        if len(sides) != 2 or any(re.search(r"(?<![(,]) [-+*/%] ", flat(side.text)) for side in sides):
+            continue
+        a, b = sides
+        if any(re.fullmatch(r"[\d.e-]+", side.text) for side in sides):
+            continue
+        if op == "mul":
+            text = f"{a.text} + {b.text}"
+            yield Edit(struct, "", op, "operation", "plus for times", a.start, b.end, text)
+        else:
+            text = f"{b.text} / {a.text}"
+            yield Edit(struct, "", op, "operand order", "the other way", a.start, b.end, text)
+
+
+def number_edits(struct: str, body: str, start: int) -> Iterator[Edit]:
+    """A fifth more of a number in a sum or product."""
+    for m in re.finditer(r" ([-+*/]) (\d+\.\d+)(?![\d.]*f)", body):
+        more = f"{float(m[2]) * 1.2:.4g}"
+        op = OPERATORS[m[1]]
+        more = more if "." in more else more + ".0"
+        yield Edit(
+            struct, "", op, "constant or scale", f"{m[1]} {more}", start + m.start(2), start + m.end(2), more
+        )
+
+
+def state_edits(header: Header, struct: str) -> Iterator[Edit]:
+    """A state that is read before it was changed, where the model reads it afterwards."""
+    start, end = header.forward(struct)
+    first, last = header.structs[struct]
+    states = re.findall(r"^  State ([\w, ]+);", header.text[first:last], re.M)
+    for name in states[0].split(", ") if states else []:
+        body = header.text[start:end]
+        change = re.search(rf"^    {name} = [^;]+;\n", body, re.M)
+        if not change:
+            continue
+        after = re.sub(rf"\b{name}\b", f"stale_{name}", body[change.end() :])
+        text = f"{{\n    const Tensor stale_{name} = {name};" + body[1 : change.end()] + after
+        read = re.search(rf"([-+*/]) stale_{name}\b", after)
+        op = OPERATORS[read[1]] if read else ""
+        yield Edit(struct, "", op, "stale buffer", f"{name} as it was", start, end, text)

@@ -1,4 +1,4 @@
-"""A part of `make faults`: two small models, each with a few faults of every kind that fits; one of them also as source."""
+"""A part of `make faults`: two small models, each with a few faults of every kind that fits, and two as source."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def test_faults_are_found_with_layer_op_and_cause_and_nothing_clean_alarms(name:
     check(faults, clean, least=12)
 
 
-def test_faults_in_the_text_of_emitted_source_are_found_when_it_is_compiled(tmp_path) -> None:
-    (subject,) = [subject for subject in FAULTED if subject.name == "convolutions"]
+@pytest.mark.parametrize("name", ["convolutions", "meter"])
+def test_faults_in_the_text_of_emitted_source_are_found_when_it_is_compiled(name: str, tmp_path) -> None:
+    (subject,) = [subject for subject in FAULTED if subject.name == name]
     faults, clean = Suite(RUNNER, per_kind=1, outside=2).source_faults(recorded(subject, tmp_path), tmp_path)
     check(faults, clean, least=8)
 
