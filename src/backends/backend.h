@@ -42,6 +42,7 @@ struct RunRequest {
       on_tap;  // called once per tap of Program::taps that is not inside another, when its value exists
   std::function<void(const StepTime&)> on_step;  // profiles; backends without steps do not call it
   uint64_t seed = 0;  // of random ops
+  bool prepare_fully = false;  // at once, what otherwise waits for a second call, which may never come
   Bindings symbols;  // sizes that the inputs do not bind by themselves: a slice of a program
   Bindings* found = nullptr;  // where to write all sizes, also those that the data decided
 };

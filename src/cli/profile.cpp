@@ -99,6 +99,7 @@ Profile profile(const Model& model, const Model::Tensors& inputs, int threads) {
   p.passes = model.timings();
   RunRequest request;
   request.inputs = ordered_inputs(model.program(), inputs);
+  request.prepare_fully = true;
   model.executable().run(request);
   using Clock = std::chrono::steady_clock;
   const auto since = [](Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); };

@@ -1,5 +1,6 @@
 #include "params/derived.h"
 
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory>
@@ -12,7 +13,7 @@ namespace {
 // Everyone who has the array holds the entry; the cache holds one more.
 struct Entry {
   std::mutex making;
-  bool is_made = false;
+  std::atomic<bool> is_made{false};
   Array array;
   size_t bytes = 0;  // with the cache's mutex
 };
@@ -75,6 +76,13 @@ Array derived_parameter(const DerivedKey& key, const std::function<Array()>& mak
     entry->bytes = entry->array.bytes();
   }
   return Array(entry->array.dtype(), entry->array.shape(), entry->array.data(), entry);
+}
+
+bool is_derived(const DerivedKey& key) {
+  Cache& all = cache();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.entries.find(key);
+  return found != all.entries.end() && found->second->is_made;
 }
 
 DerivedUse derived_use() {

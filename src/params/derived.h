@@ -20,6 +20,7 @@ struct DerivedKey {
 // The array under this key, made when it is not there; threads that ask for it at the same time make it once. It lives as
 // long as anyone has it, and longer while all those that nobody has stay within the budget.
 Array derived_parameter(const DerivedKey&, const std::function<Array()>& make);
+bool is_derived(const DerivedKey&);  // it is there already
 
 struct DerivedUse {
   size_t count = 0, bytes = 0;         // in use or kept

@@ -63,6 +63,7 @@ std::map<std::string, std::string> tuned_overrides(const std::filesystem::path& 
   const Model usual = load_model(path, options);
   RunRequest request;
   request.inputs = ordered_inputs(usual.program(), inputs(usual));
+  request.prepare_fully = true;
   const int threads = options.pipeline.threads > 0 ? options.pipeline.threads : thread_count();
   std::map<std::string, std::string> chosen;
   for (const auto& [op, elements] : largest_calls(usual.program(), bind_inputs(usual.program(), request.inputs))) {
@@ -83,7 +84,7 @@ std::map<std::string, std::string> tuned_overrides(const std::filesystem::path& 
       LoadOptions other = options;
       other.pipeline.overrides[op] = way;
       models.emplace_back(way, load_model(path, other));
-      run_ms(models.back().second, request);  // plans
+      run_ms(models.back().second, request);  // plans, and packs weights
       best[way] = std::numeric_limits<double>::infinity();
     }
     for (int turn = 0; turn < kTurns; ++turn) {

@@ -42,6 +42,7 @@ OtherTrace::OtherTrace(const Program& p, const OpTable& table, const Backend& ba
   for (size_t i = 0; i < inputs.size(); ++i) file.add("input:" + p.inputs[i].name, storable(inputs[i]));
   RunRequest request;
   request.inputs = std::move(inputs);
+  request.prepare_fully = true;
   request.on_tap = [&](size_t tap, const Array& value) { file.add(p.taps[tap].key, storable(value)); };
   const std::vector<Array> outputs = backend.compile(p, table, std::move(parameters))->run(request);
   for (size_t i = 0; i < outputs.size(); ++i) file.add("output:" + p.outputs[i].name, storable(outputs[i]));

@@ -21,6 +21,7 @@ Names fused(const std::string& body, const Arrays& inputs, const Weights& weight
     Names names;
     RunRequest request;
     request.inputs = inputs;
+    request.prepare_fully = true;
     request.on_step = [&](const StepTime& s) { names.emplace_back(s.kernel); };
     if (looks) request.on_tap = [](size_t, const Array&) {};
     const Arrays got = executable->run(request);

@@ -37,35 +37,46 @@ bool lower_linear(Planner& p, size_t index) {
 
   Gemm args;
   args.m = m;
-  args.n = n;
   args.k = k;
   args.a_row = row_stride(a);
   args.a_col = column_stride(a);
-  std::vector<Bound> reads = {{offsetof(Gemm, a), a}};
   // Few rows with a matrix that is kept for others as well (a tied embedding): read where it lies, it need not be packed.
   constexpr int64_t kFewRows = 4;
   const bool is_shared = m <= kFewRows && p.uses(c.value("weight")) > 1 && args.a_col == 1;
+  std::vector<RightSide> sides;
   if (p.is_constant(c.value("weight")) && !is_shared) {
-    reads.push_back({offsetof(Gemm, packed), packed_right(p, c.value("weight"), k, n, !in_out)});
+    sides = right_sides(p, c.value("weight"), k, n, !in_out);
+    args.as_if_packed = true;
   } else {
     const View b = p.view(c.value("weight"));
-    args.b_row = b.strides[in_out ? 0 : 1];
-    args.b_col = b.strides[in_out ? 1 : 0];
-    reads.push_back({offsetof(Gemm, b), b});
+    sides = {{0, n, b, false, b.strides[in_out ? 0 : 1], b.strides[in_out ? 1 : 0]}};
   }
-  if (c.has("bias")) reads.push_back({offsetof(Gemm, epilogue) + offsetof(Epilogue, bias), p.dense(c.value("bias"))});
+  View bias;
+  if (c.has("bias")) bias = p.dense(c.value("bias"));
   FusedEpilogue fused = fuse_epilogue(p, y, m, n);
   const float* none = nullptr;
   args.epilogue = fused.epilogue;
   args.epilogue.bias = none;
-  for (const Bound& r : fused.reads) reads.push_back({offsetof(Gemm, epilogue) + r.at, r.view});
   const View out = p.result(fused.value);
   args.c_row = n;
   std::vector<std::pair<BufferId, BufferId>> may_share;
-  if (fused.residual != kNoBuffer && !c.has("bias")) may_share.emplace_back(fused.residual, out.buffer);
+  if (fused.residual != kNoBuffer && !c.has("bias") && sides.size() == 1) may_share.emplace_back(fused.residual, out.buffer);
   const Kernels& kernel = kernels();
-  add_kernel<Gemm>(p, {"gemm", static_cast<double>(m) * static_cast<double>(n * k)}, kernel.gemm, kernel.gemm_units,
-                   kernel.gemm_scratch, args, reads, {{offsetof(Gemm, c), out}}, may_share);
+  for (const RightSide& side : sides) {
+    const auto columns = [&](View v) {
+      v.offset += side.column;
+      return v;
+    };
+    args.n = side.n;
+    args.b_row = side.b_row;
+    args.b_col = side.b_col;
+    std::vector<Bound> reads = {{offsetof(Gemm, a), a}, {side.is_packed ? offsetof(Gemm, packed) : offsetof(Gemm, b), side.view}};
+    constexpr size_t kEpilogue = offsetof(Gemm, epilogue);
+    if (c.has("bias")) reads.push_back({kEpilogue + offsetof(Epilogue, bias), columns(bias)});
+    for (const Bound& r : fused.reads) reads.push_back({kEpilogue + r.at, columns(r.view)});
+    add_kernel<Gemm>(p, {"gemm", static_cast<double>(m) * static_cast<double>(side.n * k)}, kernel.gemm, kernel.gemm_units,
+                     kernel.gemm_scratch, args, reads, {{offsetof(Gemm, c), columns(out)}}, may_share);
+  }
   p.define(fused.value, out);
   return true;
 }

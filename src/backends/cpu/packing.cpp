@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backends/cpu/kernel_step.h"
 #include "base/hash.h"
 
@@ -34,13 +36,16 @@ std::vector<float> scaled_rows(const float* x, int64_t k, const std::vector<doub
   return out;
 }
 
+std::string name_of_right(bool is_transposed, const std::vector<double>& scales) {
+  return fmt::format("gemm b {}{}{}", kernels().isa, is_transposed ? " of the transpose" : "", name_of(scales));
+}
+
 }  // namespace
 
 View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_transposed, const std::vector<double>& scales) {
   require(scales.empty() || is_transposed, "columns that have scales are rows of the weight");
   const Kernels& kernel = kernels();
-  const std::string format = fmt::format("gemm b {}{}{}", kernel.isa, is_transposed ? " of the transpose" : "", name_of(scales));
-  return view_of(p, p.derived(weight, format, [&](const Array& source) {
+  return view_of(p, p.derived(weight, name_of_right(is_transposed, scales), [&](const Array& source) {
     const std::vector<float> scaled = scaled_rows(source.as<float>(), k, scales);
     const Floats out(kernel.packed_size(k, n));
     PackB args;
@@ -65,6 +70,27 @@ View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_tran
     }
     return out.array();
   }));
+}
+
+std::vector<RightSide> right_sides(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_transposed) {
+  if (p.wants(weight, name_of_right(is_transposed, {}))) return {{0, n, packed_right(p, weight, k, n, is_transposed), true}};
+  const size_t axis = is_transposed ? 0 : 1;
+  Values side_by_side{weight};
+  const auto node = p.waiting_node(weight);
+  if (node && p.node(*node).op->name == "concat" && p.call(*node).integer("axis") == static_cast<int64_t>(axis)) {
+    // Whole panels round in another order than the rest of one, so they stay whole.
+    const Values& parts = p.node(*node).operands;
+    const auto fills_panels = [&](ValueId v) { return p.view(v).sizes[axis] % kernels().panel == 0; };
+    if (std::all_of(parts.begin(), parts.end() - 1, fills_panels)) side_by_side = parts;
+  }
+  std::vector<RightSide> sides;
+  int64_t column = 0;
+  for (const ValueId part : side_by_side) {
+    const View& view = p.view(part);
+    sides.push_back({column, view.sizes[axis], view, false, view.strides[1 - axis], view.strides[axis]});
+    column += view.sizes[axis];
+  }
+  return sides;
 }
 
 PackedLeft packed_left(Planner& p, ValueId weight, int64_t groups, int64_t m, int64_t k, const std::vector<double>& scales) {

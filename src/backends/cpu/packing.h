@@ -12,6 +12,16 @@ namespace pycandle::cpu {
 // number, here and below; they are part of the format's name.
 View packed_right(Planner&, ValueId weight, int64_t k, int64_t n, bool is_transposed, const std::vector<double>& scales = {});
 
+// The right side of a product with the constant `weight`, as above: packed, or, in a plan that does not pack, where it lies.
+// Weights that are to stand side by side are then several products, each with its columns.
+struct RightSide {
+  int64_t column = 0, n = 0;
+  View view;
+  bool is_packed = false;
+  int64_t b_row = 0, b_col = 1;  // when it is not
+};
+std::vector<RightSide> right_sides(Planner&, ValueId weight, int64_t k, int64_t n, bool is_transposed);
+
 // The constant `weight`, `groups` matrices of [m, k], as gemm's packed a: one after the other.
 struct PackedLeft {
   View all;

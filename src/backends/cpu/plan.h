@@ -66,6 +66,7 @@ struct Plan {
   std::vector<std::vector<BufferId>> ends_after;  // per step: held arrays that nobody needs any more
   std::vector<std::shared_ptr<const void>> kept;  // arguments that others point to
   size_t arena_bytes = 0;
+  bool reads_unpacked = false;             // weights that later calls want packed
 };
 
 // Memory for runs: in huge pages when it is large, aligned to a cache line at least.

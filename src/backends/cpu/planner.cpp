@@ -23,8 +23,8 @@ Array Context::array(const View& v) const {
   return Array(v.dtype, v.sizes, pointer<std::byte>(v), std::shared_ptr<const void>(std::shared_ptr<void>(), this));
 }
 
-Planner::Planner(const Shared& shared, Bindings bindings)
-    : shared_(shared), plan_(std::make_unique<Plan>()), done_(shared.program.graph.nodes.size()) {
+Planner::Planner(const Shared& shared, Bindings bindings, Unpacked unpacked)
+    : shared_(shared), unpacked_(unpacked), plan_(std::make_unique<Plan>()), done_(shared.program.graph.nodes.size()) {
   plan_->bindings = std::move(bindings);
   plan_->views.resize(graph().values.size());
   chains_ = std::make_unique<Chains>(*this);
@@ -176,6 +176,18 @@ Array Planner::derived(ValueId v, const std::string& format, const std::function
     forget(v);
     return made;
   });
+}
+
+bool Planner::wants(ValueId v, const std::string& format) {
+  if (unpacked_ == Unpacked::pack || is_derived({identity(v), format})) return true;
+  plan_->reads_unpacked = true;
+  return false;
+}
+
+std::optional<size_t> Planner::waiting_node(ValueId v) const {
+  const Source& source = sources_[constant_of(v)];
+  if (source.is_made || node(source.node).results != Values{v}) return std::nullopt;  // a view of a result is not it
+  return source.node;
 }
 
 View Planner::result(ValueId v) {

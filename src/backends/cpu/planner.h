@@ -26,9 +26,12 @@ struct Shared {
   std::vector<std::vector<size_t>> taps_of;  // per value
 };
 
+// Packing weights takes longer than reading them where they lie, once; a first call may be the only one.
+enum class Unpacked { pack, read };
+
 class Planner {
  public:
-  Planner(const Shared&, Bindings);
+  Planner(const Shared&, Bindings, Unpacked);
   ~Planner();
   std::unique_ptr<Plan> plan();
 
@@ -51,9 +54,12 @@ class Planner {
   bool is_constant(ValueId) const;         // known when planned: computed from parameters and constants alone
   std::optional<Array> constant(ValueId);  // its value, dense
   Hash128 identity(ValueId) const;         // of a constant: equal for equal values, whoever plans
+  std::optional<size_t> waiting_node(ValueId) const;  // that computes a constant, which nobody needed so far
   // A constant in the format of a kernel: made once for all plans and executables. Its own form is then forgotten,
   // unless a step reads it as well.
   Array derived(ValueId, const std::string& format, const std::function<Array(const Array&)>& make);
+  // Is the format worth having: made already, or wanted by a plan for many calls? If not, the plan reads the constant itself.
+  bool wants(ValueId, const std::string& format);
 
   BufferId new_buffer(size_t bytes);
   BufferId constant_buffer(Array);
@@ -91,6 +97,7 @@ class Planner {
   void finish_outputs();
 
   const Shared& shared_;
+  Unpacked unpacked_;
   std::unique_ptr<Plan> plan_;
   std::vector<Source> sources_;            // per constant of the plan
   std::vector<bool> done_;

@@ -105,6 +105,7 @@ struct Gemm {
   const float* b = nullptr;       // b[k, n] at b + k * b_row + n * b_col; a weight [n, k] has b_row = 1, b_col = k
   int64_t b_row = 0, b_col = 1;
   const float* packed = nullptr;  // if not null, what pack_b made of b, which is then not read
+  bool as_if_packed = false;      // b is not, and the result has the bits that it would have if it were
   // If not null, b is the image's x, and the matrix is what im2col would make of it ([k, n], n = out_height * out_width),
   // made panel by panel: c[out_channels, pixels] = weight[out_channels, k] · it is a convolution. Its own x and out are unused.
   const Im2Col* image = nullptr;

@@ -343,8 +343,8 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
 // Few rows, and a matrix that is not packed: it is read once, where it lies.
 static bool is_thin(const Gemm& g) {
   const bool on_top = g.epilogue.residual != nullptr && g.epilogue.residual == g.c;
-  return g.packed == nullptr && g.packed_a == nullptr && g.image == nullptr && g.m <= kThinRows && g.a_col == 1 &&
-         (g.b_row == 1 || g.b_col == 1) && !on_top;
+  return g.packed == nullptr && !g.as_if_packed && g.packed_a == nullptr && g.image == nullptr && g.m <= kThinRows &&
+         g.a_col == 1 && (g.b_row == 1 || g.b_col == 1) && !on_top;
 }
 
 static void multiply_thin(const Gemm& g, const Product& p, int64_t first_panel, int64_t last_panel) {
