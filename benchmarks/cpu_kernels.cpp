@@ -74,7 +74,8 @@ struct Case {
   double best = 1e30;
 };
 
-Case gemm_case(int64_t m, int64_t n, int64_t k, bool packed, Unary activation = Unary::identity) {
+// With several `copies` of the weights, which take turns: what they do when they come from memory, as those of a model do.
+Case gemm_case(int64_t m, int64_t n, int64_t k, bool packed, Unary activation = Unary::identity, int64_t copies = 1) {
   Gemm g;
   g.m = m;
   g.n = n;
@@ -84,21 +85,29 @@ Case gemm_case(int64_t m, int64_t n, int64_t k, bool packed, Unary activation = 
   g.b = random_numbers(static_cast<size_t>(n * k));
   g.b_row = 1;
   g.b_col = k;
-  g.c = random_numbers(static_cast<size_t>(m * n));
+  g.c = random_numbers(static_cast<size_t>(m * n * copies));
   g.c_row = n;
   g.epilogue.bias = random_numbers(static_cast<size_t>(n));
   g.epilogue.activation = activation;
   if (packed) {
-    PackB pack{k, n, g.b, g.b_row, g.b_col, random_numbers(static_cast<size_t>(kernels().packed_size(k, n)))};
-    RUN(pack_b, pack);
+    const int64_t size = kernels().packed_size(k, n);
+    PackB pack{k, n, g.b, g.b_row, g.b_col, random_numbers(static_cast<size_t>(size * copies))};
     g.packed = pack.out;
+    for (int64_t i = 0; i < copies; ++i, pack.out += size) RUN(pack_b, pack);
   }
   const double work = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const double bytes = 4.0 * static_cast<double>(n) * static_cast<double>(k);
   std::string name = "gemm " + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
   if (!packed) name += " unpacked";
   if (activation != Unary::identity) name += std::string(" ") + name_of(activation);
-  return {name, m <= 4 ? 0 : work, m <= 4 ? bytes : 0, [g] { RUN(gemm, g); }};
+  if (copies > 1) name += " from memory";
+  return {name, m <= 4 ? 0 : work, m <= 4 ? bytes : 0, [g, copies, turn = int64_t{0}]() mutable {
+            Gemm now = g;
+            now.packed += turn % copies * kernels().packed_size(g.k, g.n);
+            now.c += turn % 4 * g.m * g.n;
+            turn += copies > 1 ? 1 : 0;
+            RUN(gemm, now);
+          }};
 }
 
 Case attention_case(int64_t heads, int64_t length, int64_t size, bool causal, bool masked = false) {
@@ -243,6 +252,9 @@ std::vector<Case> all_cases() {
       cases.push_back(gemm_case(m, n, k, true));
   for (const auto& [n, k] : {std::pair<int64_t, int64_t>{384, 384}, {1152, 384}, {1536, 384}, {384, 1536}})
     cases.push_back(gemm_case(128, n, k, true));
+  cases.push_back(gemm_case(128, 1152, 384, true, Unary::identity, 40));
+  cases.push_back(gemm_case(128, 1536, 384, true, Unary::gelu, 40));
+  cases.push_back(gemm_case(128, 384, 1536, true, Unary::identity, 40));
   cases.push_back(gemm_case(197, 3072, 768, true, Unary::gelu));
   cases.push_back(gemm_case(512, 3072, 768, true, Unary::gelu_tanh));
   cases.push_back(gemm_case(8, 3072, 768, true));

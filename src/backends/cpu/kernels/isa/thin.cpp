@@ -5,7 +5,7 @@ namespace pycandle::cpu::PYCANDLE_ISA {
 
 // The columns of b are contiguous: each is one straight stream, a dot product with every row of a.
 template <int rows> static void dots(const ThinProduct& g) {
-  constexpr int kUnroll = rows == 1 ? 4 : 2;
+  constexpr int kUnroll = rows == 1 ? 8 : 2;
   for (int64_t j = 0; j < g.cols; ++j) {
     const float* b = g.b + j * g.b_col;
     F sum[rows][kUnroll];
@@ -13,7 +13,7 @@ template <int rows> static void dots(const ThinProduct& g) {
       for (int u = 0; u < kUnroll; ++u) sum[r][u] = set(0);
     int64_t i = 0;
     for (; i + kUnroll * kLanes <= g.k; i += kUnroll * kLanes)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int u = 0; u < kUnroll; ++u) {
         const F x = load(b + i + u * kLanes);
 #pragma GCC unroll 4
