@@ -163,7 +163,7 @@ TEST(Reduce, AgreesWithALoop) {
       Reduce g;
       g.outer = random.size() / 4;
       g.count = random.size();
-      g.inner = random.chance(0.6) ? 1 : random.size() / 2;
+      g.inner = random.chance(0.6) ? 1 : random.size();
       g.kind = static_cast<Reduction>(random.integer(0, static_cast<int>(Reduction::count) - 1));
       // A product may pass through numbers too small to be exact, in an order of its own.
       const bool odd = g.kind != Reduction::product && random.chance(0.2);
@@ -235,11 +235,13 @@ TEST(ArgMax, IsTheFirstOfTheLargest) {
 TEST(Softmax, AgreesWithALoop) {
   Random random(4);
   each_isa([&](const Kernels& k) {
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 450; ++i) {
       Softmax g;
       g.rows = random.size() / 4;
       g.cols = random.size();
-      g.x_row = g.cols + random.integer(0, 3);
+      g.inner = random.chance(0.6) ? 1 : random.size();
+      if (g.inner > 1) g.x_col = g.inner + random.integer(0, 3);
+      g.x_row = g.cols * g.x_col + random.integer(0, 3);
       g.scale = random.chance(0.5) ? 1 : 0.125f;
       g.logarithm = random.chance(0.3);
       Guarded<float> x = numbers(random, g.rows * g.x_row);
@@ -250,25 +252,28 @@ TEST(Softmax, AgreesWithALoop) {
           if (random.chance(0.3)) x[j] = random.chance(0.05) ? kNan : -kInf;
       const Guarded<float> before = x;
       const bool in_place = random.chance(0.3);
-      Guarded<float> out(random, g.rows * g.cols);
+      Guarded<float> out(random, g.rows * g.cols * g.inner);
       g.x = x.data();
       g.out = in_place ? x.data() : out.data();
-      g.out_row = in_place ? g.x_row : g.cols;
+      g.out_col = in_place ? g.x_col : g.inner;
+      g.out_row = in_place ? g.x_row : g.cols * g.inner;
       RUN(k, softmax, g);
       ASSERT_TRUE(out.intact() && x.intact());
-      for (int64_t r = 0; r < g.rows; ++r) {
-        double top = -INFINITY, total = 0;
-        for (int64_t j = 0; j < g.cols; ++j) top = std::max(top, double(before[r * g.x_row + j] * g.scale));
-        for (int64_t j = 0; j < g.cols; ++j) total += std::exp(double(before[r * g.x_row + j] * g.scale) - top);
-        for (int64_t j = 0; j < g.cols; ++j) {
-          const double v = double(before[r * g.x_row + j] * g.scale) - top;
-          const double want = g.logarithm ? v - std::log(total) : std::exp(v) / total;
-          const double tolerance = g.logarithm ? (std::isinf(v) ? 4 : std::fabs(v) + 4) * 1e-6
-                                               : 1e-6 * want * (4 + std::min(std::fabs(v), 200.0) * 0.2) + 1e-43;
-          ASSERT_TRUE(agrees(g.out[r * g.out_row + j], want, tolerance))
-              << "cols " << g.cols << " row " << r << " log " << g.logarithm;
+      for (int64_t r = 0; r < g.rows; ++r)
+        for (int64_t side = 0; side < g.inner; ++side) {
+          const auto given = [&](int64_t j) { return double(before[r * g.x_row + j * g.x_col + side] * g.scale); };
+          double top = -INFINITY, total = 0;
+          for (int64_t j = 0; j < g.cols; ++j) top = std::max(top, given(j));
+          for (int64_t j = 0; j < g.cols; ++j) total += std::exp(given(j) - top);
+          for (int64_t j = 0; j < g.cols; ++j) {
+            const double v = given(j) - top;
+            const double want = g.logarithm ? v - std::log(total) : std::exp(v) / total;
+            const double tolerance = g.logarithm ? (std::isinf(v) ? 4 : std::fabs(v) + 4) * 1e-6
+                                                 : 1e-6 * want * (4 + std::min(std::fabs(v), 200.0) * 0.2) + 1e-43;
+            ASSERT_TRUE(agrees(g.out[r * g.out_row + j * g.out_col + side], want, tolerance))
+                << "cols " << g.cols << " of " << g.inner << " side by side, row " << r << " log " << g.logarithm;
+          }
         }
-      }
     }
   });
 }

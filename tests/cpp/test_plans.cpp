@@ -232,6 +232,30 @@ output "g" %13
                        numbers(DType::f32, {10}, 3)});
 }
 
+TEST(CpuPlan, SoftmaxAndReductionsOverAnyAxesAgree) {
+  expect_as_reference(R"(input %0 "x": f32[3, 5, 7, 70]
+
+%1 = softmax(%0) {dim = 0}: f32[3, 5, 7, 70]
+%2 = softmax(%0) {dim = -2}: f32[3, 5, 7, 70]
+%3 = transpose(%0) {permutation = [0, 2, 1, 3]}: f32[3, 7, 5, 70]
+%4 = log_softmax(%3) {dim = 2}: f32[3, 7, 5, 70]
+%5 = slice(%0) {starts = [0, 0, 2, 3], stops = [3, 5, 6, 68], steps = [1, 1, 1, 1]}: f32[3, 5, 4, 65]
+%6 = softmax(%5) {dim = 2}: f32[3, 5, 4, 65]
+%7 = reduce_sum(%0) {axes = [0, 2]}: f32[5, 70]
+%8 = reduce_max(%3) {axes = [0, 1, 3]}: f32[5]
+%9 = reduce_min(%0) {axes = [1, 3]}: f32[3, 7]
+
+output "a" %1
+output "b" %2
+output "c" %4
+output "d" %6
+output "e" %7
+output "f" %8
+output "g" %9
+)",
+                      {numbers(DType::f32, {3, 5, 7, 70})});
+}
+
 TEST(CpuPlan, AnIndexThatIsNotThereIsAnErrorThatNamesIt) {
   const Program p = parsed(R"(input %0 "x": f32[4, 2]
 input %1 "i": i64[2]

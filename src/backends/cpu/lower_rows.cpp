@@ -32,23 +32,36 @@ bool are_f32(const Call& c, std::initializer_list<const char*> names) {
 
 // ---- softmax
 
-bool claims_softmax(const Call& c) {
-  return is_f32(c) && c.rank("x") > 0 && (c.integer("dim") == -1 || c.integer("dim") == c.rank("x") - 1);
-}
+bool claims_softmax(const Call& c) { return is_f32(c) && c.rank("x") > 0; }
 
 template <bool kLogarithm> bool lower_softmax(Planner& p, size_t index) {
   const Node& node = p.node(index);
-  const View x = as_rows(p, p.view(node.operands[0]), p.sizes(node.results[0]).back());
-  const View out = p.result(node.results[0]);
+  const View x = p.view(node.operands[0]);
+  if (x.count() == 0) return false;
+  const int64_t dim = p.call(index).integer("dim"), axis = dim < 0 ? dim + x.rank() : dim;
   Softmax args;
-  args.rows = x.sizes[0];
-  args.cols = x.sizes[1];
-  args.x_row = row_of(x);
-  args.out_row = x.sizes[1];
+  args.rows = args.inner = 1;
+  args.cols = x.sizes[static_cast<size_t>(axis)];
+  for (int64_t a = 0; a < x.rank(); ++a)
+    if (a != axis) (a < axis ? args.rows : args.inner) *= x.sizes[static_cast<size_t>(a)];
+  View from;
+  if (args.inner == 1) {
+    from = as_rows(p, x, args.cols);
+    args.x_row = row_of(from);
+  } else {
+    const Sizes sizes = {args.rows, args.cols, args.inner};
+    const auto as_it_lies = reshaped(x, sizes);
+    from = as_it_lies && as_it_lies->strides[2] == 1 ? *as_it_lies : *reshaped(p.dense(x), sizes);
+    args.x_row = from.strides[0];
+    args.x_col = from.strides[1];
+    args.out_col = args.inner;
+  }
+  const View out = p.result(node.results[0]);
+  args.out_row = args.cols * args.inner;
   args.logarithm = kLogarithm;
   const Kernels& k = kernels();
   add_kernel<Softmax>(p, {"softmax", 16.0 * static_cast<double>(x.count())}, k.softmax, k.softmax_units, k.softmax_scratch, args,
-                      {{offsetof(Softmax, x), x}}, {{offsetof(Softmax, out), out}}, in_place(x, out));
+                      {{offsetof(Softmax, x), from}}, {{offsetof(Softmax, out), out}}, in_place(from, out));
   p.define(node.results[0], out);
   return true;
 }
@@ -132,33 +145,28 @@ template <Reduction kKind> bool lower_reduce(Planner& p, size_t index) {
     return true;
   const View x = p.view(node.operands[0]);
   if (axes.empty() || x.count() == 0) return false;
-  // [outer, reduced, inner] when the axes are neighbours; else they are moved to the end first.
-  const bool are_neighbours = axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
-  Reduce args;
-  args.kind = kKind;
-  View dense;
-  if (are_neighbours) {
-    dense = p.dense(x);
-    args.outer = args.count = args.inner = 1;
-    for (int64_t a = 0; a < x.rank(); ++a) {
-      (a < axes.front() ? args.outer : a > axes.back() ? args.inner : args.count) *= x.sizes[static_cast<size_t>(a)];
-    }
-  } else {
-    Ints order;
-    args.outer = args.count = 1;
-    for (int64_t a = 0; a < x.rank(); ++a) {
-      if (std::find(axes.begin(), axes.end(), a) == axes.end()) order.push_back(a);
-    }
-    for (const int64_t a : order) args.outer *= x.sizes[static_cast<size_t>(a)];
-    for (const int64_t a : axes) args.count *= x.sizes[static_cast<size_t>(a)];
-    order.insert(order.end(), axes.begin(), axes.end());
-    dense = p.dense(transposed(x, order));
-  }
-  const View out = p.result(node.results[0]);
+  // [outer, reduced, inner] for axes that are neighbours, those nearest to the end first.
   const Kernels& k = kernels();
-  add_kernel<Reduce>(p, {"reduce", static_cast<double>(x.count())}, k.reduce, k.reduce_units, k.reduce_scratch, args,
-                     {{offsetof(Reduce, x), dense}}, {{offsetof(Reduce, out), out}});
-  p.define(node.results[0], out);
+  View from = p.dense(x);
+  Sizes sizes = x.sizes;
+  while (!axes.empty()) {
+    const int64_t last = axes.back();
+    int64_t first = last + 1;
+    for (; !axes.empty() && axes.back() == first - 1; axes.pop_back()) --first;
+    Reduce args;
+    args.kind = kKind;
+    args.outer = args.count = args.inner = 1;
+    for (int64_t a = 0; a < static_cast<int64_t>(sizes.size()); ++a) {
+      (a < first ? args.outer : a > last ? args.inner : args.count) *= sizes[static_cast<size_t>(a)];
+    }
+    sizes.erase(sizes.begin() + first, sizes.begin() + last + 1);
+    const View to = axes.empty() ? p.result(node.results[0])
+                                 : dense_view(p.new_buffer(static_cast<size_t>(element_count(sizes)) * 4), DType::f32, sizes);
+    add_kernel<Reduce>(p, {"reduce", static_cast<double>(from.count())}, k.reduce, k.reduce_units, k.reduce_scratch, args,
+                       {{offsetof(Reduce, x), from}}, {{offsetof(Reduce, out), to}});
+    from = to;
+  }
+  p.define(node.results[0], from);
   return true;
 }
 

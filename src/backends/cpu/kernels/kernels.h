@@ -139,7 +139,8 @@ struct PackA {
 
 enum class Reduction : uint8_t { sum, mean, max, min, product, sum_of_squares, count };
 
-// out[o, i] = reduction over r of x[o, r, i], all contiguous. max and min are NaN when a number is. Units: outer.
+// out[o, i] = reduction over r of x[o, r, i], all contiguous. max and min are NaN when a number is. Units: outer, times
+// groups of columns i.
 struct Reduce {
   int64_t outer = 0, count = 0, inner = 1;
   const float* x = nullptr;
@@ -155,9 +156,11 @@ struct ArgMax {
   bool smallest = false;
 };
 
-// out = softmax(x * scale) of each row, or its logarithm. In place. Units: rows.
+// out = softmax(x * scale) of each row, or its logarithm. With inner > 1, a row holds that many softmaxes side by side:
+// their entries are x_col apart, else 1. In place. Units: rows, times groups of those.
 struct Softmax {
   int64_t rows = 0, cols = 0, x_row = 0, out_row = 0;
+  int64_t inner = 1, x_col = 1, out_col = 1;
   const float* x = nullptr;
   float* out = nullptr;
   float scale = 1;

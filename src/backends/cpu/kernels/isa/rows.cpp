@@ -51,21 +51,35 @@ template <class Function> INLINE void map_row(const float* x, float* out, int64_
 
 // ---- reductions
 
-template <class Join> INLINE void reduce_with(const Reduce& g, int64_t begin, int64_t end, float none, Join join) {
-  for (int64_t o = begin; o < end; ++o) {
-    const float* x = g.x + o * g.count * g.inner;
-    for (int64_t j = 0; j < g.inner; j += kLanes) {
-      const int64_t here = smaller(kLanes, g.inner - j);
-      F total = set(none);
-      for (int64_t r = 0; r < g.count; ++r) total = join(total, load_n(x + r * g.inner + j, here));
-      store_n(g.out + o * g.inner + j, here, total);
-    }
+// Columns that lie side by side are taken in groups of so many: whole lines, and sums enough to keep the adders busy.
+constexpr int kSide = 4;
+constexpr int64_t kGroup = kSide * kLanes;
+static int64_t groups(int64_t inner) { return inner == 1 ? 1 : divide_up(inner, kGroup); }
+
+// f(v, n) for each vector of a group of `width` columns: n of its lanes are there.
+template <class Function> INLINE void each_vector(int64_t width, Function f) {
+#pragma GCC unroll 4
+  for (int v = 0; v < kSide; ++v)
+    if (width > v * kLanes) f(v, smaller(kLanes, width - v * kLanes));
+}
+
+template <class Join> INLINE void reduce_columns(const Reduce& g, int64_t begin, int64_t end, float none, Join join) {
+  const F divisor = set(g.kind == Reduction::mean ? static_cast<float>(g.count) : 1);
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t o = unit / groups(g.inner), j = unit % groups(g.inner) * kGroup, width = smaller(kGroup, g.inner - j);
+    const float* x = g.x + o * g.count * g.inner + j;
+    F total[kSide];
+    for (F& t : total) t = set(none);
+    for (int64_t r = 0; r < g.count; ++r, x += g.inner)
+      each_vector(width, [&](int v, int64_t n) ALWAYS { total[v] = join(total[v], load_n(x + v * kLanes, n)); });
+    float* out = g.out + o * g.inner + j;
+    each_vector(width, [&](int v, int64_t n) ALWAYS { store_n(out + v * kLanes, n, total[v] / divisor); });
   }
 }
 
 template <class Join, class Last>
 INLINE void reduce_rows(const Reduce& g, int64_t begin, int64_t end, float none, Join join, Last last) {
-  if (g.inner != 1) return reduce_with(g, begin, end, none, join);
+  if (g.inner != 1) return reduce_columns(g, begin, end, none, join);
   for (int64_t o = begin; o < end; ++o) g.out[o] = last(fold(g.x + o * g.count, g.count, none, join));
 }
 
@@ -76,7 +90,8 @@ static void reduce(const Reduce& g, int64_t begin, int64_t end, float*) {
     case Reduction::sum: reduce_rows(g, begin, end, 0, add, sum_lanes); break;
     case Reduction::mean:
       reduce_rows(g, begin, end, 0, add, sum_lanes);
-      for (int64_t i = begin * g.inner; i < end * g.inner; ++i) g.out[i] = g.out[i] / static_cast<float>(g.count);
+      if (g.inner == 1)
+        for (int64_t i = begin; i < end; ++i) g.out[i] = g.out[i] / static_cast<float>(g.count);
       break;
     case Reduction::max:
       reduce_rows(
@@ -124,7 +139,38 @@ static void arg_max(const ArgMax& g, int64_t begin, int64_t end, float*) {
 
 // ---- softmax
 
+// A group of softmaxes that lie side by side: each in a lane.
+static void softmax_columns(const Softmax& g, const float* x, float* out, int64_t width) {
+  const F scale = set(g.scale);
+  F top[kSide], total[kSide];
+  for (F& t : top) t = set(-__builtin_inff());
+  for (F& t : total) t = set(0);
+  // A NaN may be lost here: its own exponential brings it back.
+  for (int64_t c = 0; c < g.cols; ++c)
+    each_vector(width, [&](int v, int64_t n) ALWAYS { top[v] = max2(top[v], load_n(x + c * g.x_col + v * kLanes, n) * scale); });
+  for (int64_t c = 0; c < g.cols; ++c)
+    each_vector(width, [&](int v, int64_t n) ALWAYS {
+      const F down = load_n(x + c * g.x_col + v * kLanes, n) * scale - top[v], share = vexp(down);
+      total[v] = total[v] + share;
+      store_n(out + c * g.out_col + v * kLanes, n, g.logarithm ? down : share);
+    });
+  if (g.logarithm)
+    for (F& t : total) t = vlog(t);
+  for (int64_t c = 0; c < g.cols; ++c)
+    each_vector(width, [&](int v, int64_t n) ALWAYS {
+      float* to = out + c * g.out_col + v * kLanes;
+      store_n(to, n, g.logarithm ? load_n(to, n) - total[v] : load_n(to, n) / total[v]);
+    });
+}
+
 static void softmax(const Softmax& g, int64_t begin, int64_t end, float*) {
+  if (g.inner != 1) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t r = unit / groups(g.inner), i = unit % groups(g.inner) * kGroup;
+      softmax_columns(g, g.x + r * g.x_row + i, g.out + r * g.out_row + i, smaller(kGroup, g.inner - i));
+    }
+    return;
+  }
   const F scale = set(g.scale);
   for (int64_t r = begin; r < end; ++r) {
     const float* x = g.x + r * g.x_row;
@@ -207,9 +253,9 @@ static void scale_shift(const ScaleShift& g, int64_t begin, int64_t end, float*)
 
 void fill_rows(Kernels& k) {
   table = &k;
-  SET_WITHOUT_SCRATCH(reduce, Reduce, g.outer)
+  SET_WITHOUT_SCRATCH(reduce, Reduce, g.outer * groups(g.inner))
   SET_WITHOUT_SCRATCH(arg_max, ArgMax, g.rows)
-  SET_WITHOUT_SCRATCH(softmax, Softmax, g.rows)
+  SET_WITHOUT_SCRATCH(softmax, Softmax, g.rows * groups(g.inner))
   SET_WITHOUT_SCRATCH(norm, Norm, g.rows)
   SET_WITHOUT_SCRATCH(group_norm, GroupNorm, g.batch * g.groups)
   SET_WITHOUT_SCRATCH(scale_shift, ScaleShift, g.rows)
