@@ -110,7 +110,9 @@ Case gemm_case(int64_t m, int64_t n, int64_t k, bool packed, Unary activation = 
           }};
 }
 
-Case attention_case(int64_t heads, int64_t length, int64_t size, bool causal, bool masked = false) {
+enum class Mask { none, numbers, truths };
+
+Case attention_case(int64_t heads, int64_t length, int64_t size, bool causal, Mask mask = Mask::none) {
   Attention g;
   g.batch = 1;
   g.heads = g.kv_heads = heads;
@@ -126,14 +128,17 @@ Case attention_case(int64_t heads, int64_t length, int64_t size, bool causal, bo
   g.q_head = g.k_head = g.v_head = g.out_head = size;
   g.q_row = g.k_row = g.v_row = row;
   g.out_row = heads * size;
-  if (masked) {
-    g.mask = random_numbers(static_cast<size_t>(length * length));
-    g.mask_row = length;
-    g.mask_col = 1;
-  }
+  const float* numbers = random_numbers(static_cast<size_t>(length * length));
+  if (mask == Mask::numbers) g.mask = numbers;
+  if (mask == Mask::truths) g.allowed = reinterpret_cast<const uint8_t*>(numbers);
+  g.mask_row = g.allowed_row = length;
+  g.mask_col = g.allowed_col = 1;
   const double pairs = causal ? 0.5 * static_cast<double>(length * (length + 1)) : static_cast<double>(length * length);
   return {"attention " + std::to_string(heads) + "x" + std::to_string(length) + "x" + std::to_string(size) +
-              (causal ? " causal" : "") + (masked ? " masked" : ""),
+              (causal ? " causal" : "") +
+              (mask == Mask::numbers  ? " masked"
+               : mask == Mask::truths ? " masked by truths"
+                                      : ""),
           4.0 * static_cast<double>(heads * size) * pairs, 0, [g] { RUN(attention, g); }};
 }
 
@@ -266,7 +271,8 @@ std::vector<Case> all_cases() {
     cases.push_back(attention_case(12, 128, 32, causal));
     cases.push_back(attention_case(12, 512, 64, causal));
   }
-  cases.push_back(attention_case(12, 512, 64, false, true));
+  cases.push_back(attention_case(12, 512, 64, false, Mask::numbers));
+  cases.push_back(attention_case(12, 512, 64, false, Mask::truths));
   cases.push_back(depthwise_case(96, 112, 3, 2));
   cases.push_back(depthwise_case(144, 56, 3, 1));
   cases.push_back(depthwise_case(384, 14, 3, 1));

@@ -48,44 +48,52 @@ struct Queries {
   float *weights, *sums;
 };
 
+INLINE F lane_numbers() {
+  float numbers[kLanes];
+  for (int i = 0; i < kLanes; ++i) numbers[i] = static_cast<float>(i);
+  return load(numbers);
+}
+
 // A mask times log2(e). Models mask with the lowest float: it must not become -inf, which would mean another thing.
 INLINE F in_powers_of_two(F mask) {
   const F limit = set(__FLT_MAX__);
   return select(le(absolute(mask), limit), min2(limit, max2(-limit, mask * set(kLog2E))), mask);
 }
 
-// Adds mask[query, key] to the scores of n keys.
-static void add_mask(const Attention& g, const Queries& b, const float* mask, int64_t n) {
+INLINE F numbers_of(const float* p, int64_t n) { return load_n(p, n); }
+INLINE F numbers_of(const uint8_t* p, int64_t n) { return select(truths(p, n), set(1), set(0)); }
+
+// score = use(score, mask[query, key]) for the scores of n keys.
+template <class T, class Use>
+INLINE void each_masked(const Queries& b, const T* mask, int64_t row, int64_t col, int64_t n, Use use) {
   const int64_t width = b.vectors * kLanes;
-  if (g.mask_row == 0) {
+  const auto update = [&](int64_t j, int64_t v, F m) ALWAYS {
+    float* at = b.weights + j * width + v * kLanes;
+    store(at, use(load(at), m));
+  };
+  if (row == 0) {
     for (int64_t j = 0; j < n; ++j)
-      for (int64_t i = 0; i < width; i += kLanes) {
-        float* to = b.weights + j * width + i;
-        store(to, load(to) + in_powers_of_two(set(mask[j * g.mask_col])));
-      }
-  } else if (g.mask_col == 1) {  // squares of it, turned
+      for (int64_t v = 0; v < b.vectors; ++v) update(j, v, set(static_cast<float>(mask[j * col])));
+  } else if (col == 1) {  // squares of it, turned
     for (int64_t v = 0; v < b.vectors; ++v)
       for (int64_t j = 0; j < n; j += kLanes) {
         const int64_t here = smaller(kLanes, n - j);
         F square[kLanes];
         for (int64_t i = 0; i < kLanes; ++i) {
           const int64_t query = v * kLanes + i;
-          square[i] = query < b.count ? load_n(mask + query * g.mask_row + j, here) : set(0);
+          square[i] = query < b.count ? numbers_of(mask + query * row + j, here) : set(0);
         }
         transpose_square(square);
-        for (int64_t i = 0; i < kLanes; ++i) {
-          float* to = b.weights + (j + i) * width + v * kLanes;
-          if (i < here) store(to, load(to) + in_powers_of_two(square[i]));
-        }
+        for (int64_t i = 0; i < kLanes; ++i)
+          if (i < here) update(j + i, v, square[i]);
       }
   } else {
     for (int64_t j = 0; j < n; ++j)
       for (int64_t v = 0; v < b.vectors; ++v) {
         float column[kLanes] = {};
         for (int64_t i = 0; i < smaller(kLanes, b.count - v * kLanes); ++i)
-          column[i] = mask[(v * kLanes + i) * g.mask_row + j * g.mask_col];
-        float* to = b.weights + j * width + v * kLanes;
-        store(to, load(to) + in_powers_of_two(load(column)));
+          column[i] = static_cast<float>(mask[(v * kLanes + i) * row + j * col]);
+        update(j, v, load(column));
       }
   }
 }
@@ -96,28 +104,29 @@ static void apply_masks(const Attention& g, const Queries& b, int64_t key, int64
   const float never = -__builtin_inff();
   if (g.mask != nullptr) {
     const float* mask = g.mask + b.batch * g.mask_batch + b.head * g.mask_head + b.first * g.mask_row + key * g.mask_col;
-    add_mask(g, b, mask, n);
+    each_masked(b, mask, g.mask_row, g.mask_col, n, [](F score, F m) ALWAYS { return score + in_powers_of_two(m); });
   }
   if (g.allowed != nullptr) {
     const uint8_t* allowed = g.allowed + b.batch * g.allowed_batch + b.head * g.allowed_head + b.first * g.allowed_row +
                              key * g.allowed_col;
-    for (int64_t i = 0; i < b.count; ++i)
-      for (int64_t j = 0; j < n; ++j)
-        if (allowed[i * g.allowed_row + j * g.allowed_col] == 0) b.weights[j * width + i] = never;
+    each_masked(b, allowed, g.allowed_row, g.allowed_col, n,
+                [=](F score, F m) ALWAYS { return select(eq(m, set(0)), set(never), score); });
   }
   // The masks of positions: scores there become -inf, or have the bias added.
-  const F bias = in_powers_of_two(set(g.masked_bias));
+  const F bias = in_powers_of_two(set(g.masked_bias)), lanes = lane_numbers();
   const auto forbid = [&](int64_t j, int64_t from, int64_t to) {  // queries [from, to) of key j
-    float* row = b.weights + j * width;
-    float with_bias[kLanes];
     for (int64_t i = from / kLanes * kLanes; i < to; i += kLanes) {
-      store(with_bias, g.masked_bias != 0 ? load(row + i) + bias : set(never));
-      for (int64_t l = larger(from, i); l < smaller(to, i + kLanes); ++l) row[l] = with_bias[l - i];
+      float* at = b.weights + j * width + i;
+      const F score = load(at), masked = g.masked_bias != 0 ? score + bias : set(never);
+      const F until = select(lt(lanes, set(static_cast<float>(to - i))), masked, score);
+      store(at, select(lt(lanes, set(static_cast<float>(from - i))), score, until));
     }
   };
   const int64_t position = b.first + g.query_offset;  // of the first query
   const uint8_t* keys = g.key_mask != nullptr ? g.key_mask + b.batch * g.key_mask_batch : nullptr;
-  for (int64_t j = 0; j < n; ++j) {
+  // Without others, the causal mask begins at the diagonal.
+  const bool is_only_causal = keys == nullptr && g.window <= 0;
+  for (int64_t j = is_only_causal ? larger(0, g.causal ? position + 1 - key : n) : 0; j < n; ++j) {
     const int64_t here = key + j;
     if (keys != nullptr && keys[here * g.key_mask_col] == 0) {
       forbid(j, 0, width);
