@@ -168,7 +168,7 @@ FAULTS: dict[str, tuple[Callable, Callable]] = {
         with_node("Softmax", 0, lambda g, n: set_attribute(n, "axis", 1)),
         lambda r: r.argument("aten.softmax.int", 0, "dim", 1),
     ),
-    "missing residual": (without_residual, lambda r: r.argument("aten.add.Tensor", 0, "alpha", 0)),
+    "missing residual": (without_residual, lambda r: r.only_other("aten.add.Tensor", 0)),
     "another scale": (
         with_node("Mul", 0, another_scale),
         lambda r: r.argument("aten.mul.Tensor", 0, "other", {"float": 0.3}),
@@ -248,6 +248,12 @@ class Recording:
     def swapped(self, op: str, index: int) -> None:
         (a, b) = self.node(op, index)["args"][:2]
         a[1], b[1] = b[1], a[1]
+
+    def only_other(self, op: str, index: int) -> None:
+        """The second operand alone, as the Identity in the ONNX graph."""
+        node = self.node(op, index)
+        node["args"] = [["self", node["args"][1][1]], ["memory_format", None]]
+        node["op"] = "aten.clone.default"
 
     def tied(self, used: str, other: str) -> None:
         by_name = {p["name"]: p for p in self.document["parameters"]}

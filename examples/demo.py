@@ -87,6 +87,10 @@ def main() -> None:
     print("\nTry next:")
     print(f"  .venv/bin/pycandle inspect {manifest} --ptir | less")
     print(f"  .venv/bin/pycandle forward {manifest} --seed 1 --set s0=4")
+    for layer in sorted((ROOT / broken / "repro").iterdir()):
+        place = shlex.quote(layer.relative_to(ROOT).as_posix())
+        print(f"  .venv/bin/pycandle replay {place}     # the broken layer alone")
+        print(f"  .venv/bin/python {place}/debug_layer.py     # the same in PyTorch, with heatmaps")
 
 
 if __name__ == "__main__":

@@ -141,6 +141,7 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
   if (fault.contains("trace")) options.traces = {fault.at("trace").get<std::string>()};
   Json out{{"id", fault.value("id", 0)}};
   std::unique_ptr<Backend> faulty;
+  bool is_corrupted = false;
   if (is_clean && fault.contains("program")) options.program = fault.at("program").get<std::string>();
   if (!is_clean && fault.contains("program")) {
     look_at_source(fault, import_manifest(manifest, table), backend, options, out);
@@ -153,9 +154,9 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
     RunRequest request;
     request.inputs = goldens.inputs();
     if (fault.at("where") == "backend") {
-      faulty = faulty_backend(backend, program, fault);
+      faulty = faulty_backend(backend, program, fault, &is_corrupted);
       options.backend_object = faulty.get();
-      out["effect"] = fault.at("edit") == "corrupt" ? 1.0 : effect(program, backend, program, *faulty, request, parameters);
+      if (fault.at("edit") != "corrupt") out["effect"] = effect(program, backend, program, *faulty, request, parameters);
     } else {
       const auto change = [&](Program& p) {
         const auto number = fault.value("node", size_t{0});
@@ -169,6 +170,7 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
     }
   }
   const VerifyResult result = verify_recording(manifest, options);
+  if (fault.value("edit", "") == "corrupt") out["effect"] = is_corrupted ? 1.0 : 0.0;
   Json wrong = Json::array();
   for (const LayerResult& layer : result.layers) {
     if (layer.verdict == Verdict::wrong_here) wrong.push_back(to_json(layer));

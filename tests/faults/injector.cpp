@@ -224,7 +224,8 @@ void change_parameter(Program& p, const Json& fault) {
 
 class FaultyExecutable final : public Executable {
  public:
-  FaultyExecutable(std::unique_ptr<Executable> inner, Json fault) : inner_(std::move(inner)), fault_(std::move(fault)) {}
+  FaultyExecutable(std::unique_ptr<Executable> inner, Json fault, bool* changed)
+      : inner_(std::move(inner)), fault_(std::move(fault)), changed_(changed) {}
   std::vector<Array> run(const RunRequest& request) const override {
     std::vector<Array> outputs = inner_->run(request);
     Array& a = outputs.at(0);
@@ -247,19 +248,21 @@ class FaultyExecutable final : public Executable {
     if (how == "last row") {
       for (size_t i = values.size() - static_cast<size_t>(row); i < values.size(); ++i) values[i] = 0;
     }
-    a = store(a.dtype(), a.shape(), values);
+    const Array before = std::exchange(a, store(a.dtype(), a.shape(), values));
+    *changed_ = *changed_ || !a.same_bytes(before);
     return outputs;
   }
 
  private:
   std::unique_ptr<Executable> inner_;
   Json fault_;
+  bool* changed_;
 };
 
 class FaultyBackend final : public Backend {
  public:
-  FaultyBackend(const Backend& inner, const Program& whole, Json fault)
-      : inner_(inner), whole_nodes_(whole.graph.nodes.size()), fault_(std::move(fault)) {}
+  FaultyBackend(const Backend& inner, const Program& whole, Json fault, bool* changed)
+      : inner_(inner), whole_nodes_(whole.graph.nodes.size()), fault_(std::move(fault)), changed_(changed) {}
   std::string name() const override { return inner_.name() + " with a fault"; }
   bool claims(const Call& call) const override { return inner_.claims(call); }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
@@ -274,7 +277,7 @@ class FaultyBackend final : public Backend {
     if (is_of_values(fault_)) {
       auto inner = inner_.compile(p, table, std::move(parameters), options, timings);
       if (!has_node || is_whole) return inner;
-      return std::make_unique<FaultyExecutable>(std::move(inner), fault_);
+      return std::make_unique<FaultyExecutable>(std::move(inner), fault_, changed_);
     }
     return inner_.compile(injected(p, table, fault_, is_node), table, std::move(parameters), options, timings);
   }
@@ -283,6 +286,7 @@ class FaultyBackend final : public Backend {
   const Backend& inner_;
   size_t whole_nodes_;
   Json fault_;
+  bool* changed_;
 };
 
 }  // namespace
@@ -302,8 +306,8 @@ Program injected(Program p, const OpTable& table, const Json& fault, const std::
                                  });
 }
 
-std::unique_ptr<Backend> faulty_backend(const Backend& inner, const Program& whole, Json fault) {
-  return std::make_unique<FaultyBackend>(inner, whole, std::move(fault));
+std::unique_ptr<Backend> faulty_backend(const Backend& inner, const Program& whole, Json fault, bool* changed) {
+  return std::make_unique<FaultyBackend>(inner, whole, std::move(fault), changed);
 }
 
 }  // namespace pycandle::faults

@@ -15,7 +15,8 @@ namespace pycandle::faults {
 Program injected(Program, const OpTable&, const Json& fault, const std::function<bool(size_t index, const Node&)>& is_node);
 
 // A backend with the fault in it: `whole` is the program whose nodes are numbered. Slices carry the number of a node in
-// its origin. Faults of values ("corrupt") change what the backend gives, not what it is given.
-std::unique_ptr<Backend> faulty_backend(const Backend& inner, const Program& whole, Json fault);
+// its origin. Faults of values ("corrupt") change what the backend gives, not what it is given; `changed` is set once one
+// did: a kernel that errs at odd sizes may never see one.
+std::unique_ptr<Backend> faulty_backend(const Backend& inner, const Program& whole, Json fault, bool* changed);
 
 }  // namespace pycandle::faults

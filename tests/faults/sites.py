@@ -97,7 +97,11 @@ def edits_of(node: dict) -> Iterator[tuple[str | None, dict]]:
     if op == "interpolate":
         yield "align corners", attribute("align_corners", not attributes["align_corners"])
     if op == "add" and operands[0]["value"] != operands[1]["value"]:
-        yield "missing residual", {"edit": "op", "op": "maximum", "operands": [0, 0]}
+        is_index = operands[0]["dtype"].startswith("i")
+        yield (
+            "missing residual or index offset" if is_index else "missing residual",
+            {"edit": "op", "op": "maximum", "operands": [0, 0]},
+        )
         yield "operation", {"edit": "op", "op": "sub"}
     if op in ("sub", "div"):
         yield "operand order", {"edit": "swap", "a": 0, "b": 1}
