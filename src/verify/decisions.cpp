@@ -94,6 +94,12 @@ std::optional<Decisions> look_at_decisions(const Slice& slice, const Trials& tri
   Decisions d;
   d.op = node->op->name;
   d.margin = std::numeric_limits<double>::infinity();
+  const auto chose_between = [&](size_t a, size_t b) {
+    const double margin = std::abs(exact[a] - exact[b]);
+    if (!(margin < d.margin)) return;
+    d.margin = margin;
+    d.floor = std::max(moves[a], moves[b]);
+  };
   for (int64_t o = 0; o < x.outer; ++o) {
     for (int64_t n = 0; n < x.inner; ++n) {
       std::vector<bool> chosen(static_cast<size_t>(x.size));
@@ -114,14 +120,12 @@ std::optional<Decisions> look_at_decisions(const Slice& slice, const Trials& tri
         }
         if (!in_range) continue;
         chosen[static_cast<size_t>(theirs[i])] = true;
-        last = x.at(o, theirs[i], n);
+        const size_t now = x.at(o, theirs[i], n);
+        if (k > 0) chose_between(last, now);  // their order is a choice too
+        last = now;
       }
       for (int64_t i = 0; i < x.size; ++i) {  // the next best
-        const size_t other = x.at(o, i, n);
-        const double margin = std::abs(exact[last] - exact[other]);
-        if (chosen[static_cast<size_t>(i)] || !(margin < d.margin)) continue;
-        d.margin = margin;
-        d.floor = std::max(moves[last], moves[other]);
+        if (!chosen[static_cast<size_t>(i)]) chose_between(last, x.at(o, i, n));
       }
     }
   }
