@@ -120,8 +120,7 @@ class Adoption {
     }
     std::vector<Tap> known;
     for (Tap& tap : p_.taps) {
-      auto key = key_of.find(tap.id);
-      if (key == key_of.end()) key = key_of.find(tap.id + ".0");  // Python gives more, of which the code gives the first
+      const auto key = key_of.find(tap.id);
       if (key == key_of.end() || !trace_.contains(key->second)) continue;
       tap.key = key->second;
       known.push_back(std::move(tap));

@@ -131,6 +131,7 @@ class Search {
         if (v.grid.empty()) try_variant(n, v);
       }
     }
+    keep_what_was_recorded();
     if (is_mistyped_) return std::move(causes_);
     if (causes_.found.empty()) weights();
     if (causes_.found.empty() && !s_.is_backend) absent_parameters();
@@ -176,8 +177,8 @@ class Search {
   // Two mistakes that make the same program of it are one: keys and values swapped in attention, or in the split before.
   bool is_another(const Program& p) {
     Structure made = structure_of(p);
-    if (std::find(made_.begin(), made_.end(), made) != made_.end()) return false;
-    made_.push_back(std::move(made));
+    if (std::any_of(made_.begin(), made_.end(), [&](const Made& m) { return m.structure == made; })) return false;
+    made_.push_back({std::move(made)});
     return true;
   }
 
@@ -207,6 +208,20 @@ class Search {
                                 : with_variant(s_.slice, trials_.table(), node, v, 0);
     if (!p || !(v.only_rounds ? is_rounded_to(*p) : explains(*p, s_.inputs)) || !is_another(*p)) return;
     add(n, v.kind, v.now, v.instead);
+    made_.back().cause = causes_.found.size() - 1;
+  }
+
+  // Several mistakes give the value. Undoing one of them gives the very program that was recorded: it is that one.
+  void keep_what_was_recorded() {
+    if (causes_.found.size() < 2 || !s_.recorded_program) return;
+    const std::optional<Program> recorded = s_.recorded_program();
+    if (!recorded) return;
+    const Structure right = structure_of(*recorded);
+    for (const Made& made : made_) {
+      if (made.structure != right) continue;
+      causes_.found = {causes_.found[made.cause]};
+      return;
+    }
   }
 
   // ---- a number: the best of the grid, refined between its neighbours; then the shortest that still fits
@@ -489,7 +504,11 @@ class Search {
   const Array now_;          // what the slice gives
   const bool is_mistyped_;   // and not even the type is right
   const double before_;      // how far it is off
-  std::vector<Structure> made_;  // by the mistakes that fit
+  struct Made {
+    Structure structure;
+    size_t cause = 0;        // of those found
+  };
+  std::vector<Made> made_;   // by the mistakes that fit
   Causes causes_;
 };
 

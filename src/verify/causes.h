@@ -37,6 +37,7 @@ struct Suspect {
     Array value;
   };
   std::function<std::vector<RecordedValue>()> recorded = {};
+  std::function<std::optional<Program>()> recorded_program = {};  // that computes it there
   // Values that PyTorch computed and the program does not: a layer may have been left out.
   std::vector<std::pair<AbsentLayer, Array>> absent = {};
   bool has_foreign_op = false;       // the slice computes something that PyTorch's program does not, in that module

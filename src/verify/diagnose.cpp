@@ -74,6 +74,10 @@ void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array
                           [&] { return input_values(); },
                           [&](ValueId state) { return updated_state(state); },
                           [&] { return recorded_values(goldens_.key(v)); },
+                          [&]() -> std::optional<Program> {
+                            const std::optional<RecordedPart> recorded = recorded_slice_(goldens_.key(v));
+                            return recorded ? std::optional(recorded->program) : std::nullopt;
+                          },
                           absent(),
                           has_foreign_op(slice)};
     const Causes causes = find_causes(suspect, trials_);

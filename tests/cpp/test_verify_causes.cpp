@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "ir/text.h"
 #include "mistakes.h"
 #include "ops/aten_call.h"
 #include "ops/catalogue.h"
@@ -250,6 +251,34 @@ INSTANTIATE_TEST_SUITE_P(All, Mistakes, testing::ValuesIn(mistakes()), [](const 
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   return name;
 });
+
+TEST(Causes, OfSeveralThatFitTheOneIsNamedThatGivesWhatWasRecorded) {
+  const auto program = [](const char* chosen) {
+    return parse_program(fmt::format(R"(ptir.v1 program "case"
+
+input %0 "x": f32[6]
+input %1 "y": f32[6]
+
+%2 = lt(%0, %1): bool[6]
+%3 = select(%2, {}): f32[6]
+
+output "output" %3
+)",
+                                     chosen),
+                         catalogue(), "case");
+  };
+  const Program mistaken = program("%1, %0"), recorded = program("%0, %1");
+  const Trials trials(catalogue(), memory_parameters({}), {});
+  const std::vector<Array> inputs{float_array({6}, some_floats(6, 3)), float_array({6}, some_floats(6, 40))};
+  const Array golden = trials.rounded(recorded, inputs);
+  const Slice slice = Slicer(mistaken, std::vector<bool>(mistaken.graph.values.size())).slice(3);
+  Suspect suspect{mistaken, slice, inputs, golden};
+  EXPECT_EQ(find_causes(suspect, trials).only(), nullptr) << "greater for less would do as well";
+  suspect.recorded_program = [&] { return recorded; };
+  const Causes causes = find_causes(suspect, trials);
+  ASSERT_NE(causes.only(), nullptr) << causes.text();
+  EXPECT_EQ(causes.only()->kind, "mask sign");
+}
 
 // ---- isolation
 
