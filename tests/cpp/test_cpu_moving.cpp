@@ -416,5 +416,59 @@ TEST(RecurrentStep, IsOneStepOfEachCell) {
   });
 }
 
+TEST(RecurrentStep, ComputesAProductBesideIt) {
+  Random random(23);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 150; ++i) {
+      RecurrentStep g;
+      g.cell = static_cast<Cell>(random.integer(0, 3));
+      g.batch = 1;
+      g.hidden = random.some_size();
+      g.backwards = random.chance(0.5);
+      const int64_t gates = g.cell == Cell::lstm ? 4 : g.cell == Cell::gru ? 3 : 1, hidden = g.hidden;
+      const Guarded<float> w = numbers(random, gates * hidden * hidden), sums = numbers(random, gates * hidden),
+                           h = numbers(random, hidden), c = numbers(random, hidden);
+      Guarded<float> packed(random, k.packed_recurrent_size(g.cell, hidden));
+      const PackRecurrent pack{g.cell, hidden, w.data(), packed.data()};
+      RUN(k, pack_recurrent, pack);
+      const int64_t rows = k.beside_rows, panels = random.integer(1, 9), n = panels * k.panel;
+      Beside beside;
+      beside.k = random.size();
+      beside.first = random.integer(0, panels);
+      beside.last = random.integer(beside.first, panels);
+      const Guarded<float> a = numbers(random, beside.k * rows), b = numbers(random, beside.k * n), bias = numbers(random, n);
+      Guarded<float> packed_b(random, k.packed_size(beside.k, n)), made(random, rows * n);
+      const PackB pack_b{beside.k, n, b.data(), n, 1, packed_b.data()};
+      RUN(k, pack_b, pack_b);
+      beside.a = a.data();
+      beside.packed = packed_b.data();
+      if (random.chance(0.5)) beside.bias = bias.data();
+      beside.c = made.data();
+      beside.c_row = n;
+      g.sums = sums.data();
+      g.packed = packed.data();
+      g.h = h.data();
+      g.c = c.data();
+      std::vector<float> states[2];
+      for (const bool alone : {true, false}) {
+        Guarded<float> h_out(random, hidden), c_out(random, hidden);
+        g.h_out = h_out.data();
+        g.c_out = c_out.data();
+        g.beside = alone ? nullptr : &beside;
+        k.recurrent_step(g, 0, k.recurrent_step_units(g), nullptr);
+        ASSERT_TRUE(h_out.intact() && c_out.intact() && made.intact());
+        states[alone] = {h_out.data(), h_out.data() + hidden};
+      }
+      for (int64_t j = 0; j < hidden; ++j) ASSERT_NEAR(states[0][size_t(j)], states[1][size_t(j)], 2e-5);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t j = beside.first * k.panel; j < beside.last * k.panel; ++j) {
+          double want = beside.bias != nullptr ? bias[j] : 0;
+          for (int64_t l = 0; l < beside.k; ++l) want += double(a[l * rows + r]) * b[l * n + j];
+          ASSERT_TRUE(agrees(made[r * n + j], want, 2e-5)) << "k " << beside.k << " hidden " << hidden;
+        }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace pycandle::cpu

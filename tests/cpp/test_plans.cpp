@@ -312,11 +312,16 @@ TEST(CpuPlan, RecurrentLayersAgree) {
     const char* op;
     int gates;
     bool is_bidirectional, is_batch_first;
-    int64_t batch;
+    int64_t batch, hidden = 19, length = 4, in = 6;
   };
-  for (const Form& f : {Form{"lstm", 4, true, true, 2}, Form{"lstm", 4, false, true, 1}, Form{"gru", 3, true, false, 3},
-                        Form{"rnn_tanh", 1, false, false, 2}, Form{"rnn_relu", 1, true, true, 1}}) {
-    const int64_t directions = f.is_bidirectional ? 2 : 1, hidden = 19, length = 4, in = 6;
+  // The last ones are long enough for products of the input beside the steps, with much or little room for them,
+  // the very last one wide enough for several threads.
+  for (const Form& f :
+       {Form{"lstm", 4, true, true, 2}, Form{"lstm", 4, false, true, 1}, Form{"gru", 3, true, false, 3},
+        Form{"rnn_tanh", 1, false, false, 2}, Form{"rnn_relu", 1, true, true, 1}, Form{"lstm", 4, true, true, 1, 24, 21, 33},
+        Form{"lstm", 4, false, false, 1, 40, 16, 3}, Form{"gru", 3, true, true, 1, 32, 27, 50},
+        Form{"rnn_tanh", 1, false, true, 1, 64, 9, 200}, Form{"lstm", 4, true, true, 1, 200, 18, 40}}) {
+    const int64_t directions = f.is_bidirectional ? 2 : 1, hidden = f.hidden, length = f.length, in = f.in;
     const bool has_c = f.gates == 4;
     const Sizes x = f.is_batch_first ? Sizes{f.batch, length, in} : Sizes{length, f.batch, in};
     Sizes y = x;

@@ -1,4 +1,5 @@
-// LSTM, GRU and plain recurrent layers: one product over all times, then a team of threads walks the steps.
+// LSTM, GRU and plain recurrent layers: one product over all times, then a team of threads walks the steps. For a batch of
+// one, only the first steps' product is made in advance, that of the others beside the steps before them.
 #include <fmt/format.h>
 
 #include <map>
@@ -91,6 +92,45 @@ View part(const View& v, int64_t offset, Sizes sizes) {
   return out;
 }
 
+// The product of the input of later steps, chunk by chunk beside the steps of the chunk before.
+struct LaterInput {
+  View x;               // the input of the first step
+  int64_t x_row = 0;    // from step to step
+  int64_t size = 0, columns = 0, length = 0;
+  View packed{}, bias{};    // the weight; no bias: no buffer
+  View turned{};          // a chunk of x for each member, as Beside wants it
+  View sums{};
+
+  Beside begin(const Context& c, int member) const {
+    Beside out;
+    out.k = size;
+    out.a = c.pointer(turned) + member * size * kernels().beside_rows;
+    out.packed = c.pointer(packed);
+    if (bias.buffer != kNoBuffer) out.bias = c.pointer(bias);
+    out.c_row = columns;
+    return out;
+  }
+  // What a member of the team does of it at a step; false when there is no later chunk.
+  bool advance(const Context& c, const Team& team, int member, int64_t step, Beside& out) const {
+    const int chunk = kernels().beside_rows;
+    const int64_t next = step / chunk * chunk + chunk;  // the first step of the next chunk
+    if (next >= length) return false;
+    if (step % chunk == 0) {
+      const float* from = c.pointer(x) + next * x_row;
+      float* to = c.pointer(turned) + member * size * chunk;
+      for (int64_t k = 0; k < size; ++k)
+        for (int64_t r = 0; r < chunk; ++r) to[k * chunk + r] = next + r < length ? from[r * x_row + k] : 0;
+    }
+    const int64_t panels = columns / kernels().panel, first = part_of(panels, team.size(), member);
+    const int64_t mine = part_of(panels, team.size(), member + 1) - first;
+    const auto turn = static_cast<int>(step % chunk);
+    out.first = first + part_of(mine, chunk, turn);
+    out.last = first + part_of(mine, chunk, turn + 1);
+    out.c = c.pointer(sums) + next * columns;
+    return true;
+  }
+};
+
 bool lower_recurrent(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const Call c = p.call(index);
@@ -121,18 +161,30 @@ bool lower_recurrent(Planner& p, size_t index) {
       sums.k = in;
       sums.a_row = rows.sizes[0] > 1 ? rows.strides[0] : in;
       sums.c_row = sums.n;
-      const View made = dense_view(p.new_buffer(static_cast<size_t>(sums.m * sums.n) * 4), DType::f32, {sums.m, sums.n});
-      std::vector<Bound> reads = {{offsetof(Gemm, a), rows}};
+      const int64_t chunk = k.beside_rows;
+      const bool has_later = batch == 1 && length > chunk && p.is_constant(w[0]) && sums.n % k.panel == 0;
+      LaterInput later{rows, sums.a_row, in, sums.n, length};
+      if (has_later) {  // rows are steps here, not times
+        if (direction == 1) {
+          later.x.offset += (length - 1) * sums.a_row;
+          later.x_row = sums.a_row = -sums.a_row;
+        }
+        sums.m = chunk;
+      }
+      const int64_t made_rows = has_later ? (length + chunk - 1) / chunk * chunk : sums.m;
+      const View made = dense_view(p.new_buffer(static_cast<size_t>(made_rows * sums.n) * 4), DType::f32, {made_rows, sums.n});
+      std::vector<Bound> reads = {{offsetof(Gemm, a), later.x}};
       if (p.is_constant(w[0])) {
-        reads.push_back({offsetof(Gemm, packed), packed_right(p, w[0], in, sums.n, true)});
+        later.packed = packed_right(p, w[0], in, sums.n, true);
+        reads.push_back({offsetof(Gemm, packed), later.packed});
       } else {
         reads.push_back({offsetof(Gemm, b), p.dense(w[0])});
         sums.b_row = 1;
         sums.b_col = in;
       }
       if (c.boolean("has_biases")) {
-        const View bias = kind.cell == Cell::gru ? p.dense(w[2]) : joined_bias(p, w[2], w[3]);
-        reads.push_back({offsetof(Gemm, epilogue) + offsetof(Epilogue, bias), bias});
+        later.bias = kind.cell == Cell::gru ? p.dense(w[2]) : joined_bias(p, w[2], w[3]);
+        reads.push_back({offsetof(Gemm, epilogue) + offsetof(Epilogue, bias), later.bias});
       }
       add_kernel<Gemm>(p, {"gemm", static_cast<double>(sums.m * sums.n) * static_cast<double>(in)}, k.gemm, k.gemm_units,
                        k.gemm_scratch, sums, reads, {{offsetof(Gemm, c), made}});
@@ -165,6 +217,15 @@ bool lower_recurrent(Planner& p, size_t index) {
       const double step_work = static_cast<double>(batch * hidden) * static_cast<double>(kind.gates * hidden);
       step.work = step_work * static_cast<double>(length);
       const int members = parts_for(p.threads(), units, step_work);
+      later.sums = made;
+      if (has_later) {
+        const int64_t turned = members * in * chunk;
+        later.turned = dense_view(p.new_buffer(static_cast<size_t>(turned) * 4), DType::f32, {turned});
+        step.reads.insert(step.reads.end(), {later.x.buffer, later.packed.buffer});
+        if (later.bias.buffer != kNoBuffer) step.reads.push_back(later.bias.buffer);
+        step.writes.insert(step.writes.end(), {later.turned.buffer, made.buffer});
+        step.work += static_cast<double>((length - chunk) * in) * static_cast<double>(sums.n);
+      }
       step.run = [=, &k](Context& context) {
         parallel_team(members, [&](Team& team, int member) {
           const int64_t begin = part_of(units, team.size(), member), end = part_of(units, team.size(), member + 1);
@@ -174,9 +235,12 @@ bool lower_recurrent(Planner& p, size_t index) {
           if (memory.buffer != kNoBuffer) now.c = now.c_out = context.pointer(memory);
           now.h = context.pointer(h0);
           now.h_row = hidden;
+          Beside beside;
+          if (has_later) beside = later.begin(context, member);
           for (int64_t s = 0; s < length; ++s) {
             const int64_t time = direction == 1 ? length - 1 - s : s;
-            now.sums = context.pointer(made) + time * batch * args.sums_row;
+            now.sums = context.pointer(made) + (has_later ? s : time) * batch * args.sums_row;
+            now.beside = has_later && later.advance(context, team, member, s, beside) ? &beside : nullptr;
             now.h_out = context.pointer(out) + time * batch * width + direction * hidden;
             now.backwards = s % 2 == 1;
             k.recurrent_step(now, begin, end, nullptr);

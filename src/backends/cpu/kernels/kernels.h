@@ -311,6 +311,17 @@ struct Pool {
 
 enum class Cell : uint8_t { lstm, gru, rnn_tanh, rnn_relu };
 
+// A product that is computed while a step waits for its weights: those come from the second cache and leave the multipliers
+// idle half of the time.  c[beside_rows, n] = bias + a · b  for panels [first, last) of columns, n a multiple of a panel.
+struct Beside {
+  int64_t k = 0, first = 0, last = 0;
+  const float* a = nullptr;       // [k][beside_rows]
+  const float* packed = nullptr;  // what pack_b made of b[k, n]
+  const float* bias = nullptr;    // [n] or null
+  float* c = nullptr;
+  int64_t c_row = 0;
+};
+
 // One step of a layer: sums + W_hh · h (+ b_hh), then the cell. `packed` is what pack_recurrent made of w_hh
 // [gates * hidden, hidden] (i f g o; r z n). Out states may not be the in states. Units: blocks of hidden units; all of
 // a step must be done before the next begins.
@@ -328,6 +339,7 @@ struct RecurrentStep {
   float* c_out = nullptr;  // may be c
   int64_t h_out_row = 0, c_out_row = 0;
   bool backwards = false;  // walk the weights from their end: alternate it, and half of them are still in the cache
+  const Beside* beside = nullptr;  // done by this call, whatever its units are
 };
 struct PackRecurrent {
   Cell cell = Cell::lstm;
@@ -342,6 +354,7 @@ struct Kernels {
   const char* isa;
   int lanes;  // floats in a vector
   int panel;  // columns in a panel of packed b
+  int beside_rows;
   UnaryFn unary[static_cast<int>(Unary::count)];
   BinaryFn binary[static_cast<int>(Binary::count)];
   CompareFn compare[static_cast<int>(Compare::count)];

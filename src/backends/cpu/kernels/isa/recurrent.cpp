@@ -45,6 +45,95 @@ static void multiply_blocks(const float* weights, const float* h, int64_t hidden
     for (int i = 0; i < gates; ++i) store(products + (j * gates + i) * kLanes, total[j][i]);
 }
 
+// ---- with a product beside
+
+constexpr int kBesideRows = kLanes == 16 ? 8 : 4, kBesideBlocks = kLanes == 16 ? 2 : 1;
+
+// How far the product beside is: `done` of k in the tile of this panel.
+struct Progress {
+  int64_t panel, done;
+};
+
+// n numbers of the product beside, and twice as many of neighbouring blocks of units, whose sums so far are in products.
+template <int gates>
+static void multiply_both(const float* weights, const float* h, int64_t hidden, int64_t step, float* products, const Beside& g,
+                          const Progress& at, int64_t n) {
+  const int64_t apart = hidden * gates * kLanes;
+  const float* a = g.a + at.done * kBesideRows;
+  const float* b = g.packed + (at.panel * g.k + at.done) * kPanel;
+  float* c = g.c + at.panel * kPanel;
+  F total[kBesideBlocks][gates], sum[kBesideRows][kVectors];
+  for (int j = 0; j < kBesideBlocks; ++j)
+    for (int i = 0; i < gates; ++i) total[j][i] = load(products + (j * gates + i) * kLanes);
+  for (int r = 0; r < kBesideRows; ++r)
+    for (int v = 0; v < kVectors; ++v) {
+      if (at.done > 0) {
+        sum[r][v] = load(c + r * g.c_row + v * kLanes);
+      } else {
+        sum[r][v] = g.bias != nullptr ? load(g.bias + at.panel * kPanel + v * kLanes) : set(0);
+      }
+    }
+  for (; n > 0; --n, a += kBesideRows, b += kPanel) {
+#pragma GCC unroll 2
+    for (int twice = 0; twice < 2; ++twice, h += step, weights += step * gates * kLanes) {
+      const F x = set(*h);
+#pragma GCC unroll 4
+      for (int j = 0; j < kBesideBlocks; ++j)
+#pragma GCC unroll 4
+        for (int i = 0; i < gates; ++i) total[j][i] = fma(x, load(weights + j * apart + i * kLanes), total[j][i]);
+    }
+    F columns[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) columns[v] = load(b + v * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kBesideRows; ++r) {
+      const F y = set(a[r]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = fma(y, columns[v], sum[r][v]);
+    }
+  }
+  for (int j = 0; j < kBesideBlocks; ++j)
+    for (int i = 0; i < gates; ++i) store(products + (j * gates + i) * kLanes, total[j][i]);
+  for (int r = 0; r < kBesideRows; ++r)
+    for (int v = 0; v < kVectors; ++v) store(c + r * g.c_row + v * kLanes, sum[r][v]);
+}
+
+// As multiply_blocks, of kBesideBlocks blocks, with as much of the product beside as there is and fits.
+template <int gates>
+static void multiply_blocks_beside(const float* weights, const float* h, int64_t hidden, bool backwards, float* products,
+                                   const Beside& g, Progress& at) {
+  const int64_t step = backwards ? -1 : 1;
+  for (int i = 0; i < kBesideBlocks * gates; ++i) store(products + i * kLanes, set(0));
+  int64_t k = 0;
+  const auto place = [&] { return backwards ? hidden - 1 - k : k; };
+  while (hidden - k >= 2 && at.panel < g.last) {
+    const int64_t n = smaller((hidden - k) / 2, g.k - at.done);
+    multiply_both<gates>(weights + place() * gates * kLanes, h + place(), hidden, step, products, g, at, n);
+    k += 2 * n;
+    at.done += n;
+    if (at.done == g.k) at = {at.panel + 1, 0};
+  }
+  for (; k < hidden; ++k)
+    for (int j = 0; j < kBesideBlocks; ++j)
+      for (int i = 0; i < gates; ++i) {
+        float* total = products + (j * gates + i) * kLanes;
+        store(total, fma(set(h[place()]), load(weights + (j * hidden + place()) * gates * kLanes + i * kLanes), load(total)));
+      }
+}
+
+// What no step had room for.
+static void finish_beside(const Beside& g, Progress at) {
+  for (; at.panel < g.last; at = {at.panel + 1, 0}) {
+    float* c = g.c + at.panel * kPanel;
+    const Addends addends = at.done > 0 ? Addends{nullptr, c, g.c_row}
+                                        : Addends{g.bias != nullptr ? g.bias + at.panel * kPanel : nullptr, nullptr, 0};
+    tile_function(kBesideRows, kVectors)(g.k - at.done, g.a + at.done * kBesideRows, kBesideRows,
+                                         g.packed + (at.panel * g.k + at.done) * kPanel, c, g.c_row, addends, {});
+  }
+}
+
+// ---- a step
+
 // The cell of a block of units, of batch row b, from what the weights made of the hidden state.
 template <int gates> INLINE void cell(const RecurrentStep& g, int64_t block, int64_t b, const float* products) {
   const int64_t unit = block * kLanes, n = smaller(kLanes, g.hidden - unit);
@@ -76,21 +165,32 @@ template <int gates> static void step(const RecurrentStep& g, int64_t begin, int
   constexpr int kSide = kLanes == 16 ? 4 : 2;  // blocks side by side, their sums in registers
   constexpr int64_t kMany = 16;
   float products[kMany * gates * kLanes];
+  Progress beside = {g.beside != nullptr ? g.beside->first : 0, 0};
   for (int64_t done = 0; done < end - begin; done += kMany) {
     const int64_t count = smaller(kMany, end - begin - done), first = g.backwards ? end - done - count : begin + done;
     for (int64_t b = 0; b < g.batch; ++b) {
       const float* h = g.h + b * g.h_row;
       for (int64_t j = 0; j < count;) {
-        const int64_t here = count - j >= kSide ? kSide : 1, at = g.backwards ? count - j - here : j, block = first + at;
+        const bool has_beside = g.beside != nullptr && beside.panel < g.beside->last && count - j >= kBesideBlocks;
+        const int64_t here = has_beside           ? kBesideBlocks
+                             : count - j >= kSide ? kSide
+                                                  : 1,
+                      at = g.backwards ? count - j - here : j, block = first + at;
         for (int64_t u = block * kLanes; u < smaller(g.hidden, (block + here) * kLanes); u += kLanes)
           for (int i = 0; i < gates; ++i) __builtin_prefetch(g.sums + b * g.sums_row + i * g.hidden + u);
-        const auto multiply = here == kSide ? multiply_blocks<gates, kSide> : multiply_blocks<gates, 1>;
-        multiply(g.packed + block * g.hidden * gates * kLanes, h, g.hidden, g.backwards, products + at * gates * kLanes);
+        const float* weights = g.packed + block * g.hidden * gates * kLanes;
+        float* to = products + at * gates * kLanes;
+        if (has_beside) {
+          multiply_blocks_beside<gates>(weights, h, g.hidden, g.backwards, to, *g.beside, beside);
+        } else {
+          (here == kSide ? multiply_blocks<gates, kSide> : multiply_blocks<gates, 1>)(weights, h, g.hidden, g.backwards, to);
+        }
         j += here;
       }
       for (int64_t j = 0; j < count; ++j) cell<gates>(g, first + j, b, products + j * gates * kLanes);
     }
   }
+  if (g.beside != nullptr) finish_beside(*g.beside, beside);
 }
 
 static void recurrent_step(const RecurrentStep& g, int64_t begin, int64_t end, float*) {
@@ -102,6 +202,7 @@ static void recurrent_step(const RecurrentStep& g, int64_t begin, int64_t end, f
 }
 
 void fill_recurrent(Kernels& k) {
+  k.beside_rows = kBesideRows;
   k.packed_recurrent_size = packed_recurrent_size;
   k.recurrent_step = recurrent_step;
   k.recurrent_step_units = [](const RecurrentStep& g) -> int64_t { return blocks_of(g.hidden); };
