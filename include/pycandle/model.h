@@ -52,7 +52,7 @@ PYCANDLE_API Signature signature_of(const std::string& manifest);
 
 struct CompileOptions {
   std::string name = "captured";       // of the program
-  std::string backend = "reference";
+  std::string backend = {};            // cpu; the reference, which shows every value, when the model has a checker
   std::string dump_dir = {};           // PTIR after each pass
 };
 

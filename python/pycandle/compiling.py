@@ -45,7 +45,7 @@ class CompiledModel:
 
 
 def compile(
-    model: torch.nn.Module, *example: Any, backend: str = "reference", dynamic: object = None, **kwargs: Any
+    model: torch.nn.Module, *example: Any, backend: str | None = None, dynamic: object = None, **kwargs: Any
 ) -> CompiledModel:
     """Records the model at the example inputs and loads the result.
 

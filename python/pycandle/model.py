@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +26,9 @@ class TensorInfo:
 class Model:
     """A recorded model, ready to run. Made by `load_model`; safe to call from several threads at once."""
 
-    def __init__(self, core: _core.Model) -> None:
+    def __init__(self, core: _core.Model, traced: Callable[[], _core.Model] | None = None) -> None:
         self._core = core
+        self._traced = functools.cache(traced or (lambda: core))
 
     @property
     def name(self) -> str:
@@ -57,9 +59,11 @@ class Model:
     __call__ = forward
 
     def trace(self, **inputs: Any) -> dict[str, Any]:
-        """The value of every tap, by identity (`transformer.h.0.mlp@0/output`), and of every output, by name."""
+        """The value of every tap, by identity (`transformer.h.0.mlp@0/output`), and of every output, by name.
+
+        On the reference, which shows every value, unless the model was loaded on a backend by name."""
         flat = _flatten(inputs)
-        taps, outputs = self._core.trace(_contiguous(flat))
+        taps, outputs = self._traced().trace(_contiguous(flat))
         return _like(flat, {**taps, **outputs})
 
     def __repr__(self) -> str:
@@ -69,9 +73,14 @@ class Model:
         return f"pycandle.Model({self.name!r}, {signature(self.inputs)} -> {signature(self.outputs)}, {self.backend})"
 
 
-def load_model(path: str | os.PathLike, backend: str = "reference") -> Model:
-    """Opens a manifest, the folder of one, or a bundle."""
-    return Model(_core.load_model(os.fspath(path), backend))
+def load_model(path: str | os.PathLike, backend: str | None = None) -> Model:
+    """Opens a manifest, the folder of one, or a bundle. Without a backend, `forward` runs on `cpu` and `trace` on the
+    reference."""
+    if backend is not None:
+        return Model(_core.load_model(os.fspath(path), backend))
+    return Model(
+        _core.load_model(os.fspath(path), "cpu"), lambda: _core.load_model(os.fspath(path), "reference")
+    )
 
 
 def _flatten(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,9 @@ std::shared_ptr<const Plan> captured(const Callable& model, const Signature& sig
   auto plan = std::make_shared<Plan>();
   plan->signature = signature;
   plan->program = run_program_pipeline(std::move(capture.program), catalogue(), pipeline);
-  plan->executable = find_backend(options.backend).compile(plan->program, catalogue(), parameters, pipeline);
+  const char* usual = capture.watches.empty() ? "cpu" : "reference";
+  const Backend& backend = find_backend(options.backend.empty() ? usual : options.backend);
+  plan->executable = backend.compile(plan->program, catalogue(), parameters, pipeline);
   plan->watches = std::move(capture.watches);
   plan->states = std::move(capture.states);
   return plan;

@@ -5,6 +5,7 @@
 
 #include "ir/graph.h"
 #include "ir/op_def.h"
+#include "params/derived.h"
 #include "pycandle/control_flow.h"
 #include "pycandle/functional.h"
 #include "pycandle/model.h"
@@ -191,10 +192,27 @@ TEST(Eagerly, EveryOpHasAValueAtOnce) {
   EXPECT_EQ(text.str(), "f32[3] [0, 1, 2]");
 }
 
+TEST(Compiling, TakesTheCpuBackendUnlessAnotherIsNamed) {
+  const Weights w = Weights::from({{"fc.weight", numbers({2, 4}, 0.1, 0.1)}, {"fc.bias", numbers({2})}});
+  const nn::Linear fc(4, 2, w / "fc");
+  const Array x = numbers({3, 4}, -1, 0.2);
+  const auto packed_by_two_calls = [&](const front::CompileOptions& options) {
+    const Compiled run = compile([&](const Tensor& v) { return fc(v); }, {{"x", DType::f32, {"batch", 4}}}, options);
+    const size_t before = derived_use().made;
+    for (int call = 0; call < 2; ++call) run(x);
+    return derived_use().made - before;  // the reference packs nothing
+  };
+  EXPECT_EQ(packed_by_two_calls({}), 1U);
+  EXPECT_EQ(packed_by_two_calls({.backend = "cpu"}), 1U);
+  EXPECT_EQ(packed_by_two_calls({.backend = "reference"}), 0U);
+  EXPECT_THROW(packed_by_two_calls({.backend = "abacus"}), Error);
+}
+
 TEST(Eagerly, AModelGivesTheSameAsCompiled) {
   const front::Weights w = front::Weights::from({{"fc.weight", numbers({2, 4}, 0.1, 0.1)}, {"fc.bias", numbers({2})}});
   const nn::Linear fc(4, 2, w / "fc");
-  const Compiled run = compile([&](const Tensor& x) { return functional::gelu(fc(x)); }, {{"x", DType::f32, {"batch", 4}}});
+  const Compiled run = compile([&](const Tensor& x) { return functional::gelu(fc(x)); }, {{"x", DType::f32, {"batch", 4}}},
+                               {.backend = "reference"});
   const Array x = numbers({3, 4}, -1, 0.2), lazily = run(x);
   setenv("PYCANDLE_EAGER", "1", 1);
   const Array eagerly = run(x);

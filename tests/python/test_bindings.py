@@ -50,7 +50,7 @@ def test_inputs_and_outputs_are_described(model) -> None:
         "flag": ("bool", ("s0", 4)),
     }
     assert [o.name for o in model.outputs] == ["output.y", "output.pair.0", "output.pair.1"]
-    assert "nested" in repr(model) and model.backend == "reference"
+    assert "nested" in repr(model) and model.backend == "cpu"
 
 
 def test_torch_in_torch_out(model, module) -> None:
@@ -84,6 +84,19 @@ def test_trace_gives_every_tap(model, module) -> None:
     assert set(model.taps) <= set(values) and "output.y" in values
 
 
+def test_trace_shows_every_value_unless_a_backend_that_does_not_is_named(tmp_path) -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.GELU(), torch.nn.Linear(6, 2)).eval()
+    recorder = GoldenRecorder(tmp_path)
+    x = torch.randn(3, 4)
+    recorder.record(module, x)
+    recorder.save("fused")
+    shown = pycandle.load_model(tmp_path).trace(input=x)
+    torch.testing.assert_close(shown["0@0/output"], module[0](x))
+    fused = pycandle.load_model(tmp_path, backend="cpu").trace(input=x)
+    assert "0@0/output" not in fused, "the product did the activation itself"
+    assert "1@0/output" in fused
+
+
 def test_errors_carry_their_facts(model, tmp_path) -> None:
     given = arguments()
     with pytest.raises(pycandle.Error) as caught:
@@ -105,7 +118,7 @@ def test_the_gil_is_released_while_a_model_runs(tmp_path) -> None:
     recorder = GoldenRecorder(tmp_path, dynamic=False, taps="none")
     recorder.record(Slow().eval(), torch.randn(400, 400))
     recorder.save("slow")
-    slow = pycandle.load_model(tmp_path)
+    slow = pycandle.load_model(tmp_path, backend="reference")
     done = threading.Event()
     ticks = 0
 

@@ -108,7 +108,7 @@ def _check_both_seeds(entry: Entry, folder: Path, stages: Stages, facts: dict) -
             stages.run("make", lambda s=seed: _take_values(model, prepared_model(entry, s)))
             stages.run("record", recorder.refresh)
         stages.run("record", lambda: recorder.save("model"))
-        loaded = stages.run("import", lambda: pc.load_model(folder))
+        loaded = stages.run("import", lambda: pc.load_model(folder, backend="reference"))
         _check_values(_Subject(entry, model, loaded, recorder), recorded, seed, facts["further"], stages)
 
 
