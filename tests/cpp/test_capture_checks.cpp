@@ -66,6 +66,18 @@ TEST_F(CheckedModel, HasEveryLayerLookedAtInARun) {
   EXPECT_EQ(layers, (std::vector<std::string>{"norm@0/output", "act@0/output", "attn@0/output", "rest@0/output", "@0/output"}));
 }
 
+TEST_F(CheckedModel, IsCheckedWherePythonGaveItsOneTensorInATuple) {
+  std::string text = SmallRecording::kManifest;
+  const std::string id = R"("id": "attn@0/output")";
+  text.replace(text.find(id), id.size(), R"("id": "attn@0/output.0")");
+  write_text(manifest, text);
+  const Checker of_tuple = Checker::load("small", recording.folder.path().string());
+  front::compile(Small(weights, of_tuple), signature).run(of_tuple.inputs());
+  ASSERT_GT(of_tuple.results().size(), 2u);
+  EXPECT_EQ(of_tuple.results()[2].layer, "attn@0/output.0");
+  EXPECT_TRUE(of_tuple.results()[2].passed);
+}
+
 TEST_F(CheckedModel, ThatIsWrongSaysInWhichLayerFirst) {
   const Small model(weights, checker, "tanh");
   checker.set_tolerance(1e-6);
