@@ -1,11 +1,12 @@
 #include "verify/other_trace.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <utility>
 
+#include "base/error.h"
 #include "base/safetensors_stream.h"
 
 namespace pycandle {
@@ -19,12 +20,15 @@ Array storable(const Array& a) {
   return Array(DType::f64, shape, a.data(), std::make_shared<Array>(a));
 }
 
+// Without a name from the start, so that a run that is killed leaves nothing; whoever has the descriptor can open it.
 std::shared_ptr<const std::filesystem::path> temporary_file() {
-  static std::atomic<int> count{0};
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("pycandle-{}-{}.safetensors", getpid(), ++count);
-  return {new std::filesystem::path(path), [](const std::filesystem::path* p) {
-            std::error_code ignored;
-            std::filesystem::remove(*p, ignored);
+  std::string name = (std::filesystem::temp_directory_path() / "pycandle-XXXXXX").string();
+  const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+  if (descriptor < 0)
+    throw Error(ErrorCode::bad_input, fmt::format("no temporary file can be made: {}", name)).hint("set TMPDIR");
+  ::unlink(name.c_str());
+  return {new std::filesystem::path(fmt::format("/proc/self/fd/{}", descriptor)), [descriptor](const std::filesystem::path* p) {
+            ::close(descriptor);
             delete p;
           }};
 }

@@ -16,7 +16,7 @@ class OtherTrace {
   const std::filesystem::path& path() const { return *path_; }
 
  private:
-  std::shared_ptr<const std::filesystem::path> path_;  // removed with the last owner
+  std::shared_ptr<const std::filesystem::path> path_;  // a file without a name, gone with the last owner
 };
 
 }  // namespace pycandle
