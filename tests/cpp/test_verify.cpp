@@ -182,6 +182,16 @@ TEST(Slices, AKnownResultOfANodeIsAnInputEvenWhenAnotherOfItsResultsIsComputed) 
   EXPECT_EQ(ops_of(sorted), (std::vector<std::string>{"broadcast", "mul", "sort"})) << "a slice after another starts afresh";
 }
 
+TEST(Slices, OfDynamicSizesAreCompiledByTheBackendItself) {
+  const Program p = parsed(kTopk);
+  const Slice slice = Slicer(p, known(p, {0, 3})).slice(9);
+  PipelineOptions options;
+  options.overrides = {{"no such op", "naive"}};  // which the cpu backend refuses and the reference does not look at
+  EXPECT_NO_THROW(reference_backend().compile(slice.program, catalogue(), memory_parameters({}), options));
+  EXPECT_THROW(find_backend("cpu").compile(slice.program, catalogue(), memory_parameters({}), options), Error)
+      << "its sizes come with the request: nothing in it has to be found out";
+}
+
 TEST(Slices, SayWhetherARandomOpIsInThem) {
   const Program p = parsed(R"(input %0 "x": f32[4]
 

@@ -15,9 +15,33 @@
 namespace pycandle {
 namespace {
 
-// Sizes that only the run finds out cannot be planned for.
+void collect_symbols(const Shape& shape, std::vector<std::string>& symbols) {
+  for (const Dim d : shape) d.collect_symbols(symbols);
+}
+
+// Some node gives a size that neither its operands have nor its attributes say.
+bool finds_sizes(const Graph& g) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& node) {
+    std::vector<std::string> known, given;
+    for (const ValueId v : node.operands) {
+      if (v != kNoValue) collect_symbols(g.type(v).shape, known);
+    }
+    for (const auto& [name, value] : node.attributes) {
+      if (const auto* dim = std::get_if<Dim>(&value)) dim->collect_symbols(known);
+      if (const auto* dims = std::get_if<Dims>(&value)) collect_symbols(*dims, known);
+    }
+    for (const ValueId v : node.results) collect_symbols(g.type(v).shape, given);
+    const bool has_new = std::any_of(given.begin(), given.end(), [&](const std::string& s) {
+      return std::find(known.begin(), known.end(), s) == known.end();
+    });
+    return has_new || std::any_of(node.regions.begin(), node.regions.end(), finds_sizes);
+  });
+}
+
+// Sizes that only the run finds out cannot be planned for. A slice of a program has symbols that no input binds too, but
+// whoever runs it says how large they are.
 bool has_data_bound_sizes(const Program& p) {
-  return std::any_of(p.symbols.begin(), p.symbols.end(), [](const Symbol& s) { return s.axis < 0; });
+  return std::any_of(p.symbols.begin(), p.symbols.end(), [](const Symbol& s) { return s.axis < 0; }) && finds_sizes(p.graph);
 }
 
 // "naive" decomposes a functional whatever the backend could do with it.
