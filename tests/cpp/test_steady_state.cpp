@@ -22,6 +22,8 @@ void* counted(size_t size, size_t alignment = alignof(std::max_align_t)) {
 
 void* operator new(size_t size) { return counted(size); }
 void* operator new[](size_t size) { return counted(size); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept { return counted(size); }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept { return counted(size); }
 void* operator new(size_t size, std::align_val_t a) { return counted(size, static_cast<size_t>(a)); }
 void* operator new[](size_t size, std::align_val_t a) { return counted(size, static_cast<size_t>(a)); }
 [[gnu::noinline]] void operator delete(void* at) noexcept { std::free(at); }
