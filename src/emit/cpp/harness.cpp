@@ -68,7 +68,9 @@ std::map<std::string, int64_t> other_sizes(const Recorded& recorded) {
 }
 
 // The model is what is tested here. pycandle verify tests how other backends run it.
-CompileOptions on_reference() { return {.backend = "reference"}; }
+CompileOptions on_reference() {
+  return {.backend = "reference"};
+}
 
 void expect_close(const Array& expected, const Array& found, const std::string& name) {
   const CheckResult r = how_close(expected, found);
