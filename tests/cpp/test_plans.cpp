@@ -256,6 +256,18 @@ output "g" %9
                       {numbers(DType::f32, {3, 5, 7, 70})});
 }
 
+TEST(CpuPlan, SoftmaxOfNothingIsNothing) {
+  expect_as_reference(R"(input %0 "x": f32[5, 0, 3]
+
+%1 = softmax(%0) {dim = -1}: f32[5, 0, 3]
+%2 = log_softmax(%0) {dim = 1}: f32[5, 0, 3]
+
+output "a" %1
+output "b" %2
+)",
+                      {numbers(DType::f32, {5, 0, 3})});
+}
+
 TEST(CpuPlan, AnIndexThatIsNotThereIsAnErrorThatNamesIt) {
   const Program p = parsed(R"(input %0 "x": f32[4, 2]
 input %1 "i": i64[2]

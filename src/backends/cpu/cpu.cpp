@@ -27,7 +27,8 @@ bool finds_sizes(const Graph& g) {
       if (v != kNoValue) collect_symbols(g.type(v).shape, known);
     }
     for (const auto& [name, value] : node.attributes) {
-      if (const auto* dim = std::get_if<Dim>(&value)) dim->collect_symbols(known);
+      const auto* dim = name == "count" ? nullptr : std::get_if<Dim>(&value);  // count names what the run finds
+      if (dim) dim->collect_symbols(known);
       if (const auto* dims = std::get_if<Dims>(&value)) collect_symbols(*dims, known);
     }
     for (const ValueId v : node.results) collect_symbols(g.type(v).shape, given);

@@ -37,7 +37,10 @@ bool claims_softmax(const Call& c) { return is_f32(c) && c.rank("x") > 0; }
 template <bool kLogarithm> bool lower_softmax(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const View x = p.view(node.operands[0]);
-  if (x.count() == 0) return false;
+  if (x.count() == 0) {
+    p.define(node.results[0], p.result(node.results[0]));
+    return true;
+  }
   const int64_t dim = p.call(index).integer("dim"), axis = dim < 0 ? dim + x.rank() : dim;
   Softmax args;
   args.rows = args.inner = 1;
