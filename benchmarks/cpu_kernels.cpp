@@ -342,16 +342,19 @@ int measure(const std::string& filter) {
       while (now() - start < 0.02);
     }
   }
+  // A host that had less to do for a moment shows the kernel that ran then more than the loops: they get more turns.
+  const auto rate = [](const Case& c) { return (c.flops != 0 ? c.flops : c.bytes) / c.best; };
+  const auto is_limited = [](const Case& c) { return c.flops != 0 || c.bytes >= 1e8; };  // more than any cache holds
+  const auto share = [&](const Case& c) { return rate(c) / (c.flops != 0 ? peak : read_huge); };
+  const auto is_beyond = [&](const Case& c) { return is_limited(c) && share(c) > 1.02; };
+  for (int turn = 0; turn < 3 * kRounds && std::any_of(cases.begin(), cases.end(), is_beyond); ++turn) limits();
   std::printf("%s, %d thread%s: FMA peak %.1f GFLOP/s, reads %.1f GB/s (huge pages), %.1f GB/s (small)\n", k.isa, threads,
               threads == 1 ? "" : "s", peak * 1e-9, read_huge * 1e-9, read_small * 1e-9);
   int failed = 0;
   for (const Case& c : cases) {
-    const bool streams = c.bytes >= 1e8;  // more than any cache holds
-    const double rate = (c.flops != 0 ? c.flops : c.bytes) / c.best;
-    const double share = c.flops != 0 ? rate / peak : rate / read_huge;
-    std::printf("%-34s %9.3f ms  %7.1f %s", c.name.c_str(), c.best * 1e3, rate * 1e-9, c.flops != 0 ? "GFLOP/s" : "GB/s   ");
-    if (c.flops != 0 || streams) std::printf("  %5.1f %%", 100 * share);
-    if ((c.flops != 0 || streams) && share > 1.02) {
+    std::printf("%-34s %9.3f ms  %7.1f %s", c.name.c_str(), c.best * 1e3, rate(c) * 1e-9, c.flops != 0 ? "GFLOP/s" : "GB/s   ");
+    if (is_limited(c)) std::printf("  %5.1f %%", 100 * share(c));
+    if (is_beyond(c)) {
       std::printf("  more than the machine can do");
       failed = 1;
     }
