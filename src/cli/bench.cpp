@@ -307,6 +307,11 @@ void print_rows(const Json& rows, const std::string& model) {
 }
 
 void bench(Options& options, Context& context) {
+  if (!(options.seconds >= 0 && std::isfinite(options.seconds))) {
+    throw Error(ErrorCode::usage, "--seconds is not a length of time")
+        .expected("a finite number, 0 or more")
+        .found(fmt::format("{}", options.seconds));
+  }
   if (options.threads.empty()) options.threads.push_back(thread_count());
   for (const std::string& backend : options.backends) find_backend(backend);  // refuses one that there is not
   const WorkFolder folder(options.keep);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstring>
 #include <exception>
 
@@ -10,6 +11,11 @@
 
 namespace pycandle::cli {
 namespace {
+
+// What cannot be parsed may stand before --json, and is shown as JSON all the same.
+bool asks_for_json(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; });
+}
 
 int run(int argc, char** argv) {
   remember_invocation(argv[0]);
@@ -40,6 +46,7 @@ int run(int argc, char** argv) {
       },
       "print where find_package(pycandle) finds the C++ library, and exit");
   app.require_subcommand(1);
+  const bool json = asks_for_json(argc, argv);
   Context context;
   Command commands(app);
   add_new(commands, context);
@@ -63,16 +70,20 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help and --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
+    if (json) {
+      show_error(Error(ErrorCode::usage, error.what()).hint("--help shows what there is"), json);
+    } else {
+      app.exit(error);
+    }
     return 2;
   } catch (const Error& error) {
-    show_error(error, context.json);
+    show_error(error, json);
     return exit_status(error.code());
   } catch (const std::bad_alloc&) {
-    show_error(Error(ErrorCode::bad_input, "not enough memory").hint("try smaller inputs, or a smaller --set"), context.json);
+    show_error(Error(ErrorCode::bad_input, "not enough memory").hint("try smaller inputs, or a smaller --set"), json);
     return 2;
   } catch (const std::exception& error) {
-    show_error(Error(ErrorCode::internal, error.what()).hint("this is a bug in pycandle: please report it"), context.json);
+    show_error(Error(ErrorCode::internal, error.what()).hint("this is a bug in pycandle: please report it"), json);
     return 3;
   }
   return context.status;

@@ -371,10 +371,16 @@ OpDef hypotenuse() {
                         ValueId top = b.maximum(ax, ay), low = b.minimum(ax, ay);
                         ValueId zero = b.compare("eq", top, 0.0);
                         ValueId ratio = b.select(zero, top, b.div(low, top));
-                        return b.select(b.unary("isinf", top), top, b.mul(top, b.sqrt(b.add(b.square(ratio), 1.0))));
+                        ValueId length = b.mul(top, b.sqrt(b.add(b.square(ratio), 1.0)));
+                        // An infinite side makes it infinite, whatever the other: NaN too.
+                        ValueId infinite = b.logical_or(b.unary("isinf", x), b.unary("isinf", y));
+                        return b.select(infinite, b.full(kInfinity, b.dtype(x)), length);
                       }))
       .sample("torch.hypot(t(4), t(4))")
-      .sample("torch.hypot(torch.tensor([0.0, 3e30]), torch.tensor([0.0, 4e30]))");
+      .sample("torch.hypot(torch.tensor([0.0, 3e30]), torch.tensor([0.0, 4e30]))")
+      .sample(
+          "torch.hypot(torch.tensor([float('nan'), float('-inf'), float('nan')]), torch.tensor([float('inf'), float('nan'), "
+          "1.0]))");
 }
 
 OpDef signs() {

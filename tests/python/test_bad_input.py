@@ -291,3 +291,32 @@ def test_wrong_inputs_are_named(inputs: dict, said: str, folder: Path, pycandle)
 def test_wrong_usage_is_exit_2(arguments: list, folder: Path, pycandle) -> None:
     finished = pycandle(*arguments, status=2, cwd=folder)
     assert finished.stderr or finished.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["forward", ".", "--threads", 0],
+        ["bench", ".", "--against", "nosuch"],
+        ["inspect", ".", "--no-such-flag"],
+        ["bench", ".", "--rounds", 0],
+        ["bench", ".", "--seconds", -1],
+        ["bench", ".", "--seconds", "nan"],
+        ["bench", ".", "--seconds", "inf"],
+        ["forward", ".", "--seed"],
+        ["nonsense"],
+        ["verify"],
+    ],
+)
+def test_wrong_usage_is_json_where_that_is_asked_for(arguments: list, folder: Path, pycandle) -> None:
+    finished = pycandle(*arguments, "--json", status=2, cwd=folder)
+    found = json.loads(finished.stdout)
+    assert found["status"] == "error" and not finished.stderr
+    assert found["error"]["code"] == "usage" and found["error"]["message"]
+
+
+def test_an_unknown_instruction_set_is_no_error_of_an_op(folder: Path, pycandle, monkeypatch) -> None:
+    monkeypatch.setenv("PYCANDLE_ISA", "mmx")
+    error = pycandle.json("forward", folder, "--backend", "cpu", status=2)["error"]
+    assert error["code"] == "usage" and "PYCANDLE_ISA" in error["message"] and error["found"] == "mmx"
+    assert not {"op", "module_path", "python"} & error.keys()

@@ -181,3 +181,23 @@ def test_type_stubs_ship_with_the_package() -> None:
 
     folder = Path(pycandle.__file__).parent
     assert (folder / "py.typed").exists() and "def load_model" in (folder / "_core.pyi").read_text()
+
+
+class Hypotenuses(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple:
+        return x.hypot(y), y.hypot(x)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_hypotenuses_of_special_values_are_those_of_torch(dtype, backend, tmp_path) -> None:
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([-inf, inf, -0.0, 0.0, nan, nan, -4.0, 4.0], dtype=dtype)
+    y = torch.tensor([nan, -1.0, 0.0, -0.0, inf, 1.0, -inf, 3.0], dtype=dtype)
+    recorder = GoldenRecorder(tmp_path, dynamic=False)
+    recorder.record(Hypotenuses().eval(), torch.rand(8, dtype=dtype) + 1, torch.rand(8, dtype=dtype))
+    recorder.save("hypotenuses")
+    got = pycandle.load_model(tmp_path, backend=backend).forward(x=x, y=y).values()
+    for ours, theirs in zip(got, Hypotenuses()(x, y), strict=True):
+        torch.testing.assert_close(ours, theirs, equal_nan=True)
+        assert ours[~theirs.isnan()].signbit().equal(theirs[~theirs.isnan()].signbit())

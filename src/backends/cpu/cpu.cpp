@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cpu/executable.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/lowerings.h"
 #include "backends/reference/reference.h"
 #include "base/error.h"
@@ -101,6 +102,7 @@ class CpuBackend final : public Backend {
   }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
+    cpu::kernels();  // a wrong PYCANDLE_ISA is told here, not as the error of the first op that is planned
     if (has_data_bound_sizes(p)) return reference_backend().compile(p, table, std::move(parameters), options, timings);
     check_overrides(options, table, *this);
     const auto claimed = [&](const Call& call) {
