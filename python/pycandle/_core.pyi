@@ -13,10 +13,13 @@ class Model:
     """A recorded model, ready to run."""
 
     def forward(self, inputs: dict) -> dict:
-        """Outputs by name."""
+        """Outputs by name, in the order of the model."""
 
     def trace(self, inputs: dict) -> tuple[dict, dict]:
         """(taps by id, outputs by name)."""
+
+    def on(self, backend: str) -> Model:
+        """The same recording with the same opened weights on another backend."""
 
     @property
     def name(self) -> str: ...

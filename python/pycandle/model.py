@@ -52,7 +52,9 @@ class Model:
         return self._core.taps
 
     def forward(self, **inputs: Any) -> dict[str, Any]:
-        """Outputs by name. Nested inputs may be given nested (`past=[{"key": k}]`) or by path (`**{"past.0.key": k}`)."""
+        """Outputs by name, in the order of `outputs`.
+
+        Nested inputs may be given nested (`past=[{"key": k}]`) or by path (`**{"past.0.key": k}`)."""
         flat = _flatten(inputs)
         return _like(flat, self._core.forward(_contiguous(flat)))
 
@@ -74,13 +76,10 @@ class Model:
 
 
 def load_model(path: str | os.PathLike, backend: str | None = None) -> Model:
-    """Opens a manifest, the folder of one, or a bundle. Without a backend, `forward` runs on `cpu` and `trace` on the
-    reference."""
-    if backend is not None:
-        return Model(_core.load_model(os.fspath(path), backend))
-    return Model(
-        _core.load_model(os.fspath(path), "cpu"), lambda: _core.load_model(os.fspath(path), "reference")
-    )
+    """Opens a manifest, the folder of one, or a bundle, and the weights. Without a backend, `forward` runs on `cpu`
+    and `trace` on the reference. The files may be replaced afterwards (by renaming), not changed in place."""
+    core = _core.load_model(os.fspath(path), "cpu" if backend is None else backend)
+    return Model(core, (lambda: core.on("reference")) if backend is None else None)
 
 
 def _flatten(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,13 +49,23 @@ bool leaves_folder(const std::filesystem::path& file) {
 
 class FileParameters final : public ParameterSource {
  public:
-  FileParameters(std::filesystem::path folder, ParameterFiles files) : folder_(std::move(folder)), files_(files) {}
+  // Absolute, since the process may go to another folder before the first file is opened.
+  FileParameters(const std::filesystem::path& folder, ParameterFiles files)
+      : folder_(folder.empty() ? folder : std::filesystem::absolute(folder)), files_(files) {}
 
   Array get(const Parameter& p) const override { return read("parameter", p.name, p.file, p.key, p.type); }
   Array get_state(const State& s, const Type& type) const override { return read("state", s.name, s.file, s.key, type); }
   Hash128 fingerprint(const Parameter& p) const override {
     if (p.file.empty()) return ParameterSource::fingerprint(p);
     return hash128(fmt::format("file {} {} {}", opened(p.file).file()->stamp(), parameter_id(p.key).text(), p.type.text()));
+  }
+  void open(const Program& p) const override {
+    for (const Parameter& parameter : p.parameters) {
+      if (parameter.value != kNoValue && !parameter.file.empty()) opened(parameter.file);
+    }
+    for (const State& state : p.states) {
+      if (!state.file.empty()) opened(state.file);
+    }
   }
   void release(const Array& array) const override {
     const std::lock_guard lock(mutex_);
@@ -119,8 +129,8 @@ class MemoryParameters final : public ParameterSource {
 
 }  // namespace
 
-std::shared_ptr<const ParameterSource> file_parameters(std::filesystem::path folder, ParameterFiles files) {
-  return std::make_shared<FileParameters>(std::move(folder), files);
+std::shared_ptr<const ParameterSource> file_parameters(const std::filesystem::path& folder, ParameterFiles files) {
+  return std::make_shared<FileParameters>(folder, files);
 }
 
 std::shared_ptr<const ParameterSource> memory_parameters(std::map<std::string, Array> arrays) {

@@ -34,6 +34,8 @@ class ParameterSource {
   // Names the values: parameters with equal fingerprints have equal values. Files are named by their stamp, so nothing is
   // read for it; any other source has fingerprints of its own.
   virtual Hash128 fingerprint(const Parameter&) const;
+  // Opens (maps) the files of all that the program uses now, so that files put in their place later are not mixed in.
+  virtual void open(const Program&) const {}
   // An array that was got is not needed for now: mapped memory leaves the process until it is read again.
   virtual void release(const Array&) const {}
 
@@ -41,10 +43,10 @@ class ParameterSource {
   uint64_t number_;  // of this object, never used again
 };
 
-// Opens the files that a manifest names, each once, when first asked; safe from several threads. Files lie inside the
-// manifest's folder, except when it refers to weights where they are (`weights: ref`): then any path is taken.
+// Opens the files that a manifest names, each once, by `open` or when first asked; safe from several threads. Files lie
+// inside the manifest's folder, except when it refers to weights where they are (`weights: ref`): then any path is taken.
 enum class ParameterFiles { inside_folder, anywhere };
-std::shared_ptr<const ParameterSource> file_parameters(std::filesystem::path folder,
+std::shared_ptr<const ParameterSource> file_parameters(const std::filesystem::path& folder,
                                                        ParameterFiles = ParameterFiles::inside_folder);
 // From memory, by canonical name (tests, captured models).
 std::shared_ptr<const ParameterSource> memory_parameters(std::map<std::string, Array>);

@@ -84,9 +84,18 @@ Model::Tensors to_tensors(const nb::dict& inputs) {
   return tensors;
 }
 
-nb::dict to_dict(const Model::Tensors& tensors) {
+// In the order of the program, which is not that of the names (`output.10` before `output.2`).
+nb::dict outputs_to_python(const Model& model, const Model::Tensors& tensors) {
   nb::dict out;
-  for (const auto& [name, array] : tensors) out[name.c_str()] = to_python(array);
+  for (const Output& output : model.program().outputs) out[output.name.c_str()] = to_python(tensors.at(output.name));
+  return out;
+}
+
+nb::dict taps_to_python(const Model& model, const Model::Tensors& tensors) {
+  nb::dict out;
+  for (const Tap& tap : model.program().taps) {
+    if (const auto shown = tensors.find(tap.id); shown != tensors.end()) out[tap.id.c_str()] = to_python(shown->second);
+  }
   return out;
 }
 
@@ -97,7 +106,7 @@ nb::dict forward(const Model& model, const nb::dict& inputs) {
     const nb::gil_scoped_release unlocked;
     outputs = model.forward(given);
   }
-  return to_dict(outputs);
+  return outputs_to_python(model, outputs);
 }
 
 // (taps by id, outputs by name)
@@ -108,7 +117,7 @@ std::pair<nb::dict, nb::dict> trace(const Model& model, const nb::dict& inputs) 
     const nb::gil_scoped_release unlocked;
     outputs = model.trace(given, [&](const Tap& tap, const Array& value) { taps[tap.id] = value; });
   }
-  return {to_dict(taps), to_dict(outputs)};
+  return {taps_to_python(model, taps), outputs_to_python(model, outputs)};
 }
 
 using TensorInfo = std::tuple<std::string, std::string, std::vector<std::variant<int64_t, std::string>>>;
@@ -128,6 +137,11 @@ TensorInfo info(const std::string& name, const Type& type) {
 Model load(const std::filesystem::path& path, const std::string& backend) {
   const nb::gil_scoped_release unlocked;
   return load_model(path, {.backend = backend, .pipeline = {}});
+}
+
+Model on(const Model& model, const std::string& backend) {
+  const nb::gil_scoped_release unlocked;
+  return model.on({.backend = backend, .pipeline = {}});
 }
 
 Model load_manifest(const std::string& text, const std::string& backend) {
@@ -175,8 +189,9 @@ NB_MODULE(_core, m) {
   });
 
   nb::class_<Model>(m, "Model", "A recorded model, ready to run.")
-      .def("forward", &forward, "inputs"_a, "Outputs by name.")
+      .def("forward", &forward, "inputs"_a, "Outputs by name, in the order of the model.")
       .def("trace", &trace, "inputs"_a, "(taps by id, outputs by name).")
+      .def("on", &on, "backend"_a, "The same recording with the same opened weights on another backend.")
       .def_prop_ro("name", [](const Model& model) { return model.program().name; })
       .def_prop_ro("backend", [](const Model& model) { return model.backend(); })
       .def_prop_ro("inputs",

@@ -26,11 +26,21 @@ Model load_recording(Recording imported, const LoadOptions& options) {
   const OpTable& table = table_of(options);
   auto recording = std::make_shared<Recording>(std::move(imported));
   Model model;
-  recording->program = run_program_pipeline(std::move(recording->program), table, options.pipeline, &model.timings_);
   model.parameters_ = recorded_parameters(*recording);
+  model.parameters_->open(recording->program);
+  recording->program = run_program_pipeline(std::move(recording->program), table, options.pipeline, &model.timings_);
   model.executable_ = backend.compile(recording->program, table, model.parameters_, options.pipeline, &model.timings_);
   model.backend_ = backend.name();
   model.recording_ = std::move(recording);
+  return model;
+}
+
+Model Model::on(const LoadOptions& options) const {
+  const Backend& backend = find_backend(options.backend);
+  Model model = *this;
+  model.timings_.clear();
+  model.executable_ = backend.compile(program(), table_of(options), parameters_, options.pipeline, &model.timings_);
+  model.backend_ = backend.name();
   return model;
 }
 

@@ -30,6 +30,9 @@ class Model {
   // Every tap by id, as soon as its value exists, then the outputs.
   Tensors trace(const Tensors& inputs, const std::function<void(const Tap&, const Array&)>& on_tap) const;
 
+  // The same recording with the same opened weights on another backend: nothing is read from the disk again.
+  Model on(const LoadOptions&) const;
+
   const Recording& recording() const { return *recording_; }          // in program form
   const Program& program() const { return recording_->program; }
   const std::shared_ptr<const ParameterSource>& parameters() const { return parameters_; }

@@ -69,6 +69,39 @@ TEST(Model, AnUnknownBackendIsAUsageErrorThatListsThoseOfThisBuild) {
   EXPECT_NE(e.expected().find("reference"), std::string::npos);
 }
 
+TEST(Model, FilesReplacedAfterLoadingChangeNothingOnAnyBackend) {
+  const SmallRecording recording;
+  const Model::Tensors inputs{{"x", recording.goldens.at("input:x")}};
+  const Model model = load_model(recording.manifest());
+  const Array first = load_model(recording.manifest()).forward(inputs).at("output");
+  write_safetensors(recording.folder.path() / "small_weights.safetensors",
+                    {{"norm.weight", float_array({kWidth}, some_floats(kWidth, 5))},
+                     {"norm.bias", float_array({kWidth}, some_floats(kWidth, 9))}});
+  std::filesystem::remove(recording.manifest());
+  EXPECT_TRUE(model.forward(inputs).at("output").same_bytes(first));
+  LoadOptions options;
+  options.backend = "cpu";
+  const Model other = model.on(options);
+  EXPECT_EQ(other.backend(), "cpu");
+  const std::vector<double> got = load_double(other.forward(inputs).at("output")), expected = load_double(first);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5);
+  write_text(recording.manifest(), SmallRecording::kManifest);
+  EXPECT_FALSE(load_model(recording.manifest()).forward(inputs).at("output").same_bytes(first)) << "new files, new values";
+}
+
+TEST(Parameters, ARelativeFolderIsTheSameOneAfterTheProcessWentElsewhere) {
+  const SmallRecording recording;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(recording.folder.path());
+  const auto source = file_parameters(".");
+  std::filesystem::current_path(before);
+  Parameter p;
+  p.name = p.key = "norm.bias";
+  p.type = {DType::f32, {kWidth}};
+  p.file = "small_weights.safetensors";
+  EXPECT_EQ(source->get(p).shape(), (Sizes{kWidth}));
+}
+
 TEST(Parameters, AWeightOfAnotherTypeIsAnErrorThatNamesBothTypes) {
   const SmallRecording recording;
   write_safetensors(recording.folder.path() / "small_weights.safetensors",

@@ -97,6 +97,33 @@ def test_trace_shows_every_value_unless_a_backend_that_does_not_is_named(tmp_pat
     assert "1@0/output" in fused
 
 
+def test_outputs_and_taps_come_in_the_order_of_the_model(model) -> None:
+    outputs = [o.name for o in model.outputs]
+    assert outputs != sorted(outputs), "else nothing would be shown here"
+    assert list(model.forward(**arguments())) == outputs
+    assert list(model.trace(**arguments())) == model.taps + outputs
+
+
+def test_a_loaded_model_stays_itself_when_folders_and_files_change(tmp_path, monkeypatch) -> None:
+    x = torch.randn(3, 4)
+    for name in ("one", "two"):
+        recorder = GoldenRecorder(tmp_path / name)
+        module = torch.nn.Linear(4, 4).eval()
+        recorder.record(module, x)
+        recorder.save("linear")
+        if name == "one":
+            expected = module(x)
+    monkeypatch.chdir(tmp_path)
+    one, lazy = pycandle.load_model("one"), pycandle.load_model("one")
+    monkeypatch.chdir("/")
+    torch.testing.assert_close(one.forward(input=x)["output"], expected)
+    for file in (tmp_path / "two").iterdir():
+        file.replace(tmp_path / "one" / file.name)
+    for loaded in (one, lazy):
+        torch.testing.assert_close(loaded.forward(input=x)["output"], expected)
+        torch.testing.assert_close(loaded.trace(input=x)["output"], expected)
+
+
 def test_errors_carry_their_facts(model, tmp_path) -> None:
     given = arguments()
     with pytest.raises(pycandle.Error) as caught:
