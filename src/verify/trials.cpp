@@ -86,6 +86,15 @@ Judgement Trials::judge_decomposed(const Program& decomposed, const RunRequest& 
   return judge_program(evidence);
 }
 
+Judgement Trials::judge_backend_again(const Program& p, const std::vector<Array>& inputs, const Judgement& first,
+                                      Evidence& evidence) const {
+  if (first.error_rms > kPerhapsBadLuck * first.floor_rms) return first;
+  std::vector<ReferenceMode> modes{{Kind::rounded, 0}, {Kind::f64, 0}};
+  for (uint64_t seed = 1; seed <= 10; ++seed) modes.push_back({Kind::jittered, seed, /*long_sums=*/seed > 8});
+  add_runs(decompose_to_primitives(p, table_), request(inputs), modes, evidence);
+  return judge_backend(evidence);
+}
+
 Judgement Trials::explains(const Program& p, const std::vector<Array>& inputs, const Array& value) const {
   Evidence evidence;
   evidence.golden = value;

@@ -24,6 +24,9 @@ class Trials {
   // Fills in the reference's runs and judges evidence.golden against them: is it what the program computes, but for
   // rounding? A near miss is judged once more with more runs. Integers and bools are equal, or wrong.
   Judgement judge(const Program&, const std::vector<Array>& inputs, Evidence&) const;
+  // Of a backend whose value missed the floor: with more runs, and with sums as they are when terms are added one after
+  // another, which kernels for few rows do.
+  Judgement judge_backend_again(const Program&, const std::vector<Array>& inputs, const Judgement& first, Evidence&) const;
   // The same for a value that need not be the golden; a far miss costs two runs instead of four.
   Judgement explains(const Program&, const std::vector<Array>& inputs, const Array& value) const;
 
