@@ -315,9 +315,9 @@ enum class Cell : uint8_t { lstm, gru, rnn_tanh, rnn_relu };
 // idle half of the time.  c[beside_rows, n] = bias + a · b  for panels [first, last) of columns, n a multiple of a panel.
 struct Beside {
   int64_t k = 0, first = 0, last = 0;
-  const float* a = nullptr;       // [k][beside_rows]
+  const float* a = nullptr;  // [k][beside_rows]
   const float* packed = nullptr;  // what pack_b made of b[k, n]
-  const float* bias = nullptr;    // [n] or null
+  const float* bias = nullptr;  // [n] or null
   float* c = nullptr;
   int64_t c_row = 0;
 };
