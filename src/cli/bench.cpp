@@ -306,6 +306,14 @@ void print_rows(const Json& rows, const std::string& model) {
   }
 }
 
+// A backend or a number of threads that is asked for twice is one row.
+template <class T> std::vector<T> without_repeats(const std::vector<T>& wanted) {
+  std::vector<T> kept;
+  for (const T& one : wanted)
+    if (std::find(kept.begin(), kept.end(), one) == kept.end()) kept.push_back(one);
+  return kept;
+}
+
 void bench(Options& options, Context& context) {
   if (!(options.seconds >= 0 && std::isfinite(options.seconds))) {
     throw Error(ErrorCode::usage, "--seconds is not a length of time")
@@ -314,6 +322,9 @@ void bench(Options& options, Context& context) {
   }
   if (options.threads.empty()) options.threads.push_back(thread_count());
   for (const std::string& backend : options.backends) find_backend(backend);  // refuses one that there is not
+  options.threads = without_repeats(options.threads);
+  options.backends = without_repeats(options.backends);
+  options.against = without_repeats(options.against);
   const WorkFolder folder(options.keep);
   std::string name;
   {

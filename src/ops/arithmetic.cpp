@@ -127,18 +127,28 @@ OpDef fmod() {
       .sample("torch.fmod(i(9, low=-20, high=20), 3)");
 }
 
+// Where the exponent is the number 0.5 or -0.5, torch takes the root in every dtype but f16. pow differs from it at -inf,
+// which has no root, and at -0.0, which keeps its sign.
+ValueId power(Builder& b, const Operand& self, const Operand& exponent, std::optional<DType> to = {}) {
+  const DType common = to.value_or(result_type(b, {self, exponent}));
+  const auto* number = std::get_if<Scalar>(&exponent);
+  const std::complex<double> e = number ? as_complex(*number) : 0.0;
+  if ((e == 0.5 || e == -0.5) && common != DType::f16) return b.unary(e == 0.5 ? "sqrt" : "rsqrt", materialise(b, self, common));
+  return arithmetic(b, "pow", self, exponent, to);
+}
+
 OpDef pow() {
   OpDef def = mapping("pow");
   for (const char* overload : {"aten.pow.Tensor_Tensor", "aten.pow.Tensor_Scalar", "aten.pow.Scalar"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       Operand self = c.operand("self"), exponent = c.operand("exponent");
-      return {arithmetic(c.b, "pow", self, exponent)};
+      return {power(c.b, self, exponent)};
     });
   for (const char* overload : {"aten.float_power.Tensor_Tensor", "aten.float_power.Tensor_Scalar", "aten.float_power.Scalar"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       Operand self = c.operand("self"), exponent = c.operand("exponent");
       bool complex_result = is_complex(result_type(c.b, {self, exponent}));
-      return {arithmetic(c.b, "pow", self, exponent, complex_result ? DType::c128 : DType::f64)};
+      return {power(c.b, self, exponent, complex_result ? DType::c128 : DType::f64)};
     });
   return def.sample("t(2, 3).abs() ** t(3)")
       .sample("t(4) ** 2")
@@ -149,7 +159,15 @@ OpDef pow() {
       .sample("2.0 ** i(4)")
       .sample("10000.0 ** t(4)")
       .sample("t(4, dtype=torch.bfloat16).abs() ** 0.1")
-      .sample("torch.float_power(t(4).abs(), 1.5)");
+      .sample("torch.float_power(t(4).abs(), 1.5)")
+      .sample("torch.float_power(i(4), 0.5)")
+      .sample("1 / torch.tensor([-0.0, 4.0, float('-inf')]) ** 0.5")
+      .sample("torch.tensor([-0.0, 4.0, float('-inf')], dtype=torch.float64) ** -0.5")
+      .sample("1 / torch.tensor([-0.0, 4.0, float('-inf')], dtype=torch.bfloat16) ** 0.5")
+      .sample("1 / torch.tensor([-0.0, 4.0, float('-inf')], dtype=torch.float16) ** 0.5")
+      .sample("torch.tensor([-0.0, 4.0, float('-inf')], dtype=torch.float16) ** -0.5")
+      .sample("1 / torch.tensor([-0.0, 4.0, float('-inf')]) ** torch.tensor(0.5)")
+      .sample("torch.tensor([-0.0, 4.0, float('-inf')]) ** torch.tensor([-0.5])");
 }
 
 OpDef maximum() {
