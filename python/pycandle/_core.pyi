@@ -43,8 +43,10 @@ class Model:
     def output_tree(self) -> str:
         """The nesting of the outputs, as JSON text."""
 
-def load_model(path: str | os.PathLike, backend: str = 'reference') -> Model:
-    """A manifest, the folder of one, or a bundle."""
+def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0) -> Model:
+    """
+    A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.
+    """
 
 def load_manifest(text: str, backend: str = 'reference') -> Model:
     """The text of a manifest that needs no weights."""

@@ -45,9 +45,14 @@ class CompiledModel:
 
 
 def compile(
-    model: torch.nn.Module, *example: Any, backend: str | None = None, dynamic: object = None, **kwargs: Any
+    model: torch.nn.Module,
+    *example: Any,
+    backend: str | None = None,
+    threads: int | None = None,
+    dynamic: object = None,
+    **kwargs: Any,
 ) -> CompiledModel:
-    """Records the model at the example inputs and loads the result.
+    """Records the model at the example inputs and loads the result (`backend` and `threads` as for `load_model`).
 
     compiled = pycandle.compile(model, x)
     y = compiled(other_x)
@@ -59,7 +64,8 @@ def compile(
         recorder.save("compiled")
         with torch.no_grad(), prepared(model, example, kwargs, 0, []) as (args, keywords):
             leaves, _, spec = flatten_outputs(model(*args, **keywords))
-        compiled = CompiledModel(load_model(folder, backend), inspect.signature(model.forward), spec, leaves)
+        loaded = load_model(folder, backend, threads)
+        compiled = CompiledModel(loaded, inspect.signature(model.forward), spec, leaves)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

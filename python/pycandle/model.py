@@ -51,22 +51,37 @@ class Model:
         """The identities of the values that `trace` gives."""
         return self._core.taps
 
-    def forward(self, **inputs: Any) -> dict[str, Any]:
+    def forward(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
         """Outputs by name, in the order of `outputs`.
 
-        Nested inputs may be given nested (`past=[{"key": k}]`) or by path (`**{"past.0.key": k}`)."""
-        flat = _flatten(inputs)
+        Inputs come in the order of `inputs` or by name. Nested ones may be given nested (`past=[{"key": k}]`) or by path
+        (`**{"past.0.key": k}`)."""
+        flat = _flatten(self._named(in_order, inputs))
         return _like(flat, self._core.forward(_contiguous(flat)))
 
     __call__ = forward
 
-    def trace(self, **inputs: Any) -> dict[str, Any]:
+    def trace(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
         """The value of every tap, by identity (`transformer.h.0.mlp@0/output`), and of every output, by name.
 
         On the reference, which shows every value, unless the model was loaded on a backend by name."""
-        flat = _flatten(inputs)
+        flat = _flatten(self._named(in_order, inputs))
         taps, outputs = self._traced().trace(_contiguous(flat))
         return _like(flat, {**taps, **outputs})
+
+    def _named(self, in_order: tuple, inputs: dict[str, Any]) -> dict[str, Any]:
+        if not in_order:
+            return inputs
+        names = list(dict.fromkeys(i.name.split(".")[0] for i in self.inputs))
+        if len(in_order) > len(names):
+            raise TypeError(
+                f"{len(in_order)} inputs are given, and {self.name} has {len(names)}: {', '.join(names)}"
+            )
+        placed = dict(zip(names, in_order, strict=False))
+        for name in inputs:
+            if name.split(".")[0] in placed:
+                raise TypeError(f"{name} is given by place and by name")
+        return placed | inputs
 
     def __repr__(self) -> str:
         def signature(infos: list[TensorInfo]) -> str:
@@ -75,10 +90,13 @@ class Model:
         return f"pycandle.Model({self.name!r}, {signature(self.inputs)} -> {signature(self.outputs)}, {self.backend})"
 
 
-def load_model(path: str | os.PathLike, backend: str | None = None) -> Model:
+def load_model(path: str | os.PathLike, backend: str | None = None, threads: int | None = None) -> Model:
     """Opens a manifest, the folder of one, or a bundle, and the weights. Without a backend, `forward` runs on `cpu`
-    and `trace` on the reference. The files may be replaced afterwards (by renaming), not changed in place."""
-    core = _core.load_model(os.fspath(path), "cpu" if backend is None else backend)
+    and `trace` on the reference; without `threads`, on PYCANDLE_THREADS or all cores. The files may be replaced
+    afterwards (by renaming), not changed in place."""
+    if threads is not None and not 1 <= threads <= 1024:
+        raise ValueError(f"threads must be a number from 1 to 1024, not {threads}")
+    core = _core.load_model(os.fspath(path), "cpu" if backend is None else backend, threads or 0)
     return Model(core, (lambda: core.on("reference")) if backend is None else None)
 
 

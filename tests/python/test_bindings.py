@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -61,6 +63,41 @@ def test_torch_in_torch_out(model, module) -> None:
     torch.testing.assert_close(got["output.y"], expected["y"])
     torch.testing.assert_close(got["output.pair.0"], expected["pair"][0])
     assert torch.equal(got["output.pair.1"], expected["pair"][1])
+
+
+def test_inputs_in_order_are_those_by_name(model) -> None:
+    given = arguments(3, seed=4)
+    expected = model(**given)
+    x, *others = (given[name] for name in ("x", "extra", "flag"))
+    for found in (model(x, *others), model(x, extra=others[0], flag=others[1]), model.trace(x, *others)):
+        for name, value in expected.items():
+            torch.testing.assert_close(found[name], value)
+    with pytest.raises(TypeError, match="4 inputs are given, and nested has 3: x, extra, flag"):
+        model(x, *others, x)
+    with pytest.raises(TypeError, match=r"extra\.0\.key is given by place and by name"):
+        model(x, others[0], flag=others[1], **{"extra.0.key": x})
+
+
+def test_a_model_runs_with_the_threads_that_were_asked_for(tmp_path) -> None:
+    module, x = torch.nn.Linear(64, 64).eval(), torch.randn(64, 64)
+    recorder = GoldenRecorder(tmp_path)
+    recorder.record(module, x)
+    recorder.save("linear")
+    script = """
+import os, sys, numpy, pycandle
+model = pycandle.load_model(sys.argv[1], threads=int(sys.argv[2]))
+before = len(os.listdir("/proc/self/task"))
+model(numpy.ones((512, 64), numpy.float32))
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    for threads in (1, 2):
+        ran = subprocess.run(
+            [sys.executable, "-c", script, tmp_path, str(threads)], capture_output=True, text=True, check=True
+        )
+        assert int(ran.stdout) == threads - 1
+    torch.testing.assert_close(pycandle.compile(module, x, threads=1)(x), module(x))
+    with pytest.raises(ValueError, match="from 1 to 1024, not 0"):
+        pycandle.load_model(tmp_path, threads=0)
 
 
 def test_numpy_in_numpy_out_by_path_and_from_any_strides(model, module) -> None:
