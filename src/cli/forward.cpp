@@ -99,6 +99,11 @@ void add_forward(Command& app, Context& context) {
       return;
     }
     fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds, table.text());
+    if (options->tune) {
+      std::vector<std::string> chosen;
+      for (const auto& [op, way] : options->load.pipeline.overrides) chosen.push_back(op + "=" + way);
+      fmt::print("tuned: {}\n", chosen.empty() ? "nothing to choose" : fmt::format("{}", fmt::join(chosen, " ")));
+    }
     if (options->profile) fmt::print("{}", to_text(*profiled));
     if (options->timing) print_timings(model.timings());
     if (!options->out.empty()) fmt::print("written to {}\n", options->out);

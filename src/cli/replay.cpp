@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/command.h"
+#include "cli/running.h"
 #include "cli/terminal.h"
 #include "ops/catalogue.h"
 #include "runtime/backends.h"
@@ -23,6 +24,7 @@ void add_replay(Command& app, Context& context) {
   command.add_option("--backend", options->backend, fmt::format("one of: {}", fmt::join(backend_names(), ", "))).shows_default();
   add_backend_options(command, options->pipeline);
   command.callback([options, &context] {
+    refuse_choices_without_effect(options->backend, options->pipeline);
     const Replay r = replay(options->folder, find_backend(options->backend), catalogue(), options->pipeline);
     context.status = r.is_fixed() ? 0 : 1;
     if (context.json) {

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/safetensors.h"
 #include "cli/terminal.h"
+#include "ops/catalogue.h"
+#include "runtime/backends.h"
 #include "runtime/tune.h"
 
 namespace pycandle::cli {
@@ -36,7 +40,17 @@ void add_tune_option(Command& command, RunOptions& options) {
                    "measure which way of running each functional is the quickest here (once a machine), and take it");
 }
 
+void refuse_choices_without_effect(const std::string& backend, const PipelineOptions& options, bool tune) {
+  if (options.overrides.empty() && !tune) return;
+  const auto& ops = catalogue().all();
+  const Backend& chosen = find_backend(backend);
+  if (std::any_of(ops.begin(), ops.end(), [&](const auto& op) { return !chosen.implementations(op->name).empty(); })) return;
+  throw Error(ErrorCode::usage, fmt::format("{} has no effect on the {} backend", tune ? "--tune" : "--override", backend))
+      .expected("a backend that runs functionals in several ways: --backend cpu");
+}
+
 void tune_if_asked(RunOptions& options) {
+  refuse_choices_without_effect(options.load.backend, options.load.pipeline, options.tune);
   if (!options.tune) return;
   LoadOptions load = options.load;
   load.pipeline.dump_dir.clear();

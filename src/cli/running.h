@@ -22,7 +22,9 @@ void add_run_options(Command&, RunOptions&);
 // The tensors of --inputs, or random ones from --seed at the sizes of --set.
 Model::Tensors inputs_for(const Model&, const RunOptions&);
 void add_tune_option(Command&, RunOptions&);
-// With --tune: fills in the overrides that were not given.
+// A usage error for --override or --tune on a backend that has nothing to choose.
+void refuse_choices_without_effect(const std::string& backend, const PipelineOptions&, bool tune = false);
+// With --tune: fills in the overrides that were not given. Refuses choices without effect.
 void tune_if_asked(RunOptions&);
 void print_timings(const std::vector<PassTiming>&);
 

@@ -15,6 +15,7 @@ void add_trace(Command& app, Context& context) {
   add_run_options(command, *options);
   command.get_option("--out").required();
   command.callback([options, &context] {
+    refuse_choices_without_effect(options->load.backend, options->load.pipeline);
     const Model model = load_model(options->model, options->load);
     const Model::Tensors inputs = inputs_for(model, *options);
     Progress progress("trace");

@@ -176,6 +176,7 @@ def test_tuning_measures_once_and_its_choices_are_in_what_comes_out(
     pycandle, manifest, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert "tuned: " in pycandle("forward", manifest, "--tune", "--threads", 1).stdout
     first = pycandle.json("forward", manifest, "--tune", "--threads", 1)["overrides"]
     assert first and set(first.values()) <= {"default", "naive"}
     kept = json.loads((tmp_path / "cache" / "pycandle" / "tune.json").read_text())
@@ -202,3 +203,11 @@ def test_tuning_measures_once_and_its_choices_are_in_what_comes_out(
 @pytest.mark.parametrize("choice", ["linear", "linear=quick", "add=naive", "nothing=naive"])
 def test_an_override_that_does_not_exist_is_a_usage_error(pycandle, manifest, choice):
     assert pycandle("forward", manifest, "--backend", "cpu", "--override", choice, status=2).stderr
+
+
+@pytest.mark.parametrize("command", ["forward", "verify", "trace"])
+def test_a_choice_that_the_backend_has_not_is_refused(pycandle, manifest, tmp_path, command):
+    words = ("--out", tmp_path / "out") if command == "trace" else ()
+    for choice in [("--override", "linear=naive")] + ([] if command == "trace" else [("--tune",)]):
+        shown = pycandle(command, manifest, "--backend", "reference", *choice, *words, status=2).stderr
+        assert f"{choice[0]} has no effect on the reference backend" in shown and "--backend cpu" in shown
