@@ -40,7 +40,7 @@ struct RunRequest {
   std::vector<Array>* states = nullptr;  // in the order of Program::states; updated in place; null: the recorded ones, discarded
   std::function<void(size_t tap, const Array&)>
       on_tap;  // called once per tap of Program::taps that is not inside another, when its value exists
-  std::function<void(const StepTime&)> on_step;  // profiles; backends without steps do not call it
+  std::function<void(const StepTime&)> on_step;  // profiles: called when all are done; backends without steps do not
   uint64_t seed = 0;  // of random ops
   bool prepare_fully = false;  // at once, what otherwise waits for a second call, which may never come
   Bindings symbols;  // sizes that the inputs do not bind by themselves: a slice of a program

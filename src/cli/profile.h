@@ -27,7 +27,7 @@ struct Profile {
   double accounted() const;  // the share of the run that its steps took
 };
 
-// The second run: the first one plans.
+// The quickest of several runs, after one that plans.
 Profile profile(const Model&, const Model::Tensors& inputs, int threads);
 std::string to_text(const Profile&);
 Json to_json(const Profile&);

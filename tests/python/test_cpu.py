@@ -115,7 +115,7 @@ def test_a_profile_accounts_for_the_run_by_kernel_op_and_layer(pycandle, manifes
     found = pycandle.json("forward", manifest, "--backend", "cpu", "--profile", "--profile-out", trace)[
         "profile"
     ]
-    assert 0 < found["accounted"] <= 1
+    assert 0.95 <= found["accounted"] < 1.001
     assert found["peaks"]["gflops"] > 1 and found["peaks"]["read_gbs"] > 0.1
     first, *later = [plan["why"] for plan in found["plans"]]
     assert first == "the first call"

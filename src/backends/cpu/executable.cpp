@@ -13,7 +13,6 @@ namespace pycandle::cpu {
 namespace {
 
 constexpr size_t kMostPlans = 16, kMostRemembered = 1000;
-using Clock = std::chrono::steady_clock;
 
 void add_to_key(std::vector<int64_t>& key, const Array& a) {
   key.push_back(static_cast<int64_t>(a.dtype()));
@@ -42,7 +41,7 @@ std::shared_ptr<CpuExecutable::Entry> CpuExecutable::entry_for(const RunRequest&
   Bindings bindings = bind_inputs(shared_.program, request.inputs, request.symbols);
   std::string why = is_known ? "its weights are packed from the second call on" : why_no_plan_fits(request, key);
   const bool is_first = planned_.empty() && !request.prepare_fully;
-  const auto begin = Clock::now();
+  const Clock::time_point begin = Clock::now();
   auto entry = std::make_shared<Entry>();
   entry->key = std::move(key);
   entry->symbols = request.symbols;
@@ -152,7 +151,21 @@ void CpuExecutable::deliver(const Plan& plan, const Values& values, const Contex
   }
 }
 
+// Each step lasts until the next one begins.
+void CpuExecutable::report(const Plan& plan, const RunRequest& request, const std::vector<Clock::time_point>& times) const {
+  const Program& p = shared_.program;
+  const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const Step& step = plan.steps[s];
+    const Node& node = p.graph.nodes[step.node];
+    request.on_step({step.kernel, node.op->name, p.module_path(node.origin), seconds(times[s + 1] - times[0]),
+                     seconds(times[s + 2] - times[s + 1]), step.work, step.bytes});
+  }
+}
+
 std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
+  std::vector<Clock::time_point> times;  // for a profile: when the run, each step and what follows began
+  if (request.on_step) times.push_back(Clock::now());
   const std::shared_ptr<Entry> entry = entry_for(request);
   const Plan& plan = *entry->plan;
   std::unique_ptr<Context> context;
@@ -168,11 +181,10 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
 
   const Program& p = shared_.program;
   if (request.on_tap) deliver(plan, plan.defined_at_start, *context);
-  const Clock::time_point begin = Clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  if (request.on_step) times.reserve(plan.steps.size() + 2);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
-    const double start = request.on_step ? seconds() : 0;
+    if (request.on_step) times.push_back(Clock::now());
     try {
       step.run(*context);
     } catch (Error& error) {
@@ -182,13 +194,12 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
           .python(p.file_line(node.origin), p.source_line(node.origin));
       throw;
     }
-    if (request.on_step) {
-      const double took = seconds() - start;
-      const Node& node = p.graph.nodes[step.node];
-      request.on_step({step.kernel, node.op->name, p.module_path(node.origin), start, took, step.work, step.bytes});
-    }
     if (request.on_tap) deliver(plan, step.defines, *context);
     for (const BufferId b : plan.ends_after[s]) context->arrays[static_cast<size_t>(b)] = Array();
+  }
+  if (request.on_step) {
+    times.push_back(Clock::now());
+    report(plan, request, times);
   }
 
   std::vector<Array> outputs;

@@ -1,6 +1,7 @@
 // A compiled program: plans for the sizes it was called with, and the memory to run them in.
 #pragma once
 
+#include <chrono>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@ class CpuExecutable final : public Executable {
   ExecutableUse use() const override;
 
  private:
+  using Clock = std::chrono::steady_clock;
   // A plan serves calls whose inputs have these dtypes and sizes. Weights are not part of it: they belong to the
   // executable, and another one has plans of its own.
   struct Entry {
@@ -32,6 +34,7 @@ class CpuExecutable final : public Executable {
   std::unique_ptr<Context> new_context(const Plan&) const;
   void bind(const Plan&, const RunRequest&, Context&) const;
   void deliver(const Plan&, const Values&, const Context&) const;
+  void report(const Plan&, const RunRequest&, const std::vector<Clock::time_point>&) const;
 
   Shared shared_;
   mutable std::mutex mutex_;
