@@ -390,10 +390,19 @@ parameter %7 "grouped": f32[4, 8, 1, 3]
 %15 = conv2d(%14, %7, _) {dilation = [1, 2], groups = 2}: f32[2, 4, 5, 4]
 %16 = max_pool2d(%12) {kernel_size = [3, 3], stride = [2, 2], padding = [1, 1]}: f32[2, 8, 3, 4]
 %17 = avg_pool2d(%12) {kernel_size = [2, 2], stride = [2, 2]}: f32[2, 8, 2, 4]
+%18 = max_pool2d(%12) {kernel_size = [2, 3], stride = [2, 3], ceil_mode = true}: f32[2, 8, 3, 3]
+%19 = avg_pool2d(%12) {kernel_size = [3, 3], stride = [3, 3], padding = [1, 1], ceil_mode = true}: f32[2, 8, 2, 3]
+%20 = reshape(%12) {shape = [16, 40]}: f32[16, 40]
+%21 = max_pool1d(%20) {kernel_size = [4], stride = [3], dilation = [2], ceil_mode = true}: f32[16, 12]
+%22 = avg_pool1d(%20) {kernel_size = [4], stride = [3], padding = [2], ceil_mode = true, count_include_pad = false}: f32[16, 14]
 
 output "a" %15
 output "b" %16
 output "c" %17
+output "d" %18
+output "e" %19
+output "f" %21
+output "g" %22
 )",
                       {numbers(DType::f32, {2, 6, 9, 8})},
                       {{"w", numbers(DType::f32, {8, 6, 3, 3}, 2)},

@@ -282,33 +282,29 @@ bool lower_convolution(Planner& p, size_t index) {
 
 // ---- pooling
 
-bool claims_pool(const Call& c) {
-  return is_f32(c) && (c.rank("x") == 3 || c.rank("x") == 4) && c.integers("kernel_size").size() == 2 &&
-         c.integers("stride").size() == 2 && c.integers("padding").size() == 2 && !c.boolean("ceil_mode");
-}
-
 bool lower_pool(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const Call c = p.call(index);
   const View x = p.dense(node.operands[0]), out = p.result(node.results[0]);
-  const size_t first = x.sizes.size() - 2;
+  const size_t n = c.integers("kernel_size").size(), first = x.sizes.size() - n;  // the first position axis
   Pool args;
-  args.average = node.op->name == "avg_pool2d";
-  args.height = x.sizes[first];
-  args.width = x.sizes[first + 1];
-  args.out_height = out.sizes[first];
-  args.out_width = out.sizes[first + 1];
+  args.average = node.op->name != "max_pool1d" && node.op->name != "max_pool2d";
+  args.height = n == 2 ? x.sizes[first] : 1;
+  args.width = x.sizes.back();
+  args.out_height = n == 2 ? out.sizes[first] : 1;
+  args.out_width = out.sizes.back();
   args.planes = 1;
   for (size_t a = 0; a < first; ++a) args.planes *= x.sizes[a];
-  for (size_t i = 0; i < 2; ++i) {
-    args.window.kernel[i] = c.integers("kernel_size")[i];
-    args.window.stride[i] = c.integers("stride")[i];
-    args.window.padding[i] = c.integers("padding")[i];
-    args.window.dilation[i] = args.average ? 1 : c.integers("dilation")[i];
+  for (size_t i = 0; i < n; ++i) {
+    const size_t to = 2 - n + i;
+    args.window.kernel[to] = c.integers("kernel_size")[i];
+    args.window.stride[to] = c.integers("stride")[i];
+    args.window.padding[to] = c.integers("padding")[i];
+    args.window.dilation[to] = args.average ? 1 : c.integers("dilation")[i];
   }
   if (args.average) {
     args.count_padding = c.boolean("count_include_pad");
-    args.divisor = c.has("divisor_override") ? c.integer("divisor_override") : 0;
+    args.divisor = n == 2 && c.has("divisor_override") ? c.integer("divisor_override") : 0;
   }
   const Kernels& k = kernels();
   const double work = static_cast<double>(out.count()) * static_cast<double>(args.window.kernel[0] * args.window.kernel[1]);
@@ -324,8 +320,10 @@ std::vector<Lowering> convolution_lowerings() {
   return {{"conv1d", claims_convolution, lower_convolution},
           {"conv2d", claims_convolution, lower_convolution},
           {"batch_norm", claims_batch_norm, lower_batch_norm},
-          {"max_pool2d", claims_pool, lower_pool},
-          {"avg_pool2d", claims_pool, lower_pool}};
+          {"max_pool1d", is_f32, lower_pool},
+          {"max_pool2d", is_f32, lower_pool},
+          {"avg_pool1d", is_f32, lower_pool},
+          {"avg_pool2d", is_f32, lower_pool}};
 }
 
 }  // namespace pycandle::cpu
