@@ -156,6 +156,41 @@ TEST(Gemm, IsTheProductWithItsEpilogue) {
 
 // ---- rows
 
+// Each of 768 small products added to a bias of 1 would be rounded to a multiple of its last bit.
+TEST(Gemm, ALargeBiasDoesNotCostTheProductsTheirDigits) {
+  Random random(41);
+  each_isa([&](const Kernels& k) {
+    for (const int64_t rows : {1, 3, 40}) {
+      for (const bool is_packed : {false, true}) {
+        Gemm g;
+        g.m = rows;
+        g.n = g.b_row = g.c_row = 64;
+        g.k = g.a_row = 768;
+        const Guarded<float> a = numbers(random, g.m * g.k), b = numbers(random, g.k * g.n);
+        std::vector<float> small(static_cast<size_t>(b.size()));
+        for (int64_t i = 0; i < b.size(); ++i) small[static_cast<size_t>(i)] = b[i] * 1e-4f;
+        const std::vector<float> bias(static_cast<size_t>(g.n), 1.0f);
+        Guarded<float> c(random, g.m * g.n), packed(random, k.packed_size(g.k, g.n));
+        g.a = a.data();
+        g.b = small.data();
+        g.c = c.data();
+        g.epilogue.bias = bias.data();
+        if (is_packed) {
+          const PackB pack{g.k, g.n, g.b, g.b_row, g.b_col, packed.data()};
+          RUN(k, pack_b, pack);
+          g.packed = packed.data();
+        }
+        RUN(k, gemm, g);
+        for (int64_t i = 0; i < c.size(); ++i) {
+          double want = 1;
+          for (int64_t l = 0; l < g.k; ++l) want += double(a[i / g.n * g.k + l]) * small[static_cast<size_t>(l * g.n + i % g.n)];
+          ASSERT_NEAR(c[i], want, 1.5e-7) << rows << " rows";
+        }
+      }
+    }
+  });
+}
+
 TEST(Reduce, AgreesWithALoop) {
   Random random(2);
   each_isa([&](const Kernels& k) {

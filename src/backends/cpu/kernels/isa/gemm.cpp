@@ -15,10 +15,8 @@ template <int rows, int vectors>
 static void tile(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, const Addends& addends,
                  Ahead ahead) {
   F sum[rows][vectors];
-  for (int v = 0; v < vectors; ++v) {
-    const F start = addends.bias != nullptr ? load(addends.bias + v * kLanes) : set(0);
-    for (int r = 0; r < rows; ++r) sum[r][v] = start;
-  }
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < vectors; ++v) sum[r][v] = set(0);
   const float* next = ahead.next != nullptr ? ahead.next : b;
   for (; k > 0; --k, a += a_step, b += vectors * kLanes, next += ahead.step) {
     __builtin_prefetch(next, 0, 2);
@@ -30,6 +28,15 @@ static void tile(int64_t k, const float* a, int64_t a_step, const float* b, floa
       const F x = set(a[r]);
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) sum[r][v] = fma(x, columns[v], sum[r][v]);
+    }
+  }
+  // Last: every product would be rounded to what a large bias has room for.
+  if (addends.bias != nullptr) {
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; ++v) {
+      const F bias = load(addends.bias + v * kLanes);
+#pragma GCC unroll 14
+      for (int r = 0; r < rows; ++r) sum[r][v] = sum[r][v] + bias;
     }
   }
   if (const float* added = addends.added; added != nullptr) {
@@ -262,10 +269,10 @@ static void store_tile(const float* tile, int64_t rows, int64_t cols, float* c, 
 }
 
 // What a whole tile adds by itself, taken from the piece: the rest is left to finish. on_c: a part of the sum is in c.
-static Addends take_addends(const Epilogue& e, Piece& piece, bool is_first, bool on_c) {
+static Addends take_addends(const Epilogue& e, Piece& piece, bool is_last, bool on_c) {
   Addends out;
-  if (e.scale == 1) {
-    if (is_first) out.bias = piece.bias;
+  if (e.scale == 1 && is_last) {
+    out.bias = piece.bias;
     piece.bias = nullptr;
   }
   if (on_c) {
@@ -323,7 +330,7 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
         if (on_top) piece.residual = nullptr;
         float sums[kLanes * kPanel];  // no fewer rows than store_tile turns
         if (cols == kPanel && !g.turned) {
-          const Addends addends = take_addends(epilogue, piece, d == 0, on_c);
+          const Addends addends = take_addends(epilogue, piece, d + 1 == depths, on_c);
           if (d + 1 == depths && !only_adds(epilogue)) {  // c is written once, by finish
             piece.from = sums;
             piece.from_row = kPanel;

@@ -66,13 +66,8 @@ static void multiply_both(const float* weights, const float* h, int64_t hidden, 
   for (int j = 0; j < kBesideBlocks; ++j)
     for (int i = 0; i < gates; ++i) total[j][i] = load(products + (j * gates + i) * kLanes);
   for (int r = 0; r < kBesideRows; ++r)
-    for (int v = 0; v < kVectors; ++v) {
-      if (at.done > 0) {
-        sum[r][v] = load(c + r * g.c_row + v * kLanes);
-      } else {
-        sum[r][v] = g.bias != nullptr ? load(g.bias + at.panel * kPanel + v * kLanes) : set(0);
-      }
-    }
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = at.done > 0 ? load(c + r * g.c_row + v * kLanes) : set(0);
+  const float* bias = g.bias != nullptr && at.done + n == g.k ? g.bias + at.panel * kPanel : nullptr;
   for (; n > 0; --n, a += kBesideRows, b += kPanel) {
 #pragma GCC unroll 2
     for (int twice = 0; twice < 2; ++twice, h += step, weights += step * gates * kLanes) {
@@ -95,7 +90,8 @@ static void multiply_both(const float* weights, const float* h, int64_t hidden, 
   for (int j = 0; j < kBesideBlocks; ++j)
     for (int i = 0; i < gates; ++i) store(products + (j * gates + i) * kLanes, total[j][i]);
   for (int r = 0; r < kBesideRows; ++r)
-    for (int v = 0; v < kVectors; ++v) store(c + r * g.c_row + v * kLanes, sum[r][v]);
+    for (int v = 0; v < kVectors; ++v)
+      store(c + r * g.c_row + v * kLanes, bias != nullptr ? sum[r][v] + load(bias + v * kLanes) : sum[r][v]);
 }
 
 // As multiply_blocks, of kBesideBlocks blocks, with as much of the product beside as there is and fits.
@@ -125,8 +121,7 @@ static void multiply_blocks_beside(const float* weights, const float* h, int64_t
 static void finish_beside(const Beside& g, Progress at) {
   for (; at.panel < g.last; at = {at.panel + 1, 0}) {
     float* c = g.c + at.panel * kPanel;
-    const Addends addends = at.done > 0 ? Addends{nullptr, c, g.c_row}
-                                        : Addends{g.bias != nullptr ? g.bias + at.panel * kPanel : nullptr, nullptr, 0};
+    const Addends addends{g.bias != nullptr ? g.bias + at.panel * kPanel : nullptr, at.done > 0 ? c : nullptr, g.c_row};
     tile_function(kBesideRows, kVectors)(g.k - at.done, g.a + at.done * kBesideRows, kBesideRows,
                                          g.packed + (at.panel * g.k + at.done) * kPanel, c, g.c_row, addends, {});
   }
