@@ -76,12 +76,23 @@ OpDef sliding_pool(const std::string& name, size_t n) {
       });
 }
 
+// The constraint that comes last: it needs all that the sizes are made of.
+constexpr const char* kRoom = "a window fits into each position axis";
+std::function<bool(const Call&)> has_room(size_t n, bool is_dilated) {
+  return [n, is_dilated](const Call& c) {
+    const Shape y = pooled_type(c, n, is_dilated ? c.integers("dilation") : Ints(n, 1)).shape;
+    return std::none_of(y.end() - static_cast<std::ptrdiff_t>(n), y.end(),
+                        [](Dim d) { return d.is_number() && d.number() <= 0; });
+  };
+}
+
 // What max pools have beside.
 OpDef dilated_pool(const std::string& name, size_t n) {
   return sliding_pool(name, n)
       .attributes(attr<Ints>("dilation", Ints(n, 1)))
       .constraint(name + "_c5", "dilation is positive, one entry a position axis",
-                  [n](const Call& c) { return c.integers("dilation").size() == n && positive_and_sane(c.integers("dilation")); });
+                  [n](const Call& c) { return c.integers("dilation").size() == n && positive_and_sane(c.integers("dilation")); })
+      .constraint(name + "_c7", kRoom, has_room(n, true));
 }
 
 std::function<Values(AtenCall&)> build_max_pool(const std::string& name, size_t n) {
@@ -140,6 +151,7 @@ OpDef avg_pool(size_t n) {
       .attributes(attr<bool>("count_include_pad", true), optional_attr<int64_t>("divisor_override"))
       .constraint(name + "_c5", "divisor_override is not 0",
                   [](const Call& c) { return !c.has("divisor_override") || c.integer("divisor_override") != 0; })
+      .constraint(name + "_c7", kRoom, has_room(n, false))
       .infer([n](const Call& c) { return pooled_type(c, n, Ints(n, 1)); })
       .decompose([n](Builder& b, const Call& c) {
         const Type type = c.type("x");

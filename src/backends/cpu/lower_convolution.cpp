@@ -304,7 +304,7 @@ bool lower_pool(Planner& p, size_t index) {
   }
   if (args.average) {
     args.count_padding = c.boolean("count_include_pad");
-    args.divisor = n == 2 && c.has("divisor_override") ? c.integer("divisor_override") : 0;
+    args.divisor = c.has("divisor_override") ? c.integer("divisor_override") : 0;
   }
   const Kernels& k = kernels();
   const double work = static_cast<double>(out.count()) * static_cast<double>(args.window.kernel[0] * args.window.kernel[1]);
