@@ -33,7 +33,7 @@ constexpr Exact kExact[] = {
     {Unary::log10, [](double x) { return std::log10(x); }, 3},
     {Unary::sin, [](double x) { return std::sin(x); }, 2},
     {Unary::cos, [](double x) { return std::cos(x); }, 2},
-    {Unary::tanh, [](double x) { return std::tanh(x); }, 3},
+    {Unary::tanh, [](double x) { return std::tanh(x); }, 2},
     {Unary::erf, [](double x) { return std::erf(x); }, 3},
     {Unary::sigmoid, sigmoid_of, 4},
     {Unary::relu, [](double x) { return std::isnan(x) ? x : std::max(x, 0.0); }, 0},
