@@ -293,17 +293,33 @@ std::vector<const Node*> more_in(const std::map<std::string, std::vector<const N
   return nodes;
 }
 
-// Those that compute; what only moves values when there are no others.
+// Those that compute; what only moves values when there are no others. A number is known by the op that reads it.
 std::vector<std::string> names_of(const std::vector<const Node*>& nodes) {
-  std::vector<std::string> all, computing;
+  std::vector<std::string> moving, computing;
   for (const Node* node : nodes) {
-    all.push_back(node->op->name);
-    if (!only_moves(*node) && node->op->name != "constant") computing.push_back(node->op->name);
+    if (node->op->name != "constant") (only_moves(*node) ? moving : computing).push_back(node->op->name);
   }
-  return computing.empty() ? all : computing;
+  return computing.empty() ? moving : computing;
 }
 
 }  // namespace
+
+NamedValues known_to_both(const Program& recorded, const Goldens& goldens, const Program& captured) {
+  std::set<std::string> keys;
+  for (const Tap& tap : captured.taps) keys.insert(tap.key);
+  const size_t count = recorded.graph.values.size();
+  NamedValues both{std::vector<bool>(count), std::vector<std::string>(count)};
+  const auto know = [&](ValueId v, const std::string& name) {
+    both.is_known[static_cast<size_t>(v)] = true;
+    both.names[static_cast<size_t>(v)] = name;
+  };
+  for (const Tap& tap : recorded.taps) {
+    if (!tap.inside && keys.count(tap.key) != 0 && goldens.has(tap.value)) know(tap.value, tap.id);
+  }
+  for (const Input& input : recorded.inputs) know(input.value, input.name);
+  for (const State& state : recorded.states) know(state.value, state.name);
+  return both;
+}
 
 OpDifference op_difference(const Program& ours, const Program& recorded) {
   const auto a = ops_of(ours), b = ops_of(recorded);

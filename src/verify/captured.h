@@ -8,6 +8,7 @@
 
 #include "base/safetensors.h"
 #include "import/importer.h"
+#include "verify/goldens.h"
 
 namespace pycandle {
 
@@ -35,6 +36,13 @@ struct CapturedProgram {
 // between them the source code leaves something out. `recorded` is as imported, `program` the same in program form.
 CapturedProgram beside_recording(Program captured, const Recording& recorded, const Program& program, const OpTable&,
                                  const Safetensors& trace);
+
+// Values of the recorded program where a slice of it may begin: those that the captured one has as well, and states.
+struct NamedValues {
+  std::vector<bool> is_known;       // per value of the graph
+  std::vector<std::string> names;   // what people call them
+};
+NamedValues known_to_both(const Program& recorded, const Goldens&, const Program& captured);
 
 // Which ops, or which settings of them, one slice has and the other has not.
 struct OpDifference {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "passes/rewriter.h"
 #include "passes/structure.h"
+#include "verify/slice_edits.h"
 #include "verify/variants.h"
 
 namespace pycandle {
@@ -23,91 +23,6 @@ constexpr double kRemoves = 8;
 double rms_between(const Array& a, const Array& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return std::numeric_limits<double>::infinity();
   return compare(a, b).rms;
-}
-
-// The slice with another way to compute one of its nodes; nothing when that is not possible there.
-std::optional<Program> with_variant(const Slice& slice, const OpTable& table, const Node& target, const Variant& variant,
-                                    double number) {
-  try {
-    const Values wanted = target.results;
-    bool is_changed = false;
-    Program changed = rewrite_outside_regions(slice.program, table,
-                                              [&](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
-                                                if (node.results != wanted) return std::nullopt;
-                                                is_changed = true;
-                                                return variant.build({b, node, operands, number});
-                                              });
-    return is_changed ? std::optional(std::move(changed)) : std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;  // the op's constraints, or another type
-  }
-}
-
-// The same where the mistake may change the type: everything behind it is inferred anew.
-std::optional<Program> with_variant_of_any_type(const Slice& slice, const OpTable& table, const Node& target,
-                                                const Variant& variant) {
-  Program p = slice.program;
-  const Graph old = std::exchange(p.graph, {});
-  Values made(old.values.size(), kNoValue);
-  const auto now = [&](ValueId v) { return v == kNoValue ? v : made[static_cast<size_t>(v)]; };
-  try {
-    for (ValueId v : old.inputs) made[static_cast<size_t>(v)] = p.graph.add_input(old.type(v));
-    Builder b(p.graph, table);
-    for (const Node& node : old.nodes) {
-      if (!node.regions.empty()) return std::nullopt;
-      Values operands;
-      for (ValueId v : node.operands) operands.push_back(now(v));
-      b.origin = node.origin;
-      const Values results = node.results == target.results ? variant.build({b, node, operands, 0})
-                                                            : b.create_all(node.op->name, operands, node.attributes);
-      for (size_t i = 0; i < results.size(); ++i) made[static_cast<size_t>(node.results[i])] = results[i];
-    }
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  for (Input& input : p.inputs) input.value = now(input.value);
-  for (Parameter& parameter : p.parameters) parameter.value = now(parameter.value);
-  for (Output& output : p.outputs) output.value = now(output.value);
-  p.bind_outputs();
-  return p;
-}
-
-// The array as it stands in one of a larger shape, by the rules of broadcasting; nothing when it does not fit there.
-std::optional<std::vector<double>> broadcast_reals(const Array& a, const Sizes& shape) {
-  if (a.shape() == shape) return as_reals(a);
-  if (a.shape().size() > shape.size() || a.size() <= 1 || is_complex(a.dtype())) return std::nullopt;
-  const size_t more = shape.size() - a.shape().size();
-  Sizes strides(shape.size(), 0);
-  int64_t stride = 1;
-  for (size_t axis = shape.size(); axis-- > more;) {
-    const int64_t size = a.shape()[axis - more];
-    if (size != shape[axis] && size != 1) return std::nullopt;
-    strides[axis] = size == 1 ? 0 : stride;
-    stride *= size;
-  }
-  const std::vector<double> values = as_reals(a);
-  std::vector<double> all(static_cast<size_t>(element_count(shape)));
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Sizes place = coordinates_of(static_cast<int64_t>(i), shape);
-    int64_t from = 0;
-    for (size_t axis = 0; axis < shape.size(); ++axis) from += place[axis] * strides[axis];
-    all[i] = values[static_cast<size_t>(from)];
-  }
-  return all;
-}
-
-Type type_of(const Array& a) { return {a.dtype(), Shape(a.shape().begin(), a.shape().end())}; }
-
-// One more input, after the others.
-ValueId add_input(Program& p, const Type& type, const std::string& name) {
-  const ValueId v = p.graph.add_input(type);
-  p.graph.inputs.pop_back();
-  p.graph.inputs.insert(p.graph.inputs.begin() + static_cast<std::ptrdiff_t>(p.inputs.size()), v);
-  p.inputs.push_back({name, v, {}, true});
-  for (size_t i = 0; i < p.graph.inputs.size(); ++i) {
-    p.graph.values[static_cast<size_t>(p.graph.inputs[i])].index = static_cast<int32_t>(i);
-  }
-  return v;
 }
 
 class Search {
@@ -131,21 +46,24 @@ class Search {
         if (v.grid.empty()) try_variant(n, v);
       }
     }
-    keep_what_was_recorded();
-    if (is_mistyped_) return std::move(causes_);
+    if (keep_what_was_recorded() || is_mistyped_) return std::move(causes_);
+    if (!causes_.found.empty() && recorded_) {  // source code that says none of those may have another number
+      const std::vector<Cause> without_numbers = causes_.found;
+      numbers();
+      if (!keep_what_was_recorded()) causes_.found = without_numbers;
+    }
     if (causes_.found.empty()) weights();
     if (causes_.found.empty() && !s_.is_backend) absent_parameters();
+    if (causes_.found.empty() && !s_.is_backend) absent_factors();
     if (causes_.found.empty()) residuals();
     if (causes_.found.empty()) stale_states();
+    if (causes_.found.empty() && !s_.is_backend) exchanged_inputs();
     if (causes_.found.empty() && !s_.is_backend) other_inputs();
     if (causes_.found.empty() && !s_.is_backend) absent_masks();
     if (causes_.found.empty() && !s_.is_backend) absent_activations();
     if (causes_.found.empty()) {
-      for (size_t n = g.nodes.size(); n-- > 0;) {
-        for (const Variant& v : variants_of(g.nodes[n], g, trials_.sizes())) {
-          if (!v.grid.empty()) try_number(n, v);
-        }
-      }
+      numbers();
+      keep_what_was_recorded();
     }
     return std::move(causes_);
   }
@@ -211,16 +129,26 @@ class Search {
     made_.back().cause = causes_.found.size() - 1;
   }
 
-  // Several mistakes give the value. Undoing one of them gives the very program that was recorded: it is that one.
-  void keep_what_was_recorded() {
-    if (causes_.found.size() < 2 || !s_.recorded_program) return;
-    const std::optional<Program> recorded = s_.recorded_program();
-    if (!recorded) return;
-    const Structure right = structure_of(*recorded);
+  // Several mistakes may give the value. Undoing one of them gives the very program that was recorded: it is that one.
+  bool keep_what_was_recorded() {
+    if (causes_.found.empty() || !s_.recorded_program) return false;
+    if (!recorded_) recorded_ = s_.recorded_program();
+    if (!recorded_) return false;
+    const Structure right = structure_of(*recorded_);
     for (const Made& made : made_) {
       if (made.structure != right) continue;
       causes_.found = {causes_.found[made.cause]};
-      return;
+      return true;
+    }
+    return false;
+  }
+
+  void numbers() {
+    const Graph& g = s_.slice.program.graph;
+    for (size_t n = g.nodes.size(); n-- > 0;) {
+      for (const Variant& v : variants_of(g.nodes[n], g, trials_.sizes())) {
+        if (!v.grid.empty()) try_number(n, v);
+      }
     }
   }
 
@@ -258,11 +186,16 @@ class Search {
       if (is_over()) return;
     }
     const double found = std::min(at_a, at_b) < errors[best] ? (at_a < at_b ? a : b) : v.grid[best];
+    // Any value is some number times another: one that was found in two elements must be short to be believed.
+    const int most_digits = s_.value.size() > 2 ? 9 : 2;
     for (const int digits : {1, 2, 3, 4, 6, 9}) {
+      if (digits > most_digits) return;
       const double rounded = std::stod(fmt::format("{:.{}g}", found, digits));
       const auto p = with_variant(s_.slice, trials_.table(), node, v, rounded);
       if (!p || !explains(*p, s_.inputs)) continue;
+      if (!is_another(*p)) return;
       add(n, v.kind, v.now, fmt::format(fmt::runtime(v.instead), fmt::format("{:.{}g}", rounded, digits)));
+      made_.back().cause = causes_.found.size() - 1;
       return;
     }
   }
@@ -422,6 +355,110 @@ class Search {
     }
   }
 
+  // ---- two values that were taken for one another
+
+  void exchanged_inputs() {
+    const std::vector<Array>& given = s_.inputs;
+    for (size_t i = 0; i < given.size(); ++i) {
+      for (size_t j = i + 1; j < given.size(); ++j) {
+        if (is_over()) return;
+        if (given[i].dtype() != given[j].dtype() || given[i].shape() != given[j].shape() || given[i].same_bytes(given[j]))
+          continue;
+        std::vector<Array> inputs = given;
+        std::swap(inputs[i], inputs[j]);
+        if (!explains(s_.slice.program, inputs)) continue;
+        const auto reader = static_cast<int32_t>(user_of(s_.slice.program.inputs[i].value));
+        causes_.found.push_back(
+            {"operand order", fmt::format("looks like {} and {} are exchanged", input_name(i), input_name(j)), reader});
+      }
+    }
+    const std::vector<Parameter>& parameters = s_.slice.program.parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      for (size_t j = i + 1; j < parameters.size(); ++j) {
+        if (is_over()) return;
+        if (parameters[i].type != parameters[j].type || parameters[i].file.empty() || parameters[j].file.empty()) continue;
+        Program changed = s_.slice.program;
+        std::swap(changed.parameters[i].file, changed.parameters[j].file);
+        std::swap(changed.parameters[i].key, changed.parameters[j].key);
+        for (size_t k : {i, j}) changed.parameters[k].name = changed.parameters[k].key + " in place of " + parameters[k].name;
+        if (!explains(changed, given)) continue;
+        const auto reader = static_cast<int32_t>(user_of(parameters[i].value));
+        causes_.found.push_back(
+            {"operand order", fmt::format("looks like {} and {} are exchanged", parameters[i].name, parameters[j].name), reader});
+      }
+    }
+  }
+
+  std::string input_name(size_t i) const {
+    const ValueId original = s_.slice.inputs[i];
+    const auto tap = std::find_if(s_.program.taps.begin(), s_.program.taps.end(),
+                                  [&](const Tap& t) { return t.value == original && !t.inside; });
+    if (tap != s_.program.taps.end()) return tap->id;
+    const auto input = std::find_if(s_.program.inputs.begin(), s_.program.inputs.end(),
+                                    [&](const Input& in) { return in.value == original; });
+    return input == s_.program.inputs.end() ? s_.slice.program.inputs[i].name : input->name;
+  }
+
+  // ---- a number that the recorded program multiplies or divides by, and the source code does not
+
+  void absent_factors() {
+    if (!s_.recorded_program) return;
+    if (!recorded_) recorded_ = s_.recorded_program();
+    if (!recorded_) return;
+    std::set<std::pair<std::string, double>> factors;
+    for (const Node& node : recorded_->graph.nodes) {
+      if (node.op->name != "mul" && node.op->name != "div") continue;
+      for (ValueId v : node.operands) {
+        if (const std::optional<double> number = constant_value(recorded_->graph, v)) factors.emplace(node.op->name, *number);
+      }
+    }
+    const Graph& g = s_.slice.program.graph;
+    for (const auto& [op, number] : factors) {
+      const auto scaled = [op = op, number = number](Builder& b, ValueId v) {
+        return is_floating(b.dtype(v)) ? b.binary(op, v, b.full(number, b.dtype(v))) : kNoValue;
+      };
+      const std::string text = fmt::format("{} {:.6g}", op == "mul" ? "times" : "divided by", number);
+      for (size_t n = g.nodes.size(); n-- > 0;) {
+        Variant after{"missing factor", "no factor", text, {}, {}, false};
+        after.build = [&](const Making& m) {
+          Values results = m.same(m.operands);
+          if (results.size() != 1) return results;
+          const ValueId more = scaled(m.b, results[0]);
+          return more == kNoValue ? results : Values{more};
+        };
+        try_factor(n, after, op);
+        for (size_t o = 0; o < g.nodes[n].operands.size(); ++o) {
+          const ValueId v = g.nodes[n].operands[o];
+          if (v == kNoValue || g.values[static_cast<size_t>(v)].node >= 0) continue;  // it is an input
+          Variant before = after;
+          before.build = [&, o](const Making& m) {
+            Values operands = m.operands;
+            const ValueId more = scaled(m.b, operands[o]);
+            if (more != kNoValue) operands[o] = more;
+            return m.same(operands);
+          };
+          try_factor(n, before, op);
+        }
+      }
+    }
+  }
+
+  void try_factor(size_t n, const Variant& v, const std::string& op) {
+    const size_t before = causes_.found.size();
+    try_variant(n, v);
+    if (causes_.found.size() > before) causes_.found.back().op = op;
+  }
+
+  static std::optional<double> constant_value(const Graph& g, ValueId v) {
+    const int32_t made_by = g.values[static_cast<size_t>(v)].node;
+    if (made_by < 0) return std::nullopt;
+    const Node& node = g.nodes[static_cast<size_t>(made_by)];
+    if (node.op->name == "broadcast") return constant_value(g, node.operands[0]);
+    if (node.op->name != "constant") return std::nullopt;
+    const double number = as_double(Call(*node.op, g, node.operands, node.attributes, node.regions).scalar("value"));
+    return std::isfinite(number) && number != 0 && number != 1 ? std::optional(number) : std::nullopt;
+  }
+
   void other_inputs() {
     for (size_t i = 0; i < s_.inputs.size(); ++i) {
       const auto explains_with = [&](const Array& other) {
@@ -439,10 +476,7 @@ class Search {
       if (!s_.beside) continue;
       for (const auto& [name, value] : s_.beside(s_.program.graph.type(original))) {
         if (!explains_with(value)) continue;
-        const auto tap = std::find_if(s_.program.taps.begin(), s_.program.taps.end(),
-                                      [&](const Tap& t) { return t.value == original && !t.inside; });
-        add(user_of(s_.slice.program.inputs[i].value), "wrong input",
-            tap == s_.program.taps.end() ? s_.slice.program.inputs[i].name : tap->id, name);
+        add(user_of(s_.slice.program.inputs[i].value), "wrong input", input_name(i), name);
       }
     }
   }
@@ -509,6 +543,7 @@ class Search {
     size_t cause = 0;        // of those found
   };
   std::vector<Made> made_;   // by the mistakes that fit
+  std::optional<Program> recorded_;
   Causes causes_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "verify/parting.h"
 
 namespace pycandle {
 namespace {
@@ -74,10 +75,7 @@ void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array
                           [&] { return input_values(); },
                           [&](ValueId state) { return updated_state(state); },
                           [&] { return recorded_values(goldens_.key(v)); },
-                          [&]() -> std::optional<Program> {
-                            const std::optional<RecordedPart> recorded = recorded_slice_(goldens_.key(v));
-                            return recorded ? std::optional(recorded->program) : std::nullopt;
-                          },
+                          [&] { return recorded_program(v, inputs); },
                           absent(),
                           has_foreign_op(slice)};
     const Causes causes = find_causes(suspect, trials_);
@@ -89,7 +87,7 @@ void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array
     }
     describe_place(nodes, d);
     describe_cause(causes, d);
-    if (causes.only() == nullptr) look_at_recorded_ops(v, slice, d);
+    if (causes.only() == nullptr) look_at_recorded_ops(v, slice, inputs, d);
     // Whose weights are others.
     if (d.cause_kind.empty() || d.cause_kind == "wrong weight") look_at_exchanged_modules(result.tap, d);
     d.pass = guilty_program_pass(v);
@@ -119,24 +117,58 @@ void Diagnosing::look_at_exchanged_modules(const std::string& tap, Diagnosis& d)
   }
 }
 
+std::string Diagnosing::name_of_input(ValueId v) const {
+  const auto tap = std::find_if(p_.taps.begin(), p_.taps.end(), [&](const Tap& t) { return t.value == v && !t.inside; });
+  if (tap != p_.taps.end()) return tap->id;
+  const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), [&](const Input& i) { return i.value == v; });
+  if (input != p_.inputs.end()) return input->name;
+  const auto state = std::find_if(p_.states.begin(), p_.states.end(), [&](const State& s) { return s.value == v; });
+  return state != p_.states.end() ? state->name : goldens_.key(v);
+}
+
+// Its inputs in the order of the slice's: a structure counts them by their place.
+std::optional<Program> Diagnosing::recorded_program(ValueId v, const std::vector<Array>& inputs) const {
+  std::optional<RecordedPart> recorded = recorded_slice_(goldens_.key(v));
+  if (!recorded || recorded->inputs.size() != inputs.size()) return std::nullopt;
+  std::vector<Input> ordered;
+  for (const Array& array : inputs) {
+    const auto found = std::find_if(recorded->inputs.begin(), recorded->inputs.end(),
+                                    [&](const Array& other) { return other.same_bytes(array); });
+    if (found == recorded->inputs.end()) return std::nullopt;
+    ordered.push_back(recorded->program.inputs[static_cast<size_t>(found - recorded->inputs.begin())]);
+  }
+  recorded->program.inputs = std::move(ordered);
+  return std::move(recorded->program);
+}
+
 // Without a cause there is still what source code says differently.
-void Diagnosing::look_at_recorded_ops(ValueId v, const Slice& slice, Diagnosis& d) const {
+void Diagnosing::look_at_recorded_ops(ValueId v, const Slice& slice, const std::vector<Array>& inputs, Diagnosis& d) const {
   const std::optional<RecordedPart> recorded = recorded_slice_(goldens_.key(v));
   if (!recorded) return;
+  std::vector<GivenValue> ours, its;
+  for (size_t i = 0; i < inputs.size(); ++i) ours.push_back({identity_of(inputs[i]), name_of_input(slice.inputs[i])});
+  for (size_t i = 0; i < recorded->inputs.size(); ++i) its.push_back({identity_of(recorded->inputs[i]), recorded->names[i]});
+  const Parting parting = parting_of(slice.program, ours, recorded->program, its);
   const OpDifference difference = op_difference(slice.program, recorded->program);
-  const std::vector<std::string>& differing = difference.ours.empty() ? difference.recorded : difference.ours;
-  if (differing.empty()) return;
-  d.op = fmt::format("{}", fmt::join(differing, ", "));
+  for (const auto* ops : {&difference.ours, &difference.recorded, &parting.our_ops, &parting.recorded_ops}) {
+    if (ops->empty()) continue;
+    d.op = fmt::format("{}", fmt::join(*ops, ", "));
+    break;
+  }
   if (!difference.left_out.empty()) {
-    const std::string what = difference.left_out.find("mask") != std::string::npos ? "mask" : difference.left_out;
+    const std::string& operand = difference.left_out;  // attn_mask, b_hh
+    const std::string what = operand.find("mask") != std::string::npos ? "mask" : operand.rfind("b_", 0) == 0 ? "bias" : operand;
     d.cause = fmt::format("looks like no {} where the model uses one", what);
     d.cause_kind = "missing " + what;
     return;
   }
-  const auto names = [](const std::vector<std::string>& ops) {
-    return ops.empty() ? "nothing" : fmt::format("{}", fmt::join(ops, ", "));
+  const auto text = [](std::vector<std::string> ops) {
+    constexpr size_t kEnough = 4;
+    if (ops.size() > kEnough) ops.resize(kEnough, "…");
+    return ops.empty() ? "nothing" : fmt::format("{}", fmt::join(ops, " and "));
   };
-  d.cause += fmt::format("; it has {} where the recorded program has {}", names(difference.ours), names(difference.recorded));
+  if (parting.ours.empty() && parting.recorded.empty()) return;
+  d.cause += fmt::format("; it has {} where the recorded program has {}", text(parting.ours), text(parting.recorded));
 }
 
 void Diagnosing::show(const LayerResult& result, const Program& p, const std::vector<Array>& inputs, const Array& expected,
@@ -192,11 +224,12 @@ std::vector<Suspect::RecordedValue> Diagnosing::recorded_values(const std::strin
   const Graph& g = recorded->program.graph;
   Program all = recorded->program;
   all.outputs.clear();
+  std::set<ValueId> seen;
   for (const Node& node : g.nodes) {
     if (node.op->name != "add" && node.op->name != "sub") continue;
     for (ValueId v : node.operands) {
       const int32_t made_by = g.values[static_cast<size_t>(v)].node;
-      if (made_by < 0) continue;  // a golden
+      if (made_by < 0 || !seen.insert(v).second) continue;  // a golden, or known by now
       all.outputs.push_back({std::to_string(v), v});
       values.push_back({g.nodes[static_cast<size_t>(made_by)].op->name, node.op->name, {}});
     }
@@ -215,12 +248,7 @@ std::vector<std::pair<std::string, Array>> Diagnosing::beside(ValueId target, co
   std::vector<std::pair<std::string, Array>> found;
   for (ValueId v = target; v-- > 0 && found.size() < kEnough;) {
     if (!goldens_.has(v) || !fits_into(p_.graph.type(v), type)) continue;
-    const auto tap = std::find_if(p_.taps.begin(), p_.taps.end(), [&](const Tap& t) { return t.value == v && !t.inside; });
-    const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), [&](const Input& i) { return i.value == v; });
-    found.emplace_back(tap != p_.taps.end()       ? tap->id
-                       : input != p_.inputs.end() ? input->name
-                                                  : goldens_.key(v),
-                       goldens_.get(v));
+    found.emplace_back(name_of_input(v), goldens_.get(v));
   }
   return found;
 }

@@ -22,10 +22,12 @@ namespace pycandle {
 // Is the golden of this value what the program computes, when these passes are left out? Nothing when the value is gone.
 using WithoutPasses = std::function<std::optional<bool>(const std::string& key, const std::set<std::string>& disabled)>;
 
-// What the recorded program does for the golden of this name, and from which values, when a captured one is judged.
+// What the recorded program does for the golden of this name, and from which values, when a captured one is judged: it
+// begins with values that the captured one has too.
 struct RecordedPart {
   Program program;
   std::vector<Array> inputs;
+  std::vector<std::string> names;  // of the inputs
 };
 using RecordedSlice = std::function<std::optional<RecordedPart>(const std::string& key)>;
 
@@ -54,7 +56,9 @@ class Diagnosing {
   void explain_type(const Slice&, const std::vector<Array>& inputs, const Array& golden, Diagnosis&) const;
 
  private:
-  void look_at_recorded_ops(ValueId, const Slice&, Diagnosis&) const;
+  void look_at_recorded_ops(ValueId, const Slice&, const std::vector<Array>& inputs, Diagnosis&) const;
+  std::string name_of_input(ValueId) const;
+  std::optional<Program> recorded_program(ValueId, const std::vector<Array>& inputs) const;
   void look_at_exchanged_modules(const std::string& tap, Diagnosis&) const;
   void show(const LayerResult&, const Program&, const std::vector<Array>& inputs, const Array& expected, const Array& got) const;
   void describe_place(const std::vector<int32_t>& nodes, Diagnosis&) const;

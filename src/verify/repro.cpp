@@ -136,13 +136,13 @@ std::filesystem::path write_reproduction(const std::filesystem::path& parent, co
                      {"judged", layer.judged},
                      {"sizes", Json(r.sizes).dump()}});
   write_text(folder / "op.ptir", print(p, {.origins = false}));
-  const std::optional<std::string> source = torch_source(p, r.sizes);
+  const TorchSource source = torch_source(p, r.sizes);
+  const std::string nothing = fmt::format(
+      "    print(\"not run in PyTorch: {} has no short spelling there, see op.ptir\")\n    return None\n", source.unspelled);
   const std::string title = fmt::format("{}: {} on {}", layer.tap, op, backend);
-  write_text(folder / "debug_layer.py",
-             filled(kScript,
-                    {{"{title}", title},
-                     {"{helpers}", std::string(torch_helpers())},
-                     {"{body}", source ? *source + "\n" : "    return None  # no short spelling in PyTorch: see op.ptir\n\n"}}));
+  write_text(folder / "debug_layer.py", filled(kScript, {{"{title}", title},
+                                                         {"{helpers}", std::string(torch_helpers())},
+                                                         {"{body}", (source.unspelled.empty() ? source.text : nothing) + "\n"}}));
   write_text(folder / "README.md",
              fmt::format("{} is wrong: {}\n{}{}\nNext: pycandle replay {} --backend {}, or python debug_layer.py here.\n",
                          layer.tap, layer.why, layer.place.empty() ? "" : layer.place + "  ", cause.empty() ? op : cause,

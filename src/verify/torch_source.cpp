@@ -55,6 +55,28 @@ const std::map<std::string, Spelling, std::less<>>& spellings() {
             return !c.has("key_mask") && !c.has("alibi_slopes") && !c.has("window") && !c.has("masked_bias") &&
                    !c.boolean("eager") && c.dim("query_offset") == Dim(0);
           }}},
+        {"clamp", {"torch.clamp({x}, {min}, {max})", {}}},
+        {"elu",
+         {"F.elu({x}, {alpha})",
+          [](const Call& c) { return as_double(c.scalar("scale")) == 1 && as_double(c.scalar("input_scale")) == 1; }}},
+        {"softplus", {"F.softplus({x}, {beta}, {threshold})", {}}},
+        {"log_sigmoid", {"F.logsigmoid({x})", {}}},
+        {"prelu", {"F.prelu({x}, {weight})", {}}},
+        {"glu", {"F.glu({x}, {dim})", {}}},
+        {"bitwise_not", {"torch.bitwise_not({x})", {}}},
+        {"einsum", {"torch.einsum({equation}, [{xs…}])", {}}},
+        {"roll", {"torch.roll({x}, {shifts}, {axes})", {}}},
+        {"gather", {"torch.gather({x}, {axis}, {index})", {}}},
+        {"repeat", {"{x}.repeat({repeats})", {}}},
+        {"repeat_interleave", {"torch.repeat_interleave({x}, {repeats}, {axis})", {}}},
+        {"stack", {"torch.stack([{xs…}], {axis})", {}}},
+        {"split", {"torch.split({x}, {sizes}, {axis})", {}}},
+        {"arange", {"torch.arange({start}, {stop}, {step}, dtype={dtype})", {}}},
+        {"lstm_cell", {"torch.lstm_cell({x}, ({h}, {c}), {w_ih}, {w_hh}, {b_ih}, {b_hh})", {}}},
+        {"gru_cell", {"torch.gru_cell({x}, {h}, {w_ih}, {w_hh}, {b_ih}, {b_hh})", {}}},
+        {"reflection_pad", {"padded({x}, {low}, {high}, mode='reflect')", {}}},
+        {"replication_pad", {"padded({x}, {low}, {high}, mode='replicate')", {}}},
+        {"circular_pad", {"padded({x}, {low}, {high}, mode='circular')", {}}},
         {"split_heads", {"{x}.unflatten(-1, ({heads}, -1)).transpose(-3, -2)", {}}},
         {"merge_heads", {"{x}.transpose(-3, -2).flatten(-2)", {}}},
     };
@@ -73,6 +95,11 @@ const std::map<std::string, Spelling, std::less<>>& spellings() {
       map[fmt::format("conv{}d", n)] = {
           fmt::format("F.conv{}d({{x}}, {{weight}}, {{bias}}, {{stride}}, {{padding}}, {{dilation}}, {{groups}})", n),
           [](const Call& c) { return !c.boolean("same"); }};
+      map[fmt::format("conv_transpose{}d", n)] = {
+          fmt::format("F.conv_transpose{}d({{x}}, {{weight}}, {{bias}}, {{stride}}, {{padding}}, {{output_padding}}, {{groups}}, "
+                      "{{dilation}})",
+                      n),
+          {}};
       map[fmt::format("max_pool{}d", n)] = {
           fmt::format("F.max_pool{}d({{x}}, {{kernel_size}}, {{stride}}, {{padding}}, {{dilation}}, {{ceil_mode}})", n), {}};
       map[fmt::format("avg_pool{}d", n)] = {
@@ -119,21 +146,20 @@ def sliced(x, starts, stops, steps):
     return x[tuple(slice(a, b, c) for a, b, c in zip(starts, stops, steps))]
 
 
-def padded(x, low, high, value):
-    return F.pad(x, [n for pair in reversed(list(zip(low, high))) for n in pair], value=value)
+def padded(x, low, high, value=None, mode="constant"):
+    sides = [n for pair in reversed(list(zip(low, high))) for n in pair]
+    return F.pad(x, sides if mode == "constant" else sides[: 2 * (x.dim() - 2)], mode, value)
 )";
 }
 
-std::optional<std::string> torch_source(const Program& p, const Bindings& sizes) {
+TorchSource torch_source(const Program& p, const Bindings& sizes) {
   std::map<ValueId, std::string> names;
   for (const Input& input : p.inputs) names[input.value] = fmt::format("inputs[{}]", quoted(input.name));
   std::string text;
   for (const Node& node : p.graph.nodes) {
     const auto spelling = spellings().find(node.op->name);
     const Call call(*node.op, p.graph, node.operands, node.attributes, node.regions);
-    if (spelling == spellings().end() || (spelling->second.holds && !spelling->second.holds(call)) || node.results.size() != 1) {
-      return std::nullopt;
-    }
+    if (spelling == spellings().end() || (spelling->second.holds && !spelling->second.holds(call))) return {"", node.op->name};
     std::string line;
     const std::string& form = spelling->second.text;
     for (size_t i = 0; i < form.size();) {
@@ -151,12 +177,11 @@ std::optional<std::string> torch_source(const Program& p, const Bindings& sizes)
       }
       i = close + 1;
     }
-    names[node.results[0]] = fmt::format("v{}", node.results[0]);
-    text += fmt::format("    v{} = {}\n", node.results[0], line);
+    std::vector<std::string> results;
+    for (ValueId v : node.results) results.push_back(names[v] = fmt::format("v{}", v));
+    text += fmt::format("    {} = {}\n", fmt::join(results, ", "), line);
   }
-  const auto result = names.find(p.outputs.at(0).value);
-  if (result == names.end()) return std::nullopt;
-  return text + fmt::format("    return {}\n", result->second);
+  return {text + fmt::format("    return {}\n", names.at(p.outputs.at(0).value)), ""};
 }
 
 }  // namespace pycandle

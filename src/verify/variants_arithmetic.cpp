@@ -93,6 +93,8 @@ void constant(Variants& v) {
   v.number("constant", "value", "a constant", std::move(grid));
 }
 
+const std::vector<double> kBounds{-100, -20, -10, -6, -5, -3, -2, -1, -0.5, -0.1, 0, 0.1, 0.5, 1, 2, 3, 5, 6, 10, 20, 100};
+
 // ---- reductions
 
 void other_axes(Variants& v) {
@@ -317,6 +319,17 @@ void pad(Variants& v) {
 
 void select(Variants& v) { v.swapped("mask sign", "yes", "no", "the mask", "the mask inverted"); }
 
+void clamp(Variants& v) {
+  const Call& c = v.call();
+  for (const std::string bound : {"min", "max"}) {
+    if (!c.has(bound)) continue;
+    const std::string now = fmt::format("a {} of {:.6g}", bound, as_double(c.scalar(bound)));
+    // One that no value reaches could be any.
+    v.attribute("clamp bound", bound, std::monostate(), now, bound == "min" ? "a lower one, or none" : "a higher one, or none");
+    v.number("clamp bound", bound, "a " + bound, kBounds);
+  }
+}
+
 void roll(Variants& v) {
   v.build("direction order", "rolled one way", "rolled the other way", [](const Making& m) {
     Attributes attributes = m.node.attributes;
@@ -360,6 +373,7 @@ VariantTable arithmetic_variants() {
       {{"reshape"}, transposed_then_merged},
       {{"pad", "reflection_pad", "replication_pad", "circular_pad"}, pad},
       {{"select"}, select},
+      {{"clamp"}, clamp},
       {{"roll"}, roll},
       {{"tril", "triu"}, triangle},
   };

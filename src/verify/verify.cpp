@@ -571,11 +571,14 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
     const auto recorded_slice = [&, trace = trace](const std::string& key) -> std::optional<RecordedPart> {
       if (!is_captured) return std::nullopt;
       const Goldens its_goldens(recorded, trace);
+      const NamedValues both = known_to_both(recorded, its_goldens, p);
       for (size_t v = 0; v < recorded.graph.values.size(); ++v) {
         const auto value = static_cast<ValueId>(v);
         if (!its_goldens.has(value) || its_goldens.key(value) != key || recorded.graph.values[v].node < 0) continue;
-        const Slice slice = Slicer(recorded, known_values(recorded, its_goldens)).slice(value);
-        return RecordedPart{slice.program, known_arrays(recorded, its_goldens, *parameters, slice.inputs)};
+        const Slice slice = Slicer(recorded, both.is_known).slice(value);
+        RecordedPart part{slice.program, known_arrays(recorded, its_goldens, *parameters, slice.inputs), {}};
+        for (ValueId begin : slice.inputs) part.names.push_back(both.names[static_cast<size_t>(begin)]);
+        return part;
       }
       return std::nullopt;
     };

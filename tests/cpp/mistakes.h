@@ -245,7 +245,16 @@ inline std::vector<Mistake> mistakes() {
                         v[1] = b.like(v[1], 0.0);
                         return v;
                       }),
+      attribute_mistake("another upper bound", "clamp bound", "clamp", {floats({5, 8})},
+                        {{"min", attribute(Scalar(-0.5))}, {"max", attribute(Scalar(0.5))}}, "max", attribute(Scalar(0.9))),
+      attribute_mistake("a lower bound that no value reaches", "clamp bound", "clamp", {floats({5, 8})},
+                        {{"min", attribute(Scalar(-0.5))}, {"max", attribute(Scalar(0.5))}}, "min", attribute(Scalar(-7.0))),
       // ---- outside the list: nothing may be named
+      {"one number, which any constant can give", "", "", {floats({5, 8})},
+       [](Builder& b, const Values& v) { return b.mul(b.sum(b.tanh(v[0]), {0, 1}), 0.5); },
+       [](Builder& b, const Values& v) {
+         return b.mul(b.sum(b.add(b.tanh(v[0]), b.mul(b.square(v[0]), 0.0137)), {0, 1}), 0.5);
+       }},
       {"a little of the square", "", "", normed, norm,
        [=](Builder& b, const Values& v) {
          const ValueId y = norm(b, v);

@@ -116,6 +116,22 @@ TEST(Judge, TheLowestNumberOfAMaskHidesNoOtherError) {
   EXPECT_FALSE(judge_program(evidence({0.9 * lowest, 1}, {lowest, 1}, {lowest, 1})).passed);
 }
 
+// A padded query's scores drown in the mask: what rounding leaves of them is no number to judge the others by.
+TEST(Judge, RowsThatAreRoundingAloneHideNoErrorOfTheOthers) {
+  const auto judged = [](double error_in_the_other_row) {
+    Evidence e;
+    const auto rows = [](DType dtype, const std::vector<double>& values) { return store(dtype, {2, 4}, values); };
+    e.rounded = rows(DType::f32, {1, 2, 3, 4, 2, 2, 2, 2});
+    e.f64 = rows(DType::f64, {1, 2, 3, 4, 1, 3, 2.5, 1.5});
+    e.golden = rows(DType::f32, {1 + error_in_the_other_row, 2, 3, 4, 2, 2, 2, 2});
+    return judge_program(e);
+  };
+  EXPECT_TRUE(judged(1e-7).passed);
+  const Judgement j = judged(0.01);
+  EXPECT_FALSE(j.passed);
+  EXPECT_NE(j.why.find("in the rows that are stable"), std::string::npos) << j.why;
+}
+
 TEST(Judge, TheBackendIsAllowedWhatTheGoldenNeededAndNoMore) {
   const double off = 1e-4;
   EXPECT_TRUE(judge_backend(evidence({1 + off, 2}, {1 - off, 2}, {1, 2})).passed);

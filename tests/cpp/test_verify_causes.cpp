@@ -1,4 +1,5 @@
 // From "wrong here" to the op and the cause: mistakes made on purpose in a program or in a backend.
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -6,10 +7,13 @@
 #include "mistakes.h"
 #include "ops/aten_call.h"
 #include "ops/catalogue.h"
+#include "passes/pipeline.h"
 #include "passes/rewriter.h"
 #include "small_recording.h"
 #include "verify/causes.h"
+#include "verify/parting.h"
 #include "verify/repro.h"
+#include "verify/torch_source.h"
 
 namespace pycandle {
 namespace {
@@ -280,6 +284,106 @@ output "output" %3
   EXPECT_EQ(causes.only()->kind, "mask sign");
 }
 
+// ---- source code beside the recorded program
+
+Program of_two_inputs(const std::string& nodes) {
+  return parse_program(
+      "ptir.v1 program \"case\"\n\ninput %0 \"x\": f32[6]\ninput %1 \"y\": f32[6]\n\n" + nodes + "\noutput \"output\" %9\n",
+      catalogue(), "case");
+}
+
+struct Difference {
+  const char *written, *recorded;  // nodes; %9 is the output
+  const char *cause, *op;
+};
+
+TEST(Causes, OfSourceCodeAreFoundInWhatWasRecorded) {
+  const char* const gated = "%2 = silu({}): f32[6]\n%9 = mul(%2, {}): f32[6]\n";
+  const std::string exchanged = fmt::format(fmt::runtime(gated), "%1", "%0"),
+                    as_recorded = fmt::format(fmt::runtime(gated), "%0", "%1");
+  const Difference differences[] = {
+      {exchanged.c_str(), as_recorded.c_str(), "looks like y and x are exchanged", "silu"},
+      {"%9 = add(%0, %1): f32[6]\n",
+       "%2 = constant() {value = 0.5, dtype = f32}: f32[]\n%3 = broadcast(%2) {shape = [6], axes = []}: f32[6]\n"
+       "%4 = mul(%0, %3): f32[6]\n%9 = add(%4, %1): f32[6]\n",
+       "looks like no factor where the model uses times 0.5", "mul"},
+      // the difference turned around would do as well
+      {"%2 = sub(%0, %1): f32[6]\n%3 = constant() {value = 0.5, dtype = f32}: f32[]\n"
+       "%4 = broadcast(%3) {shape = [6], axes = []}: f32[6]\n%9 = mul(%2, %4): f32[6]\n",
+       "%2 = sub(%0, %1): f32[6]\n%3 = constant() {value = -0.5, dtype = f32}: f32[]\n"
+       "%4 = broadcast(%3) {shape = [6], axes = []}: f32[6]\n%9 = mul(%2, %4): f32[6]\n",
+       "looks like a constant of 0.5 where the model uses a constant of -0.5", "mul"},
+  };
+  const Trials trials(catalogue(), memory_parameters({}), {});
+  const std::vector<Array> inputs{float_array({6}, some_floats(6, 3)), float_array({6}, some_floats(6, 40))};
+  for (const Difference& d : differences) {
+    SCOPED_TRACE(d.written);
+    const Program written = of_two_inputs(d.written), recorded = of_two_inputs(d.recorded);
+    const Array golden = trials.rounded(recorded, inputs);
+    std::vector<bool> known(written.graph.values.size());
+    known[0] = known[1] = true;
+    const Slice slice = Slicer(written, known).slice(written.outputs[0].value);
+    std::vector<Array> given;
+    for (ValueId v : slice.inputs) given.push_back(inputs[static_cast<size_t>(v)]);
+    Suspect suspect{written, slice, given, golden};
+    suspect.recorded_program = [&]() -> std::optional<Program> {
+      Program ordered = recorded;
+      if (slice.inputs[0] == written.inputs[1].value) std::swap(ordered.inputs[0], ordered.inputs[1]);
+      return ordered;
+    };
+    const Causes causes = find_causes(suspect, trials);
+    ASSERT_NE(causes.only(), nullptr) << causes.text();
+    EXPECT_EQ(causes.only()->sentence, d.cause);
+    const Cause& cause = *causes.only();
+    EXPECT_EQ(cause.op.empty() ? slice.program.graph.nodes[static_cast<size_t>(cause.node)].op->name : cause.op, d.op);
+  }
+}
+
+TEST(Causes, OfSourceCodeAreSearchedWhereTheRecordedProgramReadsAValueTwice) {
+  SmallRecording recording;
+  std::string manifest = SmallRecording::kManifest;
+  const std::string difference = R"("aten.sub.Tensor", "args": [["self", {"v": 5}], ["other", {"v": 0}])";
+  manifest.replace(manifest.find(difference), difference.size(),
+                   R"("aten.add.Tensor", "args": [["self", {"v": 5}], ["other", {"v": 5}])");
+  write_text(recording.manifest(), manifest);
+  std::vector<double> twice = load_double(recording.goldens.at("attn@0/output"));
+  for (double& v : twice) v *= 2;
+  for (const char* key : {"rest@0/output", "output:output"}) recording.goldens.at(key) = store(DType::f32, {2, 4, 8}, twice);
+  recording.goldens.erase("attn@0/output");  // made inside of the layer, then
+  recording.write_trace();
+  Program written = run_program_pipeline(import_manifest(recording.manifest(), catalogue()).program, catalogue());
+  written = rewrite_outside_regions(std::move(written), catalogue(),
+                                    [](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
+                                      if (node.op->name != "add") return std::nullopt;
+                                      return Values{b.create("fmod", operands)};
+                                    });
+  VerifyOptions options;
+  options.program = recording.folder.path() / "written.ptir";
+  write_text(options.program, print(written));
+  const LayerResult layer = wrong_layer(verify_recording(recording.manifest(), options));
+  EXPECT_EQ(layer.diagnosis->op, "fmod");
+  EXPECT_NE(layer.diagnosis->cause.find("it has fmod(scaled_dot_product_attention, scaled_dot_product_attention) where the "
+                                        "recorded program has add(scaled_dot_product_attention, scaled_dot_product_attention)"),
+            std::string::npos)
+      << layer.diagnosis->cause;
+}
+
+TEST(Parting, NamesTheFirstOpsThatDifferOnValuesThatBothHave) {
+  const auto text = [](const std::string& ours, const std::string& recorded) {
+    const std::vector<GivenValue> given{{hash128("x"), "x"}, {hash128("y"), "y"}};
+    const Parting p = parting_of(of_two_inputs(ours), given, of_two_inputs(recorded), given);
+    return fmt::format("{} | {}", fmt::join(p.ours, " and "), fmt::join(p.recorded, " and "));
+  };
+  const std::string sum = "%2 = exp(%0): f32[6]\n%9 = add(%2, %1): f32[6]\n";
+  EXPECT_EQ(text(sum, sum), " | ");
+  EXPECT_EQ(text(sum, "%2 = reshape(%0) {shape = [6]}: f32[6]\n%3 = exp(%2): f32[6]\n%9 = add(%3, %1): f32[6]\n"), " | ")
+      << "a reshape to the same shape is none";
+  EXPECT_EQ(text(sum, "%2 = exp(%1): f32[6]\n%9 = add(%2, %0): f32[6]\n"), "exp(x) | exp(y)");
+  EXPECT_EQ(text(sum, "%9 = exp(%0): f32[6]\n"), "add(exp, y) | ");
+  EXPECT_EQ(text("%9 = softmax(%0) {dim = 0}: f32[6]\n", "%9 = softmax(%0) {dim = -1}: f32[6]\n"),
+            "softmax(x, dim=0) | softmax(x, dim=-1)");
+}
+
 // ---- isolation
 
 TEST(Isolation, TheWrongOpIsFoundAmongThoseOfItsSlice) {
@@ -310,6 +414,15 @@ TEST(Isolation, ThePassWithoutWhichABackendIsRightIsNamed) {
 }
 
 // ---- folders of wrong layers
+
+TEST(Reproductions, CallPyTorchOrSayWhichOpTheyCannotCall) {
+  const char* const kSplit = "%2, %3 = split(%0) {sizes = [2, 4], axis = 0}: f32[2], f32[4]\n%9 = exp(%3): f32[4]\n";
+  EXPECT_EQ(torch_source(of_two_inputs(kSplit), {}).text,
+            "    v2, v3 = torch.split(inputs[\"x\"], [2, 4], 0)\n    v4 = torch.exp(v3)\n    return v4\n");
+  const TorchSource none = torch_source(of_two_inputs("%9 = digamma(%0): f32[6]\n"), {});
+  EXPECT_EQ(none.text, "");
+  EXPECT_EQ(none.unspelled, "digamma");
+}
 
 TEST(Reproductions, AreReplayedOnAnyBackend) {
   const SmallRecording recording;
