@@ -104,6 +104,12 @@ void Diagnosing::explain_type(const Slice& slice, const std::vector<Array>& inpu
   describe_cause(causes, d);
 }
 
+void Diagnosing::compare_with_recorded(ValueId v, const Slice& slice, const std::vector<Array>& inputs,
+                                       LayerResult& result) const {
+  result.diagnosis = Diagnosis{slice.last_op, result.path, result.place, result.source, {}, result.why, {}};
+  look_at_recorded_ops(v, slice, inputs, *result.diagnosis);
+}
+
 void Diagnosing::look_at_exchanged_modules(const std::string& tap, Diagnosis& d) const {
   const auto found = std::find_if(captured_.exchanged.begin(), captured_.exchanged.end(),
                                   [&](const ExchangedModules& e) { return tap.rfind(e.inside, 0) == 0; });

@@ -54,6 +54,8 @@ class Diagnosing {
   void diagnose(ValueId, const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult& result) const;
   // The same for a value that has another type than PyTorch's: a cause may explain that too.
   void explain_type(const Slice&, const std::vector<Array>& inputs, const Array& golden, Diagnosis&) const;
+  // The same for source code that does not run there.
+  void compare_with_recorded(ValueId, const Slice&, const std::vector<Array>& inputs, LayerResult& result) const;
 
  private:
   void look_at_recorded_ops(ValueId, const Slice&, const std::vector<Array>& inputs, Diagnosis&) const;

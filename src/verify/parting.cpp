@@ -73,7 +73,11 @@ class Side {
     return node.op->name == "reshape" && p_.graph.type(node.operands[0]) == p_.graph.type(node.results[0]);
   }
   bool only_hands_on(const Node& node) const {
-    return node.op->name == "constant" || node.op->name == "broadcast" || changes_nothing(node);
+    if (node.op->name == "constant" || node.op->name == "broadcast" || changes_nothing(node)) return true;
+    return node.op->name == "reshape" && maker(node.operands[0]) == nullptr && !is_input(node.operands[0]);  // a weight
+  }
+  bool is_input(ValueId v) const {
+    return std::any_of(p_.inputs.begin(), p_.inputs.end(), [&](const Input& i) { return i.value == v; });
   }
   ValueId seen_through(ValueId v) const {
     for (const Node* made_by = maker(v); made_by && !made_by->operands.empty() && only_hands_on(*made_by); made_by = maker(v))
@@ -99,9 +103,11 @@ class Side {
     }
   }
 
-  // As a person would say it: moved about or not, it is the same value.
+  // As a person would say it: in whatever shape, it is the same value.
   std::string name(ValueId v) const {
     v = seen_through(v);
+    for (const Node* made_by = maker(v); made_by && made_by->op->name == "reshape"; made_by = maker(v))
+      v = seen_through(made_by->operands[0]);
     if (const auto given = given_.find(v); given != given_.end()) return given->second;
     const Node& made_by = *maker(v);
     if (made_by.op->name == "constant") return to_string(made_by.attributes.at(0).second);

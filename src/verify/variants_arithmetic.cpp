@@ -225,6 +225,14 @@ void concat(Variants& v) {
     std::reverse(parts.begin(), parts.end());
     return m.same(parts);
   });
+  const size_t count = v.call().values("xs").size();
+  for (size_t i = 0; count > 2 && count <= 8 && i + 1 < count; ++i) {
+    v.build("part order", "its parts in order", fmt::format("its parts {} and {} swapped", i, i + 1), [i](const Making& m) {
+      Values parts = m.operands;
+      std::swap(parts[i], parts[i + 1]);
+      return m.same(parts);
+    });
+  }
 }
 
 void transpose(Variants& v) {

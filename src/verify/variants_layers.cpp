@@ -205,6 +205,27 @@ ValueId padded(Builder& b, ValueId x, const char* mode, const Ints& low, const I
   return b.create(mode, {x}, {{"low", l}, {"high", h}});
 }
 
+// With the padding that keeps the size.
+void other_dilation(Variants& v, const Ints& dilation, const Ints& padding) {
+  const int64_t now = dilation.empty() ? 1 : dilation[0];
+  const auto is_all_now = [&](int64_t d) { return d == now; };
+  if (!std::all_of(dilation.begin(), dilation.end(), is_all_now)) return;
+  for (const int64_t other : {1, 2, 3, 4}) {
+    if (other == now || std::any_of(padding.begin(), padding.end(), [&](int64_t p) { return p * other % now != 0; })) continue;
+    v.build("dilation", fmt::format("a dilation of {}", now), fmt::format("a dilation of {}", other), [=](const Making& m) {
+      Attributes attributes = m.node.attributes;
+      for (auto& [name, value] : attributes) {
+        if (name == "dilation") value = Ints(dilation.size(), other);
+        if (name != "padding") continue;
+        Ints kept = padding;
+        for (int64_t& p : kept) p = p * other / now;
+        value = kept;
+      }
+      return m.same(m.operands, attributes);
+    });
+  }
+}
+
 void convolution(Variants& v) {
   const Call& c = v.call();
   v.without("missing bias", "bias", "bias");
@@ -217,6 +238,7 @@ void convolution(Variants& v) {
     return b.reverse(w, axes);
   });
   const Ints padding = c.integers("padding");
+  other_dilation(v, c.integers("dilation"), padding);
   const bool pads = std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p > 0; });
   if (!pads || (c.op().attribute_index("same") >= 0 && c.boolean("same")) || c.op().attribute_index("output_padding") >= 0)
     return;

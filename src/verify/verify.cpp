@@ -52,14 +52,24 @@ namespace {
 
 bool is_argument(const std::string& tap) { return tap.find("/input") != std::string::npos; }
 
+// "h.0.mlp@0/output" and "h.0.mlp@0" → "h.0.mlp"
+std::string module_of(const std::string& text) { return text.substr(0, text.rfind('@')); }
+
+// By a module in which the value was not made: an identity, however deep it lies.
+bool is_handed_on(const std::string& tap, const std::string& made_in) {
+  const std::string module = module_of(tap), maker = module_of(made_in);
+  return !module.empty() && maker != module && maker.rfind(module + ".", 0) != 0;
+}
+
 // A value leaves several modules at once: the innermost one computed it, and says most.
-void innermost_first(std::vector<std::string>& taps) {
+void innermost_first(std::vector<std::string>& taps, const std::string& made_in) {
   const auto depth = [](const std::string& tap) {
-    const auto path_end = tap.begin() + static_cast<std::ptrdiff_t>(std::min(tap.rfind('@'), tap.size()));
-    return path_end == tap.begin() ? 0 : 1 + std::count(tap.begin(), path_end, '.');
+    const std::string module = module_of(tap);
+    return module.empty() ? 0 : 1 + std::count(module.begin(), module.end(), '.');
   };
   std::stable_sort(taps.begin(), taps.end(), [&](const std::string& a, const std::string& b) {
     if (is_argument(a) != is_argument(b)) return is_argument(b);
+    if (is_handed_on(a, made_in) != is_handed_on(b, made_in)) return is_handed_on(b, made_in);
     return depth(a) > depth(b);
   });
 }
@@ -76,7 +86,10 @@ std::map<ValueId, std::vector<std::string>> values_to_judge(const Program& p, co
       taps_of[output.value].push_back("output:" + output.name);
     }
   }
-  for (auto& [value, taps] : taps_of) innermost_first(taps);
+  for (auto& [value, taps] : taps_of) {
+    const Node& node = p.graph.nodes[static_cast<size_t>(p.graph.values[static_cast<size_t>(value)].node)];
+    innermost_first(taps, p.module_path(node.origin));
+  }
   return taps_of;
 }
 
@@ -242,6 +255,7 @@ class Verification {
     try {
       judge_locally(v, slice, evidence, result);
     } catch (Error& error) {
+      if (!options_.program.empty()) return broken_off(v, slice, error, result);
       error.module_path(p_.module_path(slice.origin)).python(result.place, result.source);
       throw;
     }
@@ -257,6 +271,16 @@ class Verification {
   }
 
  private:
+  // Source code that does not even run on PyTorch's values there: its sizes do not fit each other, an index is too large.
+  LayerResult broken_off(ValueId v, const Slice& slice, const Error& error, LayerResult& result) {
+    result.verdict = Verdict::wrong_here;
+    result.judged = "program";
+    result.why = fmt::format("does not run on {}'s values: {}", whose_, error.message());
+    taint_.add(v);
+    if (diagnosed_++ < options_.diagnoses) diagnosing_.compare_with_recorded(v, slice, known(slice.inputs), result);
+    return result;
+  }
+
   std::vector<Array> known(const Values& values) const { return known_arrays(p_, goldens_, *trials_.parameters(), values); }
 
   void judge_locally(ValueId v, const Slice& slice, Evidence& evidence, LayerResult& result) const {
@@ -377,10 +401,11 @@ class Verification {
 };
 
 // "transformer.h.3.mlp@0/output" → "transformer.h.3.mlp@0"; the root is "". An argument of a module was computed outside
-// of it, and "node:7" and "output:logits" name no module: their path is that of the node.
+// of it, what a module hands on before it came in, and "node:7" and "output:logits" name no module: their path is that of
+// the node.
 std::string path_of(const std::string& tap, const std::string& path_of_node) {
   const size_t slash = tap.rfind('/');
-  if (is_argument(tap) || slash == std::string::npos) return path_of_node;
+  if (is_argument(tap) || slash == std::string::npos || is_handed_on(tap, path_of_node)) return path_of_node;
   const std::string path = tap.substr(0, slash);
   return path == "@0" ? "" : path;
 }

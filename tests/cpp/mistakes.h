@@ -245,6 +245,16 @@ inline std::vector<Mistake> mistakes() {
                         v[1] = b.like(v[1], 0.0);
                         return v;
                       }),
+      {"a dilation of two", "dilation", "conv1d", {floats({2, 4, 12}), weights({6, 4, 3})},
+       [](Builder& b, const Values& v) {
+         return b.create("conv1d", v, {{"stride", Ints{1}}, {"padding", Ints{1}}, {"dilation", Ints{1}}, {"groups", int64_t{1}}});
+       },
+       [](Builder& b, const Values& v) {
+         return b.create("conv1d", v, {{"stride", Ints{1}}, {"padding", Ints{2}}, {"dilation", Ints{2}}, {"groups", int64_t{1}}});
+       }, true},
+      {"two of three parts swapped", "part order", "concat", {floats({5, 4}), floats({5, 4}), floats({5, 4})},
+       [](Builder& b, const Values& v) { return b.concat({v[0], v[1], v[2]}, 1); },
+       [](Builder& b, const Values& v) { return b.concat({v[0], v[2], v[1]}, 1); }, true},
       attribute_mistake("another upper bound", "clamp bound", "clamp", {floats({5, 8})},
                         {{"min", attribute(Scalar(-0.5))}, {"max", attribute(Scalar(0.5))}}, "max", attribute(Scalar(0.9))),
       attribute_mistake("a lower bound that no value reaches", "clamp bound", "clamp", {floats({5, 8})},

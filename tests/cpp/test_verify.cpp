@@ -254,6 +254,21 @@ TEST(Verify, AnotherImplementationOfTheSameModelIsWithinRounding) {
   EXPECT_LT(r.outputs[0].metrics.max_abs, 1e-5);
 }
 
+TEST(Verify, ALayerIsTheModuleThatMadeItsValueAndNotADeeperOneThatHandsItOn) {
+  SmallRecording recording;
+  std::string manifest = SmallRecording::kManifest;
+  const std::string tap = R"({"id": "norm@0/output", "value": 3, "key": "norm@0/output", "shape": [2, 4, 8]},)";
+  const std::string deeper = R"({"id": "act.inner.identity@0/output", "value": 3, "key": "norm@0/output", "shape": [2, 4, 8]},)";
+  manifest.insert(manifest.find(tap), deeper);
+  write_text(recording.manifest(), manifest);
+  EXPECT_EQ(verify_recording(recording.manifest()).layers.at(0).tap, "norm@0/output");
+  manifest.erase(manifest.find(tap), tap.size());
+  write_text(recording.manifest(), manifest);
+  const LayerResult layer = verify_recording(recording.manifest()).layers.at(0);
+  EXPECT_EQ(layer.tap, "act.inner.identity@0/output");
+  EXPECT_EQ(layer.path, "norm@0");
+}
+
 TEST(Verify, AValueWithTwoTapsIsShownOnceOrTwiceWhenAsked) {
   const SmallRecording recording;
   VerifyOptions options;

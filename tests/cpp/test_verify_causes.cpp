@@ -339,6 +339,29 @@ TEST(Causes, OfSourceCodeAreFoundInWhatWasRecorded) {
   }
 }
 
+// What is said of source code that is the recorded program but for the edit.
+LayerResult of_source(const SmallRecording& recording, const Edit& edit) {
+  Program written = run_program_pipeline(import_manifest(recording.manifest(), catalogue()).program, catalogue());
+  VerifyOptions options;
+  options.program = recording.folder.path() / "written.ptir";
+  write_text(options.program, print(rewrite_outside_regions(std::move(written), catalogue(), edit)));
+  return wrong_layer(verify_recording(recording.manifest(), options));
+}
+
+TEST(Causes, OfSourceCodeThatDoesNotRunAreWhatItSaysDifferently) {
+  const LayerResult layer = of_source({}, [](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
+    if (node.op->name != "sub") return std::nullopt;
+    const ValueId too_far = b.broadcast_to(b.full(int64_t{9}, DType::i64), b.shape(operands[1]));
+    return Values{b.sub(operands[0], b.create("gather", {operands[1], too_far}, {{"axis", int64_t{1}}}))};
+  });
+  EXPECT_EQ(layer.path, "rest@0");
+  EXPECT_EQ(layer.why.rfind("does not run on PyTorch's values: ", 0), 0u) << layer.why;
+  EXPECT_EQ(layer.diagnosis->op, "gather");
+  EXPECT_NE(layer.diagnosis->cause.find("it has gather(x, 9) where the recorded program has sub(attn@0/output, x)"),
+            std::string::npos)
+      << layer.diagnosis->cause;
+}
+
 TEST(Causes, OfSourceCodeAreSearchedWhereTheRecordedProgramReadsAValueTwice) {
   SmallRecording recording;
   std::string manifest = SmallRecording::kManifest;
@@ -351,16 +374,11 @@ TEST(Causes, OfSourceCodeAreSearchedWhereTheRecordedProgramReadsAValueTwice) {
   for (const char* key : {"rest@0/output", "output:output"}) recording.goldens.at(key) = store(DType::f32, {2, 4, 8}, twice);
   recording.goldens.erase("attn@0/output");  // made inside of the layer, then
   recording.write_trace();
-  Program written = run_program_pipeline(import_manifest(recording.manifest(), catalogue()).program, catalogue());
-  written = rewrite_outside_regions(std::move(written), catalogue(),
-                                    [](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
-                                      if (node.op->name != "add") return std::nullopt;
-                                      return Values{b.create("fmod", operands)};
-                                    });
-  VerifyOptions options;
-  options.program = recording.folder.path() / "written.ptir";
-  write_text(options.program, print(written));
-  const LayerResult layer = wrong_layer(verify_recording(recording.manifest(), options));
+  const LayerResult layer = of_source(recording,
+                                      [](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
+                                        if (node.op->name != "add") return std::nullopt;
+                                        return Values{b.create("fmod", operands)};
+                                      });
   EXPECT_EQ(layer.diagnosis->op, "fmod");
   EXPECT_NE(layer.diagnosis->cause.find("it has fmod(scaled_dot_product_attention, scaled_dot_product_attention) where the "
                                         "recorded program has add(scaled_dot_product_attention, scaled_dot_product_attention)"),
@@ -380,6 +398,9 @@ TEST(Parting, NamesTheFirstOpsThatDifferOnValuesThatBothHave) {
       << "a reshape to the same shape is none";
   EXPECT_EQ(text(sum, "%2 = exp(%1): f32[6]\n%9 = add(%2, %0): f32[6]\n"), "exp(x) | exp(y)");
   EXPECT_EQ(text(sum, "%9 = exp(%0): f32[6]\n"), "add(exp, y) | ");
+  EXPECT_EQ(text("%2 = reshape(%0) {shape = [2, 3]}: f32[2, 3]\n%9 = exp(%2): f32[2, 3]\n",
+                 "%2 = reshape(%0) {shape = [2, 3]}: f32[2, 3]\n%9 = tanh(%2): f32[2, 3]\n"),
+            "exp(x) | tanh(x)");
   EXPECT_EQ(text("%9 = softmax(%0) {dim = 0}: f32[6]\n", "%9 = softmax(%0) {dim = -1}: f32[6]\n"),
             "softmax(x, dim=0) | softmax(x, dim=-1)");
 }
