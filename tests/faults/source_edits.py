@@ -158,7 +158,7 @@ def constructor_edits(header: Header, struct: str) -> Iterator[Edit]:
             both = with_option(args, FIELDS[cls], "padding", "2", last=False)
             again = parts(both, 0, len(both))
             yield Edit(
-                struct, path, OPS[cls], None, f"{cls} {path}: dilated", whole.start, whole.end,
+                struct, path, OPS[cls], "dilation", f"{cls} {path}: dilated", whole.start, whole.end,
                 with_option(again, FIELDS[cls], "dilation", "2", last=False),
             )  # fmt: skip
         if cls == "GroupNorm" and args[0].text == "4":
