@@ -132,6 +132,7 @@ Profile profile(const Model& model, const Model::Tensors& inputs, int threads) {
   for (int i = 0; i < kMost && spent < kEnough; ++i) {
     Profile run;
     time_a_run(model.executable(), request, run);
+    if (run.steps.empty()) break;
     spent += run.seconds;
     if (i > 0 && run.seconds >= p.seconds) continue;
     p.steps = std::move(run.steps);

@@ -54,7 +54,10 @@ class Search {
     }
     if (causes_.found.empty()) weights();
     if (causes_.found.empty() && !s_.is_backend) absent_parameters();
-    if (causes_.found.empty() && !s_.is_backend) absent_factors();
+    if (causes_.found.empty() && !s_.is_backend) {
+      absent_factors();
+      keep_what_was_recorded();
+    }
     if (causes_.found.empty()) residuals();
     if (causes_.found.empty()) stale_states();
     if (causes_.found.empty() && !s_.is_backend) exchanged_inputs();
@@ -390,13 +393,8 @@ class Search {
   }
 
   std::string input_name(size_t i) const {
-    const ValueId original = s_.slice.inputs[i];
-    const auto tap = std::find_if(s_.program.taps.begin(), s_.program.taps.end(),
-                                  [&](const Tap& t) { return t.value == original && !t.inside; });
-    if (tap != s_.program.taps.end()) return tap->id;
-    const auto input = std::find_if(s_.program.inputs.begin(), s_.program.inputs.end(),
-                                    [&](const Input& in) { return in.value == original; });
-    return input == s_.program.inputs.end() ? s_.slice.program.inputs[i].name : input->name;
+    const std::string name = name_of_value(s_.program, s_.slice.inputs[i]);
+    return name.empty() ? s_.slice.program.inputs[i].name : name;
   }
 
   // ---- a number that the recorded program multiplies or divides by, and the source code does not

@@ -38,6 +38,21 @@ bool fits_into(const Type& small, const Type& large) {
 
 }  // namespace
 
+std::optional<Program> ordered_as(const std::vector<Array>& inputs, RecordedPart recorded) {
+  if (recorded.inputs.size() != inputs.size()) return std::nullopt;
+  std::vector<Input> ordered;
+  std::vector<bool> is_taken(inputs.size());  // equal ones, two states of zeros say, are each taken once
+  for (const Array& array : inputs) {
+    size_t i = 0;
+    while (i < inputs.size() && (is_taken[i] || !recorded.inputs[i].same_bytes(array))) ++i;
+    if (i == inputs.size()) return std::nullopt;
+    is_taken[i] = true;
+    ordered.push_back(recorded.program.inputs[i]);
+  }
+  recorded.program.inputs = std::move(ordered);
+  return std::move(recorded.program);
+}
+
 void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array>& inputs, const Evidence& evidence,
                           LayerResult& result) const {
   Diagnosis& d = result.diagnosis.emplace();
@@ -124,27 +139,13 @@ void Diagnosing::look_at_exchanged_modules(const std::string& tap, Diagnosis& d)
 }
 
 std::string Diagnosing::name_of_input(ValueId v) const {
-  const auto tap = std::find_if(p_.taps.begin(), p_.taps.end(), [&](const Tap& t) { return t.value == v && !t.inside; });
-  if (tap != p_.taps.end()) return tap->id;
-  const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), [&](const Input& i) { return i.value == v; });
-  if (input != p_.inputs.end()) return input->name;
-  const auto state = std::find_if(p_.states.begin(), p_.states.end(), [&](const State& s) { return s.value == v; });
-  return state != p_.states.end() ? state->name : goldens_.key(v);
+  const std::string name = name_of_value(p_, v);
+  return name.empty() ? goldens_.key(v) : name;
 }
 
-// Its inputs in the order of the slice's: a structure counts them by their place.
 std::optional<Program> Diagnosing::recorded_program(ValueId v, const std::vector<Array>& inputs) const {
   std::optional<RecordedPart> recorded = recorded_slice_(goldens_.key(v));
-  if (!recorded || recorded->inputs.size() != inputs.size()) return std::nullopt;
-  std::vector<Input> ordered;
-  for (const Array& array : inputs) {
-    const auto found = std::find_if(recorded->inputs.begin(), recorded->inputs.end(),
-                                    [&](const Array& other) { return other.same_bytes(array); });
-    if (found == recorded->inputs.end()) return std::nullopt;
-    ordered.push_back(recorded->program.inputs[static_cast<size_t>(found - recorded->inputs.begin())]);
-  }
-  recorded->program.inputs = std::move(ordered);
-  return std::move(recorded->program);
+  return recorded ? ordered_as(inputs, std::move(*recorded)) : std::nullopt;
 }
 
 // Without a cause there is still what source code says differently.

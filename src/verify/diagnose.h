@@ -30,6 +30,8 @@ struct RecordedPart {
   std::vector<std::string> names;  // of the inputs
 };
 using RecordedSlice = std::function<std::optional<RecordedPart>(const std::string& key)>;
+// Its program with the inputs in the order of these, by their bytes: a structure counts them by their place.
+std::optional<Program> ordered_as(const std::vector<Array>& inputs, RecordedPart);
 
 // The whole program is dumped once; a folder for every slice would bury it.
 inline PipelineOptions without_dumps(PipelineOptions pipeline) {

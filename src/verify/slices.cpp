@@ -24,6 +24,16 @@ bool only_moves(const Node& node) {
   return node.op->is_primitive && node.operands.size() == 1 && (node.op->rounding == Rounding::exact || node.op->name == "cast");
 }
 
+std::string name_of_value(const Program& p, ValueId v) {
+  for (const Tap& tap : p.taps)
+    if (tap.value == v && !tap.inside) return tap.id;
+  for (const Input& input : p.inputs)
+    if (input.value == v) return input.name;
+  for (const State& state : p.states)
+    if (state.value == v) return state.name;
+  return "";
+}
+
 Slicer::Slicer(const Program& p, std::vector<bool> is_known, Of of)
     : program_(p),
       of_(of),

@@ -21,6 +21,9 @@ struct Slice {
 // Reshapes, casts and the like: people ask what was computed, not how it lies in memory.
 bool only_moves(const Node&);
 
+// What people call it: the id of a tap, the name of an input or of a state; else "".
+std::string name_of_value(const Program&, ValueId);
+
 // Work for a slice is in proportion to the slice, not to the program.
 class Slicer {
  public:

@@ -104,7 +104,7 @@ const std::map<std::string, Spelling, std::less<>>& spellings() {
           fmt::format("F.max_pool{}d({{x}}, {{kernel_size}}, {{stride}}, {{padding}}, {{dilation}}, {{ceil_mode}})", n), {}};
       map[fmt::format("avg_pool{}d", n)] = {
           fmt::format("F.avg_pool{}d({{x}}, {{kernel_size}}, {{stride}}, {{padding}}, {{ceil_mode}}, {{count_include_pad}})", n),
-          {}};
+          [](const Call& c) { return !c.has("divisor_override"); }};
       map[fmt::format("adaptive_avg_pool{}d", n)] = {fmt::format("F.adaptive_avg_pool{}d({{x}}, {{output_size}})", n), {}};
     }
     return map;
@@ -148,7 +148,9 @@ def sliced(x, starts, stops, steps):
 
 def padded(x, low, high, value=None, mode="constant"):
     sides = [n for pair in reversed(list(zip(low, high))) for n in pair]
-    return F.pad(x, sides if mode == "constant" else sides[: 2 * (x.dim() - 2)], mode, value)
+    if mode != "constant":  # takes positions alone: all but the channels, and the batch if there is one
+        sides = sides[: 2 * (x.dim() - (1 if low[1] or high[1] else 2))]
+    return F.pad(x, sides, mode, value)
 )";
 }
 
@@ -179,7 +181,8 @@ TorchSource torch_source(const Program& p, const Bindings& sizes) {
     }
     std::vector<std::string> results;
     for (ValueId v : node.results) results.push_back(names[v] = fmt::format("v{}", v));
-    text += fmt::format("    {} = {}\n", fmt::join(results, ", "), line);
+    const char* of_tuple = node.op->several_results && results.size() == 1 ? "," : "";
+    text += fmt::format("    {}{} = {}\n", fmt::join(results, ", "), of_tuple, line);
   }
   return {text + fmt::format("    return {}\n", names.at(p.outputs.at(0).value)), ""};
 }

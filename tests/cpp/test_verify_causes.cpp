@@ -11,6 +11,7 @@
 #include "passes/rewriter.h"
 #include "small_recording.h"
 #include "verify/causes.h"
+#include "verify/diagnose.h"
 #include "verify/parting.h"
 #include "verify/repro.h"
 #include "verify/torch_source.h"
@@ -307,6 +308,11 @@ TEST(Causes, OfSourceCodeAreFoundInWhatWasRecorded) {
        "%2 = constant() {value = 0.5, dtype = f32}: f32[]\n%3 = broadcast(%2) {shape = [6], axes = []}: f32[6]\n"
        "%4 = mul(%0, %3): f32[6]\n%9 = add(%4, %1): f32[6]\n",
        "looks like no factor where the model uses times 0.5", "mul"},
+      // behind the relu, or the product, would do as well
+      {"%2 = relu(%0): f32[6]\n%9 = mul(%2, %1): f32[6]\n",
+       "%2 = constant() {value = 0.5, dtype = f32}: f32[]\n%3 = broadcast(%2) {shape = [6], axes = []}: f32[6]\n"
+       "%4 = mul(%0, %3): f32[6]\n%5 = relu(%4): f32[6]\n%9 = mul(%5, %1): f32[6]\n",
+       "looks like no factor where the model uses times 0.5", "mul"},
       // the difference turned around would do as well
       {"%2 = sub(%0, %1): f32[6]\n%3 = constant() {value = 0.5, dtype = f32}: f32[]\n"
        "%4 = broadcast(%3) {shape = [6], axes = []}: f32[6]\n%9 = mul(%2, %4): f32[6]\n",
@@ -334,6 +340,7 @@ TEST(Causes, OfSourceCodeAreFoundInWhatWasRecorded) {
     const Causes causes = find_causes(suspect, trials);
     ASSERT_NE(causes.only(), nullptr) << causes.text();
     EXPECT_EQ(causes.only()->sentence, d.cause);
+    EXPECT_EQ(causes.found.size(), 1u);
     const Cause& cause = *causes.only();
     EXPECT_EQ(cause.op.empty() ? slice.program.graph.nodes[static_cast<size_t>(cause.node)].op->name : cause.op, d.op);
   }
@@ -384,6 +391,21 @@ TEST(Causes, OfSourceCodeAreSearchedWhereTheRecordedProgramReadsAValueTwice) {
                                         "recorded program has add(scaled_dot_product_attention, scaled_dot_product_attention)"),
             std::string::npos)
       << layer.diagnosis->cause;
+}
+
+TEST(Causes, TheRecordedProgramHasItsInputsInOurOrderAlsoWhereTheyAreEqual) {
+  const Program two = of_two_inputs("%9 = sub(%0, %1): f32[6]\n");
+  const Array x = float_array({6}, some_floats(6, 3)), y = float_array({6}, some_floats(6, 40));
+  const auto order = [&](const std::vector<Array>& ours, const std::vector<Array>& recorded) {
+    std::string names;
+    const std::optional<Program> ordered = ordered_as(ours, {two, recorded, {"x", "y"}});
+    for (size_t i = 0; ordered && i < ordered->inputs.size(); ++i) names += ordered->inputs[i].name;
+    return names;
+  };
+  EXPECT_EQ(order({x, y}, {x, y}), "xy");
+  EXPECT_EQ(order({y, x}, {x, y}), "yx");
+  EXPECT_EQ(order({x, x}, {x, x}), "xy");
+  EXPECT_EQ(order({x, x}, {x, y}), "");
 }
 
 TEST(Parting, NamesTheFirstOpsThatDifferOnValuesThatBothHave) {
@@ -440,6 +462,8 @@ TEST(Reproductions, CallPyTorchOrSayWhichOpTheyCannotCall) {
   const char* const kSplit = "%2, %3 = split(%0) {sizes = [2, 4], axis = 0}: f32[2], f32[4]\n%9 = exp(%3): f32[4]\n";
   EXPECT_EQ(torch_source(of_two_inputs(kSplit), {}).text,
             "    v2, v3 = torch.split(inputs[\"x\"], [2, 4], 0)\n    v4 = torch.exp(v3)\n    return v4\n");
+  EXPECT_EQ(torch_source(of_two_inputs("%9 = split(%0) {sizes = [6], axis = 0}: f32[6]\n"), {}).text,
+            "    v2, = torch.split(inputs[\"x\"], [6], 0)\n    return v2\n");
   const TorchSource none = torch_source(of_two_inputs("%9 = digamma(%0): f32[6]\n"), {});
   EXPECT_EQ(none.text, "");
   EXPECT_EQ(none.unspelled, "digamma");

@@ -211,3 +211,8 @@ def test_a_choice_that_the_backend_has_not_is_refused(pycandle, manifest, tmp_pa
     for choice in [("--override", "linear=naive")] + ([] if command == "trace" else [("--tune",)]):
         shown = pycandle(command, manifest, "--backend", "reference", *choice, *words, status=2).stderr
         assert f"{choice[0]} has no effect on the reference backend" in shown and "--backend cpu" in shown
+
+
+def test_a_backend_without_steps_has_no_profile(pycandle, manifest):
+    shown = pycandle("forward", manifest, "--backend", "reference", "--profile", status=2).stderr
+    assert "the backend reference does not say where its time goes" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -202,6 +203,10 @@ def test_a_wrong_layer_has_a_folder_that_runs_in_torch_and_is_replayed(manifest,
         [sys.executable, Path(folder, "debug_layer.py")], capture_output=True, text=True, check=True
     )
     assert "torch now, got" in ran.stdout
+    helpers = runpy.run_path(str(Path(folder, "debug_layer.py")))
+    x = torch.randn(3, 5, 6)  # channels and positions, without a batch
+    mirrored = helpers["padded"](x, [0, 1, 2], [0, 2, 1], mode="reflect")
+    assert torch.equal(mirrored, torch.nn.functional.pad(x, (2, 1, 1, 2), "reflect"))
     again = pycandle.json("replay", folder, status=1)
     assert again["status"] == "wrong" and again["op"] == "gelu"
     assert "still wrong" in pycandle("replay", folder, status=1).stdout
