@@ -268,6 +268,29 @@ output "b" %2
                       {numbers(DType::f32, {5, 0, 3})});
 }
 
+TEST(CpuPlan, AWindowLargerThanItsInputIsAnError) {
+  for (const char* op : {"max_pool1d(%0) {kernel_size = [4], stride = [1]}", "avg_pool1d(%0) {kernel_size = [4], stride = [1]}",
+                         "conv1d(%0, %1, _)"}) {
+    const Program p = parsed(fmt::format(R"(symbol s0 in [1, 64] example 8 from "x" axis 2
+
+input %0 "x": f32[2, 3, s0]
+input %1 "w": f32[3, 3, 4]
+
+%2 = {}: f32[2, 3, s0 - 3]
+
+output "y" %2
+)",
+                                         op));
+    const Array weight = numbers(DType::f32, {3, 3, 4});
+    for (const Backend* backend : {&reference_backend(), &cpu_backend()}) {
+      SCOPED_TRACE(fmt::format("{} {}", backend->name(), op));
+      const auto e = backend->compile(p, catalogue(), memory_parameters({}));
+      EXPECT_EQ(run(*e, {numbers(DType::f32, {2, 3, 5}), weight})[0].shape(), (Sizes{2, 3, 2}));
+      for (const int64_t size : {1, 3}) EXPECT_THROW(run(*e, {numbers(DType::f32, {2, 3, size}), weight}), Error) << size;
+    }
+  }
+}
+
 TEST(CpuPlan, AnIndexThatIsNotThereIsAnErrorThatNamesIt) {
   const Program p = parsed(R"(input %0 "x": f32[4, 2]
 input %1 "i": i64[2]

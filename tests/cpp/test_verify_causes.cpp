@@ -464,6 +464,12 @@ TEST(Reproductions, CallPyTorchOrSayWhichOpTheyCannotCall) {
             "    v2, v3 = torch.split(inputs[\"x\"], [2, 4], 0)\n    v4 = torch.exp(v3)\n    return v4\n");
   EXPECT_EQ(torch_source(of_two_inputs("%9 = split(%0) {sizes = [6], axis = 0}: f32[6]\n"), {}).text,
             "    v2, = torch.split(inputs[\"x\"], [6], 0)\n    return v2\n");
+  EXPECT_EQ(
+      torch_source(of_two_inputs("%2 = reshape(%0) {shape = [1, 6]}: f32[1, 6]\n"
+                                 "%9 = avg_pool1d(%2) {kernel_size = [2], stride = [2], divisor_override = 3}: f32[1, 3]\n"),
+                   {})
+          .unspelled,
+      "avg_pool1d");
   const TorchSource none = torch_source(of_two_inputs("%9 = digamma(%0): f32[6]\n"), {});
   EXPECT_EQ(none.text, "");
   EXPECT_EQ(none.unspelled, "digamma");

@@ -98,6 +98,12 @@ bool lower_batch_norm(Planner& p, size_t index) {
   return true;
 }
 
+// Of dynamic sizes, the constraints of an op cannot tell.
+void require_a_window(int64_t out_height, int64_t out_width, const Sizes& x) {
+  if (out_height >= 1 && out_width >= 1) return;
+  throw Error(ErrorCode::bad_input, "the window is larger than the padded input").found(to_string(x));
+}
+
 // ---- convolution
 
 bool claims_convolution(const Call& c) {
@@ -162,6 +168,7 @@ bool lower_convolution(Planner& p, size_t index) {
   const Call c = p.call(index);
   const Convolution v = convolution_of(p, index);
   const View x = p.dense(c.value("x"));
+  require_a_window(v.out_height, v.out_width, x.sizes);
   ValueId y = p.node(index).results[0];
   View bias;
   if (c.has("bias")) bias = p.dense(c.value("bias"));
@@ -306,6 +313,7 @@ bool lower_pool(Planner& p, size_t index) {
     args.count_padding = c.boolean("count_include_pad");
     args.divisor = c.has("divisor_override") ? c.integer("divisor_override") : 0;
   }
+  require_a_window(args.out_height, args.out_width, x.sizes);
   const Kernels& k = kernels();
   const double work = static_cast<double>(out.count()) * static_cast<double>(args.window.kernel[0] * args.window.kernel[1]);
   add_kernel<Pool>(p, {"pool", work}, k.pool, k.pool_units, k.pool_scratch, args, {{offsetof(Pool, x), x}},
