@@ -72,7 +72,10 @@ class Model:
     def _named(self, in_order: tuple, inputs: dict[str, Any]) -> dict[str, Any]:
         if not in_order:
             return inputs
-        names = list(dict.fromkeys(i.name.split(".")[0] for i in self.inputs))
+        each = [i.name for i in self.inputs]
+        names = list(dict.fromkeys(name.split(".")[0] for name in each))
+        if len(names) < len(in_order) == len(each):  # forward(*tensors)
+            names = each
         if len(in_order) > len(names):
             raise TypeError(
                 f"{len(in_order)} inputs are given, and {self.name} has {len(names)}: {', '.join(names)}"

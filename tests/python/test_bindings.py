@@ -78,6 +78,18 @@ def test_inputs_in_order_are_those_by_name(model) -> None:
         model(x, others[0], flag=others[1], **{"extra.0.key": x})
 
 
+def test_inputs_of_a_star_are_given_in_order(tmp_path) -> None:
+    class Star(torch.nn.Module):
+        def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+            return tensors[0] - 2 * tensors[1]
+
+    given = torch.randn(3), torch.randn(3)
+    recorder = GoldenRecorder(tmp_path)
+    recorder.record(Star(), *given)
+    recorder.save("star")
+    torch.testing.assert_close(pycandle.load_model(tmp_path)(*given)["output"], Star()(*given))
+
+
 def test_a_model_runs_with_the_threads_that_were_asked_for(tmp_path) -> None:
     module, x = torch.nn.Linear(64, 64).eval(), torch.randn(64, 64)
     recorder = GoldenRecorder(tmp_path)
