@@ -22,7 +22,7 @@ static void tile(int64_t k, const float* a, int64_t a_step, const float* b, floa
     __builtin_prefetch(next, 0, 2);
     F columns[vectors];
 #pragma GCC unroll 2
-    for (int v = 0; v < vectors; ++v) columns[v] = load(b + v * kLanes);
+    for (int v = 0; v < vectors; ++v) columns[v] = rows == 1 ? load_streamed(b + v * kLanes) : load(b + v * kLanes);
 #pragma GCC unroll 14
     for (int r = 0; r < rows; ++r) {
       const F x = set(a[r]);

@@ -15,7 +15,7 @@ template <int rows> static void dots(const ThinProduct& g) {
     for (; i + kUnroll * kLanes <= g.k; i += kUnroll * kLanes)
 #pragma GCC unroll 8
       for (int u = 0; u < kUnroll; ++u) {
-        const F x = load(b + i + u * kLanes);
+        const F x = rows == 1 ? load_streamed(b + i + u * kLanes) : load(b + i + u * kLanes);
 #pragma GCC unroll 4
         for (int r = 0; r < rows; ++r) sum[r][u] = fma(x, load(g.a + r * g.a_row + i + u * kLanes), sum[r][u]);
       }
