@@ -6,8 +6,8 @@
 
 namespace pycandle::cpu::PYCANDLE_ISA {
 
-constexpr int64_t kDepth = 768;   // of a block: a panel of b this deep stays in the second cache
-constexpr int64_t kBlockRows = 256;  // of a block: so does the block of a
+constexpr int64_t kDepth = 1024;  // of a block: a panel of b this deep stays in the second cache
+constexpr int64_t kBlockRows = 256;  // of a block: so does most of the block of a
 
 // ---- register tiles
 
@@ -286,6 +286,12 @@ static Addends take_addends(const Epilogue& e, Piece& piece, bool is_last, bool 
   return out;
 }
 
+// Asks for a whole tile of x, which its product will need when it is done.
+static void fetch_tile(const float* x, int64_t row, int64_t rows) {
+  for (int64_t r = 0; r < rows; ++r, x += row)
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(x + v * kLanes);
+}
+
 // Rows [row, row + rows) of a product, panels [first_panel, last_panel).
 static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t rows, int64_t first_panel, int64_t last_panel,
                            float* scratch) {
@@ -330,6 +336,8 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
         if (on_top) piece.residual = nullptr;
         float sums[kLanes * kPanel];  // no fewer rows than store_tile turns
         if (cols == kPanel && !g.turned) {
+          fetch_tile(piece.c, piece.c_row, here);
+          if (piece.residual != nullptr) fetch_tile(piece.residual, epilogue.residual_row, here);
           const Addends addends = take_addends(epilogue, piece, d + 1 == depths, on_c);
           if (d + 1 == depths && !only_adds(epilogue)) {  // c is written once, by finish
             piece.from = sums;
