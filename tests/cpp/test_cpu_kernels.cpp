@@ -32,7 +32,7 @@ void gemm_case(Random& random, const Kernels& k) {
   Gemm g;
   g.m = random.chance(0.2) ? random.integer(1, 4) : random.chance(0.02) ? random.integer(250, 600) : random.size();
   g.n = random.size();
-  g.k = random.chance(0.03) ? random.integer(700, 1700) : random.size();
+  g.k = random.chance(0.03) ? random.integer(700, 2300) : random.size();
   g.batch[0] = random.chance(0.2) ? random.integer(0, 3) : 1;
   g.batch[1] = random.chance(0.2) ? random.integer(1, 3) : 1;
   const double odd = random.chance(0.1) ? 0.01 : 0;
