@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,12 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory):
-    """What is measured by tests, beside other tests, is not remembered for the user."""
+    """What is measured by tests, beside other tests, is not remembered for the user. The compiler's cache stays where it is."""
+    if ccache := shutil.which("ccache"):
+        known = subprocess.run(
+            [ccache, "--get-config", "cache_dir"], capture_output=True, text=True, check=True
+        )
+        os.environ.setdefault("CCACHE_DIR", known.stdout.strip())
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
