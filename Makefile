@@ -81,6 +81,7 @@ test-tsan: ## the pool and the cpu backend's plans under the thread sanitizer: b
 	@cmake --build --preset tsan
 	@TSAN_OPTIONS="halt_on_error=1 die_after_fork=0" build/tsan/tests/test_base_threads --gtest_brief=1
 	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_plans --gtest_brief=1
+	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_packed_weights --gtest_brief=1
 
 format: ## format C++ and Python sources
 	@scripts/setup.sh venv
