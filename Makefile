@@ -18,7 +18,7 @@ ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
 test test-full zoo zoo-emit op-db faults: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build demo test test-cpp test-full zoo zoo-emit op-db models faults bench bench-quick test-asan test-tsan format lint fuzz requirements wheel clean
+.PHONY: help build build-tests demo test test-cpp test-full zoo zoo-emit op-db models faults bench bench-quick test-asan test-tsan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,10 +27,14 @@ build: ## build the program (.venv/bin/pycandle) and the Python package (.venv/b
 	@scripts/setup.sh build venv
 	@scripts/build.sh
 
+build-tests: ## the same, and the C++ tests
+	@scripts/setup.sh build venv
+	@scripts/build.sh tests
+
 demo: build ## record a real model, run it without PyTorch, verify every layer
 	@.venv/bin/python examples/demo.py
 
-test: build ## every test a change can break: C++ and Python
+test: build-tests ## every test a change can break: C++ and Python
 	@$(CTEST) --preset release | $(ONLY_NEWS)
 	@.venv/bin/python -m pytest $(PYTEST_FLAGS) -n $(PYTEST_JOBS) tests
 
@@ -40,7 +44,7 @@ test-cpp: ## the C++ tests alone; needs no PyTorch
 	@cmake --build --preset release
 	@$(CTEST) --preset release | $(ONLY_NEWS)
 
-test-full: build ## all tests, the slow ones too; writes the dated table docs/test-full.md
+test-full: build-tests ## all tests, the slow ones too; writes the dated table docs/test-full.md
 	@scripts/setup.sh clang
 	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS) $(TEST_FULL_FLAGS)
 
@@ -58,7 +62,7 @@ op-db: build ## torch's operator and module databases, every sample; writes the 
 models: build ## write models/ again: well-known models as codegen emits them
 	@OMP_NUM_THREADS=1 .venv/bin/python scripts/models.py
 
-faults: build ## faults put into models on purpose: does the verifier find layer, op and cause? (FAULTS_FLAGS="--models bert")
+faults: build-tests ## faults put into models on purpose: does the verifier find layer, op and cause? (FAULTS_FLAGS="--models bert")
 	@PYTHONPATH=tests .venv/bin/python -m faults --jobs $(JOBS) $(FAULTS_FLAGS)
 
 bench: build ## whole models beside torch, ONNX Runtime, OpenVINO, candle and llama.cpp; writes docs/benchmarks.md (BENCH_FLAGS="--models minilm")

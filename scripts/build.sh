@@ -1,17 +1,25 @@
 #!/usr/bin/env bash
 # The C++ build with the Python extension, and the links that make .venv use it in place:
 # a change in python/pycandle is seen at once, a change in src/ after the next `make build`.
+#
+#   build.sh          what a user runs and links
+#   build.sh tests    the tests too
 set -euo pipefail
 shopt -s nullglob
 cd "$(dirname "$0")/.."
 build=build/release
+case ${1:-} in
+  '') compile=(cmake --build --preset release --target product) ;;
+  tests) compile=(cmake --build --preset release) ;;
+  *) echo "build.sh: $1? (tests)" >&2; exit 2 ;;
+esac
 
 mkdir -p build
 exec 9>build/.lock && flock 9 # one build at a time
 
 cmake --preset release -DPYCANDLE_PYTHON=ON -DPython_EXECUTABLE="$PWD/.venv/bin/python" >build/configure.log 2>&1 ||
   { cat build/configure.log; exit 1; }
-cmake --build --preset release
+"${compile[@]}"
 
 # What is generated from the catalogue, and committed for the reader. A new header means building once more.
 generated_anew() { # <option of `pycandle ops`> <file>: whether the file changed
@@ -20,9 +28,9 @@ generated_anew() { # <option of `pycandle ops`> <file>: whether the file changed
   cp build/generated "$2"
   echo "generated $2"
 }
-if generated_anew --header src/ops/functional.h; then cmake --build --preset release; fi
+if generated_anew --header src/ops/functional.h; then "${compile[@]}"; fi
 if generated_anew --front-header include/pycandle/functional.h; then front=new; fi
-if generated_anew --front-source src/capture/functional.cpp || [ "${front:-}" ]; then cmake --build --preset release; fi
+if generated_anew --front-source src/capture/functional.cpp || [ "${front:-}" ]; then "${compile[@]}"; fi
 if generated_anew --markdown docs/ops.md; then :; fi
 
 # The program is copied, not linked: it looks for Python beside itself.

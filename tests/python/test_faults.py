@@ -13,7 +13,7 @@ RUNNER = Path(__file__).parents[2] / "build/release/tests/fault_runner"
 
 @pytest.mark.parametrize("name", ["convolutions", "pieces"])
 def test_faults_are_found_with_layer_op_and_cause_and_nothing_clean_alarms(name: str, tmp_path) -> None:
-    assert RUNNER.exists(), f"{RUNNER} is not built: make build"
+    assert RUNNER.exists(), f"{RUNNER} is not built: make build-tests"
     (subject,) = [subject for subject in FAULTED if subject.name == name]
     manifest = recorded(subject, tmp_path)
     suite = Suite(RUNNER, per_kind=1, outside=3)
