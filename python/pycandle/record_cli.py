@@ -79,6 +79,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     started = time.monotonic()
     from .errors import RecordingError, UsageError
+    from .processor import make_bf16_safe
+
+    make_bf16_safe()
 
     try:
         with _standard_output_kept(options.json):

@@ -35,6 +35,7 @@ from .module_calls import class_name
 from .perturbation import is_perturbed
 from .places import place_of_exception
 from .preparation import prepared
+from .processor import dtypes_of, make_bf16_safe, safe_for
 from .program import Program
 from .programs import record_exported_program
 from .progress import Progress
@@ -58,6 +59,9 @@ class Recording:
     signature: inspect.Signature
     meta: bool
     output_digest: str | None
+
+    def safely(self):
+        return safe_for(dtypes_of(self.eager.model, self.inputs.leaves))
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class GoldenRecorder:
         progress: Progress | Callable[[str], None] | None = None,
         decompositions: dict | None = None,
     ):
+        make_bf16_safe()
         overrides = active()
         chosen = overrides.options if overrides else {}
         taps, weights = chosen.get("taps", taps), chosen.get("weights", weights)
@@ -139,14 +144,16 @@ class GoldenRecorder:
         if isinstance(model, (str, Path)):
             model = _load_pt2(Path(model))
         if isinstance(model, torch.export.ExportedProgram):
-            self._recording = record_exported_program(self, model, args, kwargs)
+            with safe_for(dtypes_of(model, (args, kwargs, model.example_inputs))):
+                self._recording = record_exported_program(self, model, args, kwargs)
             return self._recording.chosen
         if not isinstance(model, torch.nn.Module):
             raise UsageError(
                 f"record takes an nn.Module, an ExportedProgram or a .pt2 file, not {type(model).__name__}"
             )
         notes: list[str] = []
-        with prepared(model, args, kwargs, self.seed, notes) as (call_args, call_kwargs):
+        safely = safe_for(dtypes_of(model, (args, kwargs)), notes)
+        with safely, prepared(model, args, kwargs, self.seed, notes) as (call_args, call_kwargs):
             self._recording = self._record_module(model, call_args, call_kwargs, notes)
         return self._recording.chosen
 
@@ -205,7 +212,8 @@ class GoldenRecorder:
         _check_name(name)
         _make_folder(self.output_dir)
         # Complete or not at all: an older recording of that name stays whole when this one fails.
-        with tempfile.TemporaryDirectory(prefix=".recording-", dir=self.output_dir) as workshop:
+        workshop = tempfile.TemporaryDirectory(prefix=".recording-", dir=self.output_dir)
+        with recording.safely(), workshop as workshop:
             made = self._write_files(recording, name, Path(workshop))
             for path in reversed(list(made)):  # the manifest last: it names the others
                 os.replace(path, self.output_dir / path.name)
@@ -257,14 +265,16 @@ class GoldenRecorder:
         """Writes `{name}_trace.safetensors`: the same taps of the same recording at other inputs."""
         recording = self._needs_recording("add_goldens")
         _check_name(name)
-        with prepared(recording.eager.model, args, kwargs, self.seed, []) as (call_args, call_kwargs):
+        quietly = prepared(recording.eager.model, args, kwargs, self.seed, [])
+        with recording.safely(), quietly as (call_args, call_kwargs):
             inputs = gather_inputs(recording.signature, call_args, call_kwargs)
             _check_fits(recording, inputs)
             if not recording.meta:
                 check_at(recording.eager, recording.chosen, inputs)
         _make_folder(self.output_dir)
         path = self.output_dir / f"{name}_trace.safetensors"
-        self._write_trace(recording, inputs, path, [])
+        with recording.safely():
+            self._write_trace(recording, inputs, path, [])
         return path
 
     def refresh(self) -> None:
@@ -274,12 +284,12 @@ class GoldenRecorder:
         if recording.meta:
             raise UsageError("a model without values has nothing to refresh")
         eager = Eager(model, self.seed)
-        with prepared(model, recording.inputs.args, recording.inputs.kwargs, self.seed, []):
+        quietly = prepared(model, recording.inputs.args, recording.inputs.kwargs, self.seed, [])
+        with recording.safely(), quietly:
             check_at(eager, recording.chosen, recording.inputs)
+            outputs = run_program(recording.chosen.program, recording.inputs.copied().leaves, self.seed)
         recording.eager = eager
-        recording.output_digest = _digest(
-            run_program(recording.chosen.program, recording.inputs.copied().leaves, self.seed)
-        )
+        recording.output_digest = _digest(outputs)
 
     @property
     def program(self) -> Program:

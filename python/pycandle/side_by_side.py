@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from .errors import UsageError
 from .model import load_model
 from .module_calls import encode_tree
+from .processor import dtypes_of, make_bf16_safe, safe_for
 from .taps import _slots
 
 
@@ -48,6 +49,7 @@ def lockstep(
 ) -> Iterator[Layer]:
     """Yields every module output that the recording at `path` knows, as torch and as `backend` compute it, in the order
     in which torch does. Without inputs the recorded ones are taken."""
+    make_bf16_safe()
     recorded = load_model(path, backend)
     if not args and not kwargs:
         kwargs = _recorded_inputs(Path(path))
@@ -92,7 +94,7 @@ def _outputs(model: torch.nn.Module, args: tuple, kwargs: dict) -> list[tuple[st
         handles.append(module.register_forward_pre_hook(partial(enter, numbers, path)))
         handles.append(module.register_forward_hook(partial(leave, numbers, path)))
     try:
-        with torch.no_grad():
+        with torch.no_grad(), safe_for(dtypes_of(model, (args, kwargs))):
             model(*args, **kwargs)
     finally:
         for handle in handles:

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/child.h"
 
 namespace pycandle::cli {
 namespace {
@@ -108,7 +109,10 @@ Json RunnerProcess::answer() {
   return answer;
 }
 
-void RunnerProcess::gone() const {
+void RunnerProcess::gone() {
+  int status = 0;
+  if (waitpid(pid_, &status, 0) == pid_) pid_ = -1;
+  if (pid_ < 0 && WIFSIGNALED(status)) throw died_of_signal(name_, WTERMSIG(status)).found(last_lines(log_, 4));
   throw Error(ErrorCode::bad_input, name_ + " ended without an answer").found(last_lines(log_, 4));
 }
 

@@ -30,7 +30,7 @@ class RunnerProcess {
   double peak_megabytes() const;  // of resident memory, until now
 
  private:
-  [[noreturn]] void gone() const;
+  [[noreturn]] void gone();
   std::string name_;
   std::filesystem::path log_;
   pid_t pid_ = -1;

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 namespace pycandle::cli {
 
 // What a program prints, without the last line's end; nullopt when it fails. Its errors are not shown.
@@ -13,5 +15,12 @@ std::optional<std::string> ask_python(const std::string& python, const std::stri
 
 // Runs a program that shows its own errors; true when it exits with 0.
 bool succeeds(const std::vector<std::string>& command);
+
+// Runs a program in the foreground, with this one's input and output; its exit status. Throws when it cannot be started
+// and when a signal ends it.
+int exit_status_of(const std::vector<std::string>& command);
+
+// "Python died of SIGILL (Illegal instruction)", with the likely reason as the hint.
+Error died_of_signal(const std::string& program, int signal);
 
 }  // namespace pycandle::cli

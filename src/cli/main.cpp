@@ -23,7 +23,7 @@ int run(int argc, char** argv) {
     try {
       return run_record(argc - 1, argv + 1);
     } catch (const Error& error) {
-      show_error(error, false);
+      show_error(error, asks_for_json(argc, argv));
       return exit_status(error.code());
     }
   }

@@ -1,12 +1,10 @@
 // pycandle record: hands over to the recorder, which runs in Python beside PyTorch.
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "cli/child.h"
 #include "cli/command.h"
 #include "cli/python_finder.h"
 
@@ -51,17 +49,11 @@ int run_record(int argc, char** argv) {
         .expected("a python3 by --python, PYCANDLE_PYTHON, in .pycandle/venv, beside this program or on PATH")
         .hint("pycandle doctor shows what was found");
   }
-  // Recordings are equal byte for byte in every process, so nothing may hang on hash order.
+  // Recordings are equal byte for byte in every process, so output must not depend on hash order.
   setenv("PYTHONHASHSEED", "0", 1);
   std::vector<std::string> command = {python->path, "-c", kLauncher};
   command.insert(command.end(), passed_on.begin(), passed_on.end());
-  std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  throw Error(ErrorCode::usage, "Python could not be started")
-      .expected("a program that runs (from " + python->how + ")")
-      .found(python->path + ": " + std::strerror(errno));
+  return exit_status_of(command);
 }
 
 }  // namespace pycandle::cli

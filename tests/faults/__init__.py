@@ -1,0 +1,3 @@
+from pycandle.processor import make_bf16_safe
+
+make_bf16_safe()  # before anything here imports torch

@@ -11,3 +11,7 @@
     running    one entry → what came of it
     workers    many entries, in processes of their own
 """
+
+from pycandle.processor import make_bf16_safe
+
+make_bf16_safe()  # before anything here imports torch

@@ -11,3 +11,7 @@ zoo_emit.py              `make zoo-emit`: the same models as C++ source; docs/zo
 emit.py                  what one model must satisfy as source code
 emit_report.py           those rows as Markdown and JSON
 """
+
+from pycandle.processor import make_bf16_safe
+
+make_bf16_safe()  # before anything here imports torch

@@ -8,6 +8,7 @@ import importlib.metadata
 import sys
 from pathlib import Path
 
+from ..processor import make_bf16_safe
 from . import PEERS
 
 
@@ -21,6 +22,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     _require(options.peers)
+    make_bf16_safe()
     from .worker import Answers, Job
 
     answers = Answers()

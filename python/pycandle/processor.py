@@ -1,0 +1,125 @@
+"""torch on this processor: on Intel processors with AMX, torch 2.11 dies (SIGILL) in products of bf16 matrices.
+
+oneDNN, which torch computes them with, can be told to leave AMX alone, but only before its first use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+VARIABLE, WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
+ADVICE = f"set {VARIABLE}={WITHOUT_AMX} before Python starts"
+
+_PROBLEM = "torch's bf16 products crash on this processor"
+_PROBE = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); torch.nn.functional.linear(a, a)"
+_variable_came_first = VARIABLE in os.environ or "DNNL_MAX_CPU_ISA" in os.environ
+
+
+@functools.cache
+def torch_dies_in_bf16() -> bool:
+    """Whether torch, as it comes, dies of a signal in a bf16 product. Asked in a child process, once for a machine."""
+    flags = _processor_flags()
+    if "amx_bf16" not in flags:
+        return False
+    key = hashlib.sha256(f"{_torch_version()} {flags}".encode()).hexdigest()[:16]
+    known = _cache_file()
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        if (answer := json.loads(known.read_text()).get(key)) in (True, False):
+            return answer
+    environment = {k: v for k, v in os.environ.items() if k not in (VARIABLE, "DNNL_MAX_CPU_ISA")}
+    ended = subprocess.run([sys.executable, "-c", _PROBE], env=environment, capture_output=True, check=False)
+    _remember(known, {key: ended.returncode < 0})
+    return ended.returncode < 0
+
+
+def make_bf16_safe() -> bool:
+    """Sets the variable where torch needs it; true when it did. Has full effect only before torch computes anything."""
+    global _variable_came_first
+    if _variable_came_first or not torch_dies_in_bf16():
+        return False
+    os.environ[VARIABLE] = WITHOUT_AMX
+    _variable_came_first = "torch" not in sys.modules
+    return True
+
+
+def dtypes_of(model: torch.nn.Module, arguments: object) -> set[torch.dtype]:
+    """Of parameters, buffers and inputs."""
+    import torch.utils._pytree as pytree
+
+    tensors = [*model.parameters(), *model.buffers(), *pytree.tree_leaves(arguments)]
+    return {t.dtype for t in tensors if hasattr(t, "dtype")}
+
+
+@contextlib.contextmanager
+def safe_for(dtypes: set[torch.dtype], notes: list[str] | None = None) -> Iterator[None]:
+    """Runs a model with these dtypes so that torch does not die of them, and says so in `notes`.
+
+    A process that has used oneDNN already cannot set the variable any more: torch then computes without oneDNN."""
+    import torch
+
+    affected = torch.bfloat16 in dtypes and torch_dies_in_bf16()
+    notes = [] if notes is None else notes
+    if not affected:
+        how = contextlib.nullcontext()
+    elif _variable_came_first:
+        how = contextlib.nullcontext()
+        notes.append(f"{_PROBLEM}: recorded with {VARIABLE}={os.environ.get(VARIABLE, WITHOUT_AMX)}")
+    else:
+        how = _without_onednn()
+        notes.append(f"{_PROBLEM}: recorded without oneDNN; for its kernels {ADVICE}")
+    with how:
+        yield
+
+
+@contextlib.contextmanager
+def _without_onednn() -> Iterator[None]:
+    """torch.backends.mkldnn.flags does the same, with a warning about GPUs."""
+    import torch
+
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+def _processor_flags() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("flags"):
+                return line.partition(":")[2].strip()
+    return ""
+
+
+def _torch_version() -> str:
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _cache_file() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pycandle" / "torch-bf16.json"
+
+
+def _remember(file: Path, facts: dict[str, bool]) -> None:
+    with contextlib.suppress(OSError):  # it is only asked again
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as temporary:
+            json.dump(facts, temporary)
+        os.replace(temporary.name, file)
