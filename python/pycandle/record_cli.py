@@ -124,10 +124,13 @@ def _fail(options, code: int, status: str, facts: dict, text: str) -> int:
 
 def _run(options):
     from .errors import UsageError
+    from .folders import check_writable
     from .settings import Overrides, overriding
 
     if options.model and options.script:
         raise UsageError("--model and --script exclude each other")
+    if options.out:
+        check_writable(options.out)
     overrides = Overrides(options.out, options.name, None, _recorder_options(options))
     overrides.timings = [] if options.time else None
     with overriding(overrides):

@@ -26,6 +26,7 @@ from .checks import (
 from .dynamic import find_groups
 from .eager import Eager
 from .errors import RecordingError, UsageError
+from .folders import check_writable, writing_into
 from .goldens import write_goldens
 from .inputs import Inputs, flatten_outputs, gather_inputs, names_of_outputs
 from .interpreter import run_program
@@ -141,6 +142,7 @@ class GoldenRecorder:
         if (overrides := active()) and overrides.timings is not None:
             overrides.timings.append(time_model(model, args, kwargs, self.seed))
             return None
+        check_writable(self.output_dir)
         if isinstance(model, (str, Path)):
             model = _load_pt2(Path(model))
         if isinstance(model, torch.export.ExportedProgram):
@@ -210,10 +212,8 @@ class GoldenRecorder:
         recording = self._needs_recording("save")
         name = overrides.file_name(name) if overrides else name
         _check_name(name)
-        _make_folder(self.output_dir)
         # Complete or not at all: an older recording of that name stays whole when this one fails.
-        workshop = tempfile.TemporaryDirectory(prefix=".recording-", dir=self.output_dir)
-        with recording.safely(), workshop as workshop:
+        with recording.safely(), writing_into(self.output_dir), _workshop(self.output_dir) as workshop:
             made = self._write_files(recording, name, Path(workshop))
             for path in reversed(list(made)):  # the manifest last: it names the others
                 os.replace(path, self.output_dir / path.name)
@@ -271,9 +271,8 @@ class GoldenRecorder:
             _check_fits(recording, inputs)
             if not recording.meta:
                 check_at(recording.eager, recording.chosen, inputs)
-        _make_folder(self.output_dir)
         path = self.output_dir / f"{name}_trace.safetensors"
-        with recording.safely():
+        with recording.safely(), writing_into(self.output_dir):
             self._write_trace(recording, inputs, path, [])
         return path
 
@@ -342,11 +341,8 @@ def _digest(outputs: list) -> str:
     return digest.hexdigest()
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"cannot write into {folder}: {error.strerror}") from error
+def _workshop(folder: Path) -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix=".recording-", dir=folder)
 
 
 def _check_name(name: str) -> None:
