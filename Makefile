@@ -79,13 +79,14 @@ test-asan: ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --build --preset asan
 	@$(CTEST) --preset asan | $(ONLY_NEWS)
 
-test-tsan: ## the pool and the cpu backend's plans under the thread sanitizer: builds no more than these need
+test-tsan: ## the pool, the cpu backend's plans and states under the thread sanitizer: builds no more than these need
 	@scripts/setup.sh build
 	@cmake --preset tsan
 	@cmake --build --preset tsan
 	@TSAN_OPTIONS="halt_on_error=1 die_after_fork=0" build/tsan/tests/test_base_threads --gtest_brief=1
 	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_plans --gtest_brief=1
 	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_packed_weights --gtest_brief=1
+	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_capture_states --gtest_brief=1
 
 format: ## format C++ and Python sources
 	@scripts/setup.sh venv

@@ -16,6 +16,10 @@
 #include "pycandle/module.h"
 #include "pycandle/tensor.h"
 
+namespace pycandle {
+struct CallerStates;  // src/runtime/states.h
+}
+
 namespace pycandle::front {
 // A dynamic size. Sizes of one name are one size.
 struct Symbol {
@@ -56,6 +60,8 @@ struct CompileOptions {
   std::string dump_dir = {};           // PTIR after each pass
 };
 
+// A handle: copies share the states. Safe to use from several threads, also while it captures: calls of a model with states
+// take turns, all others run side by side. PYCANDLE_EAGER=1 runs one call at a time.
 class PYCANDLE_API Compiled {
  public:
   using Tensors = std::map<std::string, Array>;
@@ -67,8 +73,13 @@ class PYCANDLE_API Compiled {
     return only(run(std::vector<Array>{inputs...}));
   }
 
-  Tensors states() const;              // as they are now, by name: the buffers that forward() changes
+  Tensors states() const;              // copies, as they are now, by name: the buffers that forward() changes
+  void set_states(const Tensors&) const;            // some or all, by name
   void reset() const;                  // the states are again what the weights say
+  void save_states(const std::string& path) const;  // a safetensors file
+  void load_states(const std::string& path) const;  // which has every state, with its dtype and shape
+  // The same weights and plans, with states of its own that begin as the weights say: one for each caller.
+  Compiled session() const;
 
   const Signature& signature() const;
   std::vector<std::string> outputs() const;
@@ -84,6 +95,7 @@ class PYCANDLE_API Compiled {
   Array only(std::vector<Array>) const;
   struct State;
   std::shared_ptr<State> state_;
+  std::shared_ptr<CallerStates> session_;  // null: the states are those of the weights
 };
 
 // ---- how a model is called; nobody else needs this

@@ -15,6 +15,8 @@
 namespace pycandle {
 namespace front {
 
+// A handle: copies share the states. Safe to use from several threads: calls of a model with states take turns, all others
+// run side by side.
 class PYCANDLE_API Recorded {
  public:
   using Tensors = Compiled::Tensors;
@@ -24,9 +26,17 @@ class PYCANDLE_API Recorded {
   std::vector<Symbol> symbols() const;  // the sizes that the inputs leave open
   // Floats standard normal, integers within the recorded range; at the recorded sizes, or those in `sizes`.
   Tensors random_inputs(uint64_t seed, const std::map<std::string, int64_t>& sizes = {}) const;
-  Tensors run(const Tensors& inputs) const;                   // from the recorded states
-  Tensors run(const Tensors& inputs, Tensors& states) const;  // which are changed as the model changes its buffers
-  Tensors states() const;                                     // as they were recorded, by name
+  // The states that a call changes stay changed: the next one goes on from them.
+  Tensors run(const Tensors& inputs) const;
+  Tensors run(const Tensors& inputs, Tensors& states) const;  // with the caller's own states, which the call changes
+
+  Tensors states() const;                                     // copies, as they are now, by name
+  void set_states(const Tensors&) const;                      // some or all, by name
+  void reset() const;                                         // as they were recorded
+  void save_states(const std::string& path) const;            // a safetensors file
+  void load_states(const std::string& path) const;            // which has every state, with its dtype and shape
+  // The same weights and plans, with states of its own that begin as recorded: one for each caller.
+  Recorded session() const;
 
  private:
   struct State;

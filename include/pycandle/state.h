@@ -10,7 +10,8 @@
 //   };
 //
 // A compiled model keeps its states between runs; Compiled::reset() takes it back to what the weights say. States belong
-// to the weights: two models share those of one Weights, and have their own when each opens its weights.
+// to the weights: two models share those of one Weights, and have their own when each opens its weights. Runs that share
+// states take turns; Compiled::session() has states of its own.
 #pragma once
 
 #include "pycandle/tensor.h"

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "ops/catalogue.h"
 #include "pycandle/module.h"
+#include "runtime/states.h"
 
 namespace pycandle::front {
 namespace {
@@ -63,8 +64,23 @@ std::vector<Tensor> run_alone(const std::vector<const Tensor*>& operands, const 
 Array Leaf::load() const {
   if (!store) return value;
   if (!cell) return store->load(name);
+  if (const EagerRun* run = eager_run(); run && run->session) {
+    const std::lock_guard lock(run->session->mutex);
+    const auto changed = run->session->values.find(name);
+    return changed != run->session->values.end() ? changed->second : store->load(name);
+  }
   const std::lock_guard lock(cell->mutex);
   return cell->value ? *cell->value : store->load(name);
+}
+
+void Leaf::assign(Array next) const {
+  if (const EagerRun* run = eager_run(); run && run->session) {
+    const std::lock_guard lock(run->session->mutex);
+    run->session->values.insert_or_assign(name, std::move(next));
+    return;
+  }
+  const std::lock_guard lock(cell->mutex);
+  cell->value = std::move(next);
 }
 
 pycandle::Dim DimAccess::base(Dim d) {
@@ -219,9 +235,9 @@ CaptureScope::~CaptureScope() {
 
 std::string current_module() { return open_modules_of_thread.empty() ? "" : open_modules_of_thread.back().path; }
 
-StateLeaves*& eager_states() {
-  thread_local StateLeaves* states = nullptr;
-  return states;
+EagerRun*& eager_run() {
+  thread_local EagerRun* run = nullptr;
+  return run;
 }
 
 Bindings& eager_sizes() {

@@ -17,6 +17,10 @@
 #include "pycandle/checker.h"
 #include "pycandle/tensor.h"
 
+namespace pycandle {
+struct CallerStates;  // runtime/states.h
+}
+
 namespace pycandle::front {
 
 // The front end's dims are the library's, with comparisons that throw instead of saying "not the same expression".
@@ -33,7 +37,8 @@ struct Leaf {
   std::shared_ptr<const ParameterStore> store;  // null: `value` is it
   Array value;
   std::shared_ptr<StateCell> cell;              // of a state
-  Array load() const;
+  Array load() const;                           // of a state: as the eager run of this thread has it, or the weights
+  void assign(Array) const;                     // of a state, likewise
 };
 
 // A lambda (Builder&, const Values& operands) → Values, by reference.
@@ -125,9 +130,13 @@ struct CheckerAccess {
 Bindings& eager_sizes();
 bool is_eager();           // PYCANDLE_EAGER is set
 
-// Eager: where the states that a run meets are noted, by name; null: nowhere.
+// Of a compiled model that runs eagerly: where the states that it meets are noted, by name, and where their values are.
 using StateLeaves = std::map<std::string, std::shared_ptr<const Leaf>>;
-StateLeaves*& eager_states();
+struct EagerRun {
+  StateLeaves* noted;
+  CallerStates* session;   // null: with the weights
+};
+EagerRun*& eager_run();    // on this thread; null: none
 
 // Runs a program that was made of one op on arrays.
 std::vector<Array> run_at_once(Program program, const std::vector<Array>& inputs);

@@ -112,7 +112,40 @@ std::shared_ptr<const Plan> captured(const Callable& model, const Signature& sig
   return plan;
 }
 
-std::vector<Array> run_plan(const Plan& plan, const std::vector<Array>& inputs) {
+// States of the weights, or of a session, for one reader or writer at a time.
+class LockedStates {
+ public:
+  LockedStates(const std::vector<std::shared_ptr<const Leaf>>& leaves, CallerStates* session) : session_(session) {
+    std::set<std::mutex*, std::less<>> mutexes;  // taken in one order, whoever asks
+    for (const auto& leaf : leaves) mutexes.insert(session ? &session->mutex : &leaf->cell->mutex);
+    for (std::mutex* mutex : mutexes) locks_.emplace_back(*mutex);
+  }
+  Array get(const Leaf& leaf) const {
+    if (!session_) return leaf.cell->value ? *leaf.cell->value : leaf.store->load(leaf.name);
+    const auto changed = session_->values.find(leaf.name);
+    return changed != session_->values.end() ? changed->second : leaf.store->load(leaf.name);
+  }
+  void set(const Leaf& leaf, Array value) {
+    if (session_) {
+      session_->values.insert_or_assign(leaf.name, std::move(value));
+    } else {
+      leaf.cell->value = std::move(value);
+    }
+  }
+  void forget(const Leaf& leaf) {
+    if (session_) {
+      session_->values.erase(leaf.name);
+    } else {
+      leaf.cell->value.reset();
+    }
+  }
+
+ private:
+  CallerStates* session_;
+  std::vector<std::unique_lock<std::mutex>> locks_;
+};
+
+std::vector<Array> run_plan(const Plan& plan, const std::vector<Array>& inputs, CallerStates* session) {
   RunRequest request;
   request.inputs = inputs;
   if (!plan.watches.empty()) {
@@ -122,30 +155,25 @@ std::vector<Array> run_plan(const Plan& plan, const std::vector<Array>& inputs) 
     };
   }
   if (plan.states.empty()) return plan.executable->run(request);
-  // Runs that change the same states come one after another; cells are taken in one order, whoever runs.
-  std::set<std::mutex*, std::less<>> mutexes;
-  for (const auto& state : plan.states) mutexes.insert(&state->cell->mutex);
-  std::vector<std::unique_lock<std::mutex>> locks;
-  for (std::mutex* mutex : mutexes) locks.emplace_back(*mutex);
+  LockedStates locked(plan.states, session);
   std::vector<Array> states;
-  for (const auto& state : plan.states)
-    states.push_back(state->cell->value ? *state->cell->value : state->store->load(state->name));
-  request.states = &states;
-  std::vector<Array> outputs = plan.executable->run(request);
-  for (size_t i = 0; i < states.size(); ++i) plan.states[i]->cell->value = std::move(states[i]);
+  for (const auto& state : plan.states) states.push_back(locked.get(*state));
+  std::vector<Array> outputs = run_with_states(*plan.executable, std::move(request), states);
+  for (size_t i = 0; i < states.size(); ++i) locked.set(*plan.states[i], std::move(states[i]));
   return outputs;
 }
 
-// While it lives, the states that are assigned to eagerly are noted.
-class NotingStates {
+// While it lives, this thread runs eagerly with these states.
+class EagerScope {
  public:
-  explicit NotingStates(StateLeaves& into) : before_(std::exchange(eager_states(), &into)) {}
-  ~NotingStates() { eager_states() = before_; }
-  NotingStates(const NotingStates&) = delete;
-  NotingStates& operator=(const NotingStates&) = delete;
+  EagerScope(StateLeaves& noted, CallerStates* session) : run_{&noted, session}, before_(std::exchange(eager_run(), &run_)) {}
+  ~EagerScope() { eager_run() = before_; }
+  EagerScope(const EagerScope&) = delete;
+  EagerScope& operator=(const EagerScope&) = delete;
 
  private:
-  StateLeaves* before_;
+  EagerRun run_;
+  EagerRun* before_;
 };
 
 Signature signature_of_arrays(const std::vector<Array>& inputs) {
@@ -212,7 +240,7 @@ struct Compiled::State {
     return last = plan;
   }
 
-  std::vector<std::pair<std::string, Tensor>> run_eagerly(const std::vector<Array>& inputs) {
+  std::vector<std::pair<std::string, Tensor>> run_eagerly(const std::vector<Array>& inputs, CallerStates* session) {
     if (signature && signature->size() != inputs.size()) wrong_inputs(inputs.size());
     std::vector<Tensor> tensors;
     tensors.reserve(inputs.size());
@@ -220,8 +248,19 @@ struct Compiled::State {
     const CaptureScope scope(nullptr);
     eager_sizes().clear();
     const std::lock_guard lock(mutex);
-    const NotingStates noting(states);
+    const EagerScope running(states, session);
     return model->call(tensors);
+  }
+
+  std::vector<std::shared_ptr<const Leaf>> leaves() const {  // of the states
+    std::vector<std::shared_ptr<const Leaf>> all;
+    for (const auto& [name, leaf] : states) all.push_back(leaf);
+    return all;
+  }
+  StateTypes types() const {
+    StateTypes all;
+    for (const auto& [name, leaf] : states) all.emplace(name, leaf->type);
+    return all;
   }
 
   const Plan& plan() {
@@ -262,9 +301,9 @@ void wrong_inputs(size_t found) {
 }
 
 std::vector<Array> Compiled::run(const std::vector<Array>& inputs) const {
-  if (!is_eager()) return run_plan(*state_->plan_for(inputs), inputs);
+  if (!is_eager()) return run_plan(*state_->plan_for(inputs), inputs, session_.get());
   std::vector<Array> results;
-  for (const auto& [name, tensor] : state_->run_eagerly(inputs)) results.push_back(tensor.array());
+  for (const auto& [name, tensor] : state_->run_eagerly(inputs, session_.get())) results.push_back(tensor.array());
   return results;
 }
 
@@ -283,28 +322,51 @@ Compiled::Tensors Compiled::run(const Tensors& inputs) const {
   }
   Tensors results;
   if (is_eager()) {
-    for (const auto& [name, tensor] : state_->run_eagerly(ordered)) results.emplace(name, tensor.array());
+    for (const auto& [name, tensor] : state_->run_eagerly(ordered, session_.get())) results.emplace(name, tensor.array());
     return results;
   }
   const auto plan = state_->plan_for(ordered);
-  std::vector<Array> values = run_plan(*plan, ordered);
+  std::vector<Array> values = run_plan(*plan, ordered, session_.get());
   for (size_t i = 0; i < values.size(); ++i) results.emplace(plan->program.outputs[i].name, std::move(values[i]));
   return results;
 }
 
 Compiled::Tensors Compiled::states() const {
   const std::lock_guard lock(state_->mutex);
+  const LockedStates locked(state_->leaves(), session_.get());
   Tensors values;
-  for (const auto& [name, leaf] : state_->states) values.emplace(name, leaf->load());
+  for (const auto& [name, leaf] : state_->states) values.emplace(name, copy_of(locked.get(*leaf)));
   return values;
+}
+
+void Compiled::set_states(const Tensors& states) const {
+  const std::lock_guard lock(state_->mutex);
+  check_states(state_->types(), states, Expected::some, "memory");
+  LockedStates locked(state_->leaves(), session_.get());
+  for (const auto& [name, value] : states) locked.set(*state_->states.at(name), copy_of(value));
 }
 
 void Compiled::reset() const {
   const std::lock_guard lock(state_->mutex);
-  for (const auto& [name, leaf] : state_->states) {
-    const std::lock_guard holding(leaf->cell->mutex);
-    leaf->cell->value.reset();
+  LockedStates locked(state_->leaves(), session_.get());
+  for (const auto& [name, leaf] : state_->states) locked.forget(*leaf);
+}
+
+void Compiled::save_states(const std::string& path) const { pycandle::save_states(path, states()); }
+
+void Compiled::load_states(const std::string& path) const {
+  StateTypes types;
+  {
+    const std::lock_guard lock(state_->mutex);
+    types = state_->types();
   }
+  set_states(pycandle::load_states(path, types));
+}
+
+Compiled Compiled::session() const {
+  Compiled compiled = *this;
+  compiled.session_ = std::make_shared<CallerStates>();
+  return compiled;
 }
 
 Array Compiled::only(std::vector<Array> values) const {

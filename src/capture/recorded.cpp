@@ -32,31 +32,18 @@ Recorded::Tensors Recorded::random_inputs(uint64_t seed, const std::map<std::str
 
 Recorded::Tensors Recorded::run(const Tensors& inputs) const { return state_->model.forward(inputs); }
 
-Recorded::Tensors Recorded::states() const {
-  const Program& p = state_->model.program();
-  Tensors values;
-  for (const pycandle::State& s : p.states) {
-    values.emplace(s.name, state_->model.parameters()->get_state(s, p.graph.type(s.value)));
-  }
-  return values;
-}
+Recorded::Tensors Recorded::run(const Tensors& inputs, Tensors& states) const { return state_->model.forward(inputs, states); }
 
-Recorded::Tensors Recorded::run(const Tensors& inputs, Tensors& states) const {
-  const Program& p = state_->model.program();
-  std::vector<Array> ordered;
-  for (const pycandle::State& s : p.states) {
-    const auto found = states.find(s.name);
-    if (found == states.end()) throw Error(ErrorCode::bad_input, "the state " + s.name + " is missing");
-    ordered.push_back(found->second);
-  }
-  RunRequest request;
-  request.inputs = ordered_inputs(p, inputs);
-  request.states = &ordered;
-  const std::vector<Array> values = state_->model.executable().run(request);
-  for (size_t i = 0; i < p.states.size(); ++i) states.insert_or_assign(p.states[i].name, ordered[i]);
-  Tensors outputs;
-  for (size_t i = 0; i < values.size(); ++i) outputs.emplace(p.outputs[i].name, values[i]);
-  return outputs;
+Recorded::Tensors Recorded::states() const { return state_->model.states(); }
+void Recorded::set_states(const Tensors& states) const { state_->model.set_states(states); }
+void Recorded::reset() const { state_->model.reset(); }
+void Recorded::save_states(const std::string& path) const { state_->model.save_states(path); }
+void Recorded::load_states(const std::string& path) const { state_->model.load_states(path); }
+
+Recorded Recorded::session() const {
+  Recorded recorded;
+  recorded.state_ = std::make_shared<State>(State{state_->model.session()});
+  return recorded;
 }
 
 }  // namespace pycandle::front

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "capture/capture.h"
+#include "runtime/states.h"
 
 namespace pycandle::front {
 
@@ -33,10 +34,8 @@ const State& State::operator=(const Tensor& next) const {
     capture->update(*this, next);
     return *this;
   }
-  if (StateLeaves* noted = eager_states()) noted->emplace(leaf->name, Capture::shared_leaf(*this));
-  Array value = next.array();
-  const std::lock_guard lock(leaf->cell->mutex);
-  leaf->cell->value = std::move(value);
+  if (EagerRun* run = eager_run()) run->noted->emplace(leaf->name, Capture::shared_leaf(*this));
+  leaf->assign(copy_of(next.array()));  // which may be an input, and the caller's memory
   return *this;
 }
 

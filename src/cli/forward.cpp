@@ -41,6 +41,14 @@ Summary summarise(const Array& array) {
   return s;
 }
 
+std::vector<std::string> changed_states(const Model& model, const Model::Tensors& before) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : model.states()) {
+    if (!value.same_bytes(before.at(name))) names.push_back(name);
+  }
+  return names;
+}
+
 Json number(double v) { return std::isfinite(v) ? Json(v) : Json(fmt::format("{}", v)); }
 
 }  // namespace
@@ -59,9 +67,11 @@ void add_forward(Command& app, Context& context) {
     tune_if_asked(*options);
     const Model model = load_model(options->model, options->load);
     const Model::Tensors inputs = inputs_for(model, *options);
+    const Model::Tensors recorded = model.states();
     const Progress clock("forward");
     const Model::Tensors outputs = model.forward(inputs);
     const double seconds = clock.seconds();
+    const std::vector<std::string> changed = changed_states(model, recorded);
     if (!options->out.empty()) write_safetensors(options->out, outputs);
     Table table;
     Json list = Json::array();
@@ -93,12 +103,15 @@ void add_forward(Command& app, Context& context) {
                               {"overrides", options->load.pipeline.overrides},
                               {"seconds", seconds},
                               {"outputs", list},
+                              {"changed_states", changed},
                               {"out", options->out},
                               {"profile", profiled ? to_json(*profiled) : Json()}}
                              .dump(2));
       return;
     }
     fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds, table.text());
+    if (!changed.empty())
+      fmt::print("changed states: {}; the next run starts from the recorded ones again\n", fmt::join(changed, ", "));
     if (options->tune) {
       std::vector<std::string> chosen;
       for (const auto& [op, way] : options->load.pipeline.overrides) chosen.push_back(op + "=" + way);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "params/type_check.h"
 
 namespace pycandle {
 
@@ -26,20 +27,20 @@ ParameterSource::ParameterSource() {
 
 Hash128 ParameterSource::fingerprint(const Parameter& p) const { return hash128(fmt::format("source {} {}", number_, p.name)); }
 
-namespace {
-
-// A parameter's type has no symbols, so its shape is its text.
-std::string type_text(const Array& a) { return fmt::format("{}{}", name_of(a.dtype()), to_string(a.shape())); }
-
-Array checked(Array value, const char* kind, const std::string& name, const Type& type, const std::string& where) {
+void check_type(const Array& value, const std::string& what, const Type& type, const std::string& where) {
   const bool shape_agrees = static_cast<int64_t>(value.shape().size()) == type.rank() &&
                             std::equal(value.shape().begin(), value.shape().end(), type.shape.begin(),
                                        [](int64_t size, Dim dim) { return dim.maybe_number() == size; });
-  if (value.dtype() != type.dtype || !shape_agrees) {
-    throw Error(ErrorCode::bad_input, fmt::format("{} {} has another type than the program says", kind, name))
-        .expected(type.text())
-        .found(fmt::format("{} in {}", type_text(value), where));
-  }
+  if (value.dtype() == type.dtype && shape_agrees) return;
+  throw Error(ErrorCode::bad_input, what + " has another type than the program says")
+      .expected(type.text())
+      .found(fmt::format("{}{} in {}", name_of(value.dtype()), to_string(value.shape()), where));
+}
+
+namespace {
+
+Array checked(Array value, const char* kind, const std::string& name, const Type& type, const std::string& where) {
+  check_type(value, fmt::format("{} {}", kind, name), type, where);
   return value;
 }
 

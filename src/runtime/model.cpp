@@ -55,14 +55,82 @@ Model::Tensors Model::trace(const Tensors& inputs, const std::function<void(cons
   return run(inputs, [&](size_t tap, const Array& value) { on_tap(program().taps[tap], value); });
 }
 
+Model::Tensors Model::forward(const Tensors& inputs, Tensors& states) const {
+  check_states(state_types(program()), states, Expected::every, "memory");
+  std::vector<Array> ordered;
+  for (const State& s : program().states) ordered.push_back(states.at(s.name));
+  RunRequest request;
+  request.inputs = ordered_inputs(program(), inputs);
+  Tensors outputs = named(run_with_states(*executable_, std::move(request), ordered));
+  for (size_t i = 0; i < ordered.size(); ++i) states.at(program().states[i].name) = std::move(ordered[i]);
+  return outputs;
+}
+
 Model::Tensors Model::run(const Tensors& inputs, std::function<void(size_t, const Array&)> on_tap) const {
   RunRequest request;
   request.inputs = ordered_inputs(program(), inputs);
   request.on_tap = std::move(on_tap);
-  std::vector<Array> outputs = executable_->run(request);
-  Tensors named;
-  for (size_t i = 0; i < outputs.size(); ++i) named[program().outputs[i].name] = std::move(outputs[i]);
-  return named;
+  if (program().states.empty()) return named(executable_->run(request));
+  const std::lock_guard lock(states_->mutex);
+  std::vector<Array> states = states_now();
+  std::vector<Array> outputs = run_with_states(*executable_, std::move(request), states);
+  for (size_t i = 0; i < states.size(); ++i) states_->values.insert_or_assign(program().states[i].name, std::move(states[i]));
+  return named(std::move(outputs));
+}
+
+Model::Tensors Model::named(std::vector<Array> outputs) const {
+  Tensors tensors;
+  for (size_t i = 0; i < outputs.size(); ++i) tensors[program().outputs[i].name] = std::move(outputs[i]);
+  return tensors;
+}
+
+std::vector<Array> Model::states_now() const {
+  std::vector<Array> states;
+  for (const State& s : program().states) {
+    const auto changed = states_->values.find(s.name);
+    states.push_back(changed != states_->values.end() ? changed->second
+                                                      : parameters_->get_state(s, program().graph.type(s.value)));
+  }
+  return states;
+}
+
+Model::Tensors Model::states() const {
+  const std::lock_guard lock(states_->mutex);
+  const std::vector<Array> now = states_now();
+  Tensors tensors;
+  for (size_t i = 0; i < now.size(); ++i) tensors.emplace(program().states[i].name, copy_of(now[i]));
+  return tensors;
+}
+
+void Model::set_states(const Tensors& states, Expected expected) const {
+  check_states(state_types(program()), states, expected, "memory");
+  Tensors copies = copies_of(states);
+  const std::lock_guard lock(states_->mutex);
+  copies.merge(states_->values);
+  states_->values = std::move(copies);
+}
+
+void Model::reset() const {
+  const std::lock_guard lock(states_->mutex);
+  states_->values.clear();
+}
+
+void Model::save_states(const std::filesystem::path& path) const { pycandle::save_states(path, states()); }
+
+void Model::load_states(const std::filesystem::path& path) const {
+  set_states(pycandle::load_states(path, state_types(program())));
+}
+
+Model Model::session() const {
+  Model model = *this;
+  model.states_ = std::make_shared<CallerStates>();
+  return model;
+}
+
+Model Model::with_states_of(const Model& other) const {
+  Model model = *this;
+  model.states_ = other.states_;
+  return model;
 }
 
 std::vector<Array> ordered_inputs(const Program& p, const Model::Tensors& tensors) {

@@ -14,6 +14,7 @@
 #include "import/importer.h"
 #include "passes/pipeline.h"
 #include "runtime/backends.h"
+#include "runtime/states.h"
 
 namespace pycandle {
 
@@ -23,14 +24,25 @@ struct LoadOptions {
   const OpTable* table = nullptr;                                     // null: the catalogue
 };
 
+// A handle: copies share the states. Safe to use from several threads; calls of a model with states take turns.
 class Model {
  public:
   using Tensors = std::map<std::string, Array>;
-  Tensors forward(const Tensors& inputs) const;                       // outputs by name
+  // Outputs by name. The states that the call changes stay changed.
+  Tensors forward(const Tensors& inputs) const;
+  Tensors forward(const Tensors& inputs, Tensors& states) const;      // with these states, which the call changes
   // Every tap by id, as soon as its value exists, then the outputs.
   Tensors trace(const Tensors& inputs, const std::function<void(const Tap&, const Array&)>& on_tap) const;
 
-  // The same recording with the same opened weights on another backend: nothing is read from the disk again.
+  Tensors states() const;                                             // as they are now, by name
+  void set_states(const Tensors&, Expected = Expected::some) const;
+  void reset() const;                                                 // as recorded
+  void save_states(const std::filesystem::path&) const;
+  void load_states(const std::filesystem::path&) const;
+  Model session() const;                                              // with states of its own, as recorded
+  Model with_states_of(const Model&) const;
+
+  // The same recording with the same opened weights and states on another backend: nothing is read from the disk again.
   Model on(const LoadOptions&) const;
 
   const Recording& recording() const { return *recording_; }          // in program form
@@ -42,10 +54,13 @@ class Model {
 
  private:
   Tensors run(const Tensors& inputs, std::function<void(size_t, const Array&)> on_tap) const;
+  Tensors named(std::vector<Array> outputs) const;
+  std::vector<Array> states_now() const;                              // in the order of Program::states; states_ is locked
   friend Model load_recording(Recording, const LoadOptions&);
   std::shared_ptr<const Recording> recording_;
   std::shared_ptr<const ParameterSource> parameters_;
   std::shared_ptr<const Executable> executable_;
+  std::shared_ptr<CallerStates> states_ = std::make_shared<CallerStates>();
   std::string backend_;
   std::vector<PassTiming> timings_;
 };

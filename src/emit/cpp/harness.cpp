@@ -174,9 +174,7 @@ const Recorded& recorded() {
 
 void run_at(benchmark::State& state, const std::map<std::string, int64_t>& sizes) {
   const auto inputs = recorded().random_inputs(0, sizes);
-  for (int call = 0; call < 2; ++call) compiled().run(inputs);  // weights are packed at the second
-  for (auto _ : state) benchmark::DoNotOptimize(compiled().run(inputs));
-}
+@RUNS@}
 
 // Milliseconds of the model in PyTorch: PYCANDLE_TORCH_MS, else asked of the recording script where Python is there.
 double torch_ms() {
@@ -229,11 +227,25 @@ int main(int argc, char** argv) {
 }
 )text";
 
+constexpr const char* kRuns =
+    R"text(  for (int call = 0; call < 2; ++call) compiled().run(inputs);  // weights are packed at the second
+  for (auto _ : state) benchmark::DoNotOptimize(compiled().run(inputs));
+)text";
+
+constexpr const char* kRunsWithStates = R"text(  const auto run = [&] {
+    compiled().reset();  // every run starts from the recorded states
+    benchmark::DoNotOptimize(compiled().run(inputs));
+  };
+  for (int call = 0; call < 2; ++call) run();  // weights are packed at the second
+  for (auto _ : state) run();
+)text";
+
 std::string filled(std::string text, const Harness& harness) {
   const std::pair<const char*, std::string> places[] = {
       {"@COMMON@", kRecording},
       {"@GOLDENS@", harness.is_random ? kNoGoldenTests : kGoldenTests},
       {"@STATES@", harness.has_states && !harness.is_random ? kStateTest : ""},
+      {"@RUNS@", harness.has_states ? kRunsWithStates : kRuns},
       {"@MODEL@", harness.model},
       {"@SPACE@", harness.name_space},
       {"@HEADER@", harness.header},
