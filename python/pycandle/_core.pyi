@@ -19,7 +19,31 @@ class Model:
         """(taps by id, outputs by name)."""
 
     def on(self, backend: str) -> Model:
-        """The same recording with the same opened weights on another backend."""
+        """
+        The same recording with the same opened weights and states on another backend.
+        """
+
+    def states(self) -> dict:
+        """What the states are now, by name: copies."""
+
+    def set_states(self, states: dict, every: bool) -> None:
+        """States by name: some, or every one."""
+
+    def reset(self) -> None:
+        """The states are as recorded."""
+
+    def save_states(self, path: str | os.PathLike) -> None: ...
+
+    def load_states(self, path: str | os.PathLike) -> None: ...
+
+    def session(self) -> Model:
+        """The same model with states of its own, as recorded."""
+
+    def with_states_of(self, other: Model) -> Model:
+        """This model with the states of the other."""
+
+    @property
+    def state_types(self) -> list[tuple[str, str, list[int | str]]]: ...
 
     @property
     def name(self) -> str: ...

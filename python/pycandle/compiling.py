@@ -3,71 +3,115 @@
 from __future__ import annotations
 
 import inspect
-import shutil
-import tempfile
-import weakref
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
+from . import _core
+from .arrays import contiguous, to_torch
+from .call_programs import CallPrograms, Options
 from .errors import UsageError
-from .inputs import flatten_outputs, gather_inputs
-from .model import Model, load_model
-from .preparation import prepared
-from .recorder import GoldenRecorder
+from .inputs import gather_inputs
+from .model import Model, check_threads
+from .states import Stateful
+
+_UNSET: Any = type("Unset", (), {"__repr__": lambda self: "unset"})()
 
 
-class CompiledModel:
-    """Takes the arguments of the model it was made from and gives back the same structure."""
+class CompiledModel(Stateful):
+    """Takes the arguments of the model it was made from and gives back the same structure.
 
-    def __init__(
-        self, model: Model, signature: inspect.Signature, spec: pytree.TreeSpec, leaves: list
-    ) -> None:
-        self.model = model
-        self._signature = signature
-        self._spec = spec
-        # Leaves that are no tensors are the same at every call.
-        self._leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self._places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    Arguments that are no tensors are part of a program: a call with others makes another program and keeps it.
+    `states`, threads and `session()` are as those of `Model`; states are torch tensors here.
+    """
+
+    def __init__(self, programs: CallPrograms, states: _core.Model) -> None:
+        self._programs = programs
+        self._states = states  # whichever program; only its states matter
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        inputs = gather_inputs(self._signature, args, kwargs)
-        known = {info.name for info in self.model.inputs}
-        given = {name: tensor for _, name, tensor in inputs.tensors()}
-        if unknown := sorted(set(given) - known):
-            raise UsageError(f"{', '.join(unknown)} was no tensor input when the model was compiled")
-        outputs = self.model.forward(**given)
-        leaves = list(self._leaves)
-        for place, info in zip(self._places, self.model.outputs, strict=True):
-            leaves[place] = outputs[info.name]
-        return pytree.tree_unflatten(leaves, self._spec)
+        program = self._programs.program_for(args, kwargs)
+        given = {name: t for _, name, t in gather_inputs(self._programs.signature, args, kwargs).tensors()}
+        core = program.core.with_states_of(self._states)
+        return program.nested(to_torch(core.forward(contiguous(given))), given)
+
+    @property
+    def model(self) -> Model:
+        """The program of the last call, with the states of this handle."""
+        core = self._with_states()
+        traced = (lambda: core.on("reference")) if self._programs.options.backend is None else None
+        return Model(core, traced)
+
+    def session(self) -> CompiledModel:
+        """The same programs, with states of its own that begin as recorded: one for each caller."""
+        return CompiledModel(self._programs, self._states.session())
+
+    def _with_states(self) -> _core.Model:
+        return self._programs.last().core.with_states_of(self._states)
+
+    @staticmethod
+    def _present(states: dict[str, Any]) -> dict[str, Any]:
+        return to_torch(states)
 
 
 def compile(
     model: torch.nn.Module,
     *example: Any,
-    backend: str | None = None,
-    threads: int | None = None,
-    dynamic: object = None,
+    backend: str | None = _UNSET,
+    threads: int | None = _UNSET,
+    dynamic: object = _UNSET,
+    strict: bool = _UNSET,
     **kwargs: Any,
 ) -> CompiledModel:
-    """Records the model at the example inputs and loads the result (`backend` and `threads` as for `load_model`).
+    """Records the model at the example inputs and loads the result. The model itself stays as it is.
 
-    compiled = pycandle.compile(model, x)
-    y = compiled(other_x)
+        compiled = pycandle.compile(model, x, scale=2.0)
+        y = compiled(other_x, scale=2.0)
+        z = compiled(other_x, scale=3.0)   # another program: recorded, and kept for the next such call
+
+    backend, threads   as for `load_model`
+    dynamic            axes that stay open, as for `GoldenRecorder`
+    strict             True: calls that need another program are errors. Without it at most 8 programs are kept; the
+                       least recently used one makes room
     """
-    folder = tempfile.mkdtemp(prefix="pycandle-")
+    given = {"backend": backend, "threads": threads, "dynamic": dynamic, "strict": strict}
+    given = {name: value for name, value in given.items() if value is not _UNSET}
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"compile takes an nn.Module, not {type(model).__name__}")
+    signature = inspect.signature(model.forward)
+    _refuse_ambiguous(signature, example, given, type(model).__name__)
+    options = Options(**given)
+    check_threads(options.threads)
+    if options.backend is not None and options.backend not in _core.backends():
+        raise UsageError(f"there is no backend {options.backend!r}: one of {', '.join(_core.backends())}")
+    programs = CallPrograms(model, signature, options)
     try:
-        recorder = GoldenRecorder(folder, taps="none", dynamic=dynamic, source=False)
-        recorder.record(model, *example, **kwargs)
-        recorder.save("compiled")
-        with torch.no_grad(), prepared(model, example, kwargs, 0, []) as (args, keywords):
-            leaves, _, spec = flatten_outputs(model(*args, **keywords))
-        loaded = load_model(folder, backend, threads)
-        compiled = CompiledModel(loaded, inspect.signature(model.forward), spec, leaves)
+        first = programs.program_for(example, kwargs)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        programs.close()
         raise
-    weakref.finalize(compiled, shutil.rmtree, folder, ignore_errors=True)
-    return compiled
+    return CompiledModel(programs, first.core.session())
+
+
+def _refuse_ambiguous(signature: inspect.Signature, example: tuple, options: dict, model: str) -> None:
+    positional = [
+        p.name
+        for p in signature.parameters.values()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ][: len(example)]
+    for name, value in options.items():
+        parameter = signature.parameters.get(name)
+        named = parameter is not None and parameter.kind in (
+            parameter.POSITIONAL_OR_KEYWORD,
+            parameter.KEYWORD_ONLY,
+        )
+        if not named or name in positional:
+            continue
+        way = (
+            f"give {model}.forward its {name} by place"
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+            else f"wrap the model in a module whose forward has no {name}"
+        )
+        raise UsageError(
+            f"{name}={value!r} can be meant for pycandle.compile or for {model}.forward, which both have that name: {way}"
+        )

@@ -215,6 +215,11 @@ def _keep_traces_of_inner_graphs(program: ExportedProgram) -> None:
 
 _HINTS = (
     (
+        ("name 'nan' is not defined",),
+        "an argument is NaN, which torch.export cannot take",
+        "give it as a tensor, or keep it in an attribute of the module",
+    ),
+    (
         ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOutput", "DynamicOutputShape"),
         "Python code depends on the values of a tensor",
         "use torch.where, masking or torch.cond instead of if / int() / .item() / .tolist() on tensor values",

@@ -70,7 +70,7 @@ def gather_inputs(signature: inspect.Signature, args: tuple, kwargs: dict) -> In
     names = []
     for path, _ in with_paths:
         first = top[path[1].idx] if path[0].idx == 0 else str(path[1].key)
-        names.append(".".join([first, *(_step(key) for key in path[2:])]))
+        names.append(".".join([first, *(step_name(key) for key in path[2:])]))
     if len(set(names)) != len(names):
         raise UsageError(
             f"two inputs have the same name: {sorted(n for n in names if names.count(n) > 1)[0]}"
@@ -79,11 +79,15 @@ def gather_inputs(signature: inspect.Signature, args: tuple, kwargs: dict) -> In
     return Inputs(args, kwargs, leaves, tuple(names), spec, (*top, *kwargs), signature)
 
 
-def _argument_names(signature: inspect.Signature, args: tuple, kwargs: dict) -> list[str]:
+def bound_arguments(signature: inspect.Signature, args: tuple, kwargs: dict) -> inspect.BoundArguments:
     try:
-        signature.bind(*args, **kwargs)
+        return signature.bind(*args, **kwargs)
     except TypeError as error:
         raise UsageError(f"the inputs do not fit forward{signature}: {error}") from None
+
+
+def _argument_names(signature: inspect.Signature, args: tuple, kwargs: dict) -> list[str]:
+    bound_arguments(signature, args, kwargs)
     names = []
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -94,7 +98,7 @@ def _argument_names(signature: inspect.Signature, args: tuple, kwargs: dict) -> 
     return names[: len(args)]
 
 
-def _step(key: object) -> str:
+def step_name(key: object) -> str:
     if isinstance(key, pytree.SequenceKey):
         return str(key.idx)
     if isinstance(key, pytree.MappingKey):
@@ -129,7 +133,7 @@ def flatten_outputs(result: object) -> tuple[list, list[str], pytree.TreeSpec]:
     """The leaves of what a model returned, their names (`output.logits`), and the nesting."""
     register_dataclasses(result)
     with_paths, spec = pytree.tree_flatten_with_path(result)
-    names = [".".join(["output", *(_step(key) for key in path)]) for path, _ in with_paths]
+    names = [".".join(["output", *(step_name(key) for key in path)]) for path, _ in with_paths]
     return [leaf for _, leaf in with_paths], names, spec
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from .arrays import contiguous, is_torch, to_numpy, to_torch
+from .states import Stateful
 
 
 @dataclass(frozen=True)
@@ -23,12 +24,16 @@ class TensorInfo:
     shape: tuple[int | str, ...]
 
 
-class Model:
-    """A recorded model, ready to run. Made by `load_model`; safe to call from several threads at once."""
+class Model(Stateful):
+    """A recorded model, ready to run. Made by `load_model`.
+
+    A model that changes its buffers has `states`: a call starts from what the last one left. Any model may be called
+    from several threads at once; calls of one with states take turns, and `session()` gives a caller its own states.
+    """
 
     def __init__(self, core: _core.Model, traced: Callable[[], _core.Model] | None = None) -> None:
         self._core = core
-        self._traced = functools.cache(traced or (lambda: core))
+        self._traced = functools.cache(traced or (lambda: core))  # with whatever states
 
     @property
     def name(self) -> str:
@@ -51,22 +56,30 @@ class Model:
         """The identities of the values that `trace` gives."""
         return self._core.taps
 
+    def _with_states(self) -> _core.Model:
+        return self._core
+
+    def session(self) -> Model:
+        """The same weights and plans, with states of its own that begin as recorded: one for each caller."""
+        return Model(self._core.session(), self._traced)
+
     def forward(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
-        """Outputs by name, in the order of `outputs`.
+        """Outputs by name, in the order of `outputs`. States that the model changes stay changed.
 
         Inputs come in the order of `inputs` or by name. Nested ones may be given nested (`past=[{"key": k}]`) or by path
         (`**{"past.0.key": k}`)."""
         flat = _flatten(self._named(in_order, inputs))
-        return _like(flat, self._core.forward(_contiguous(flat)))
+        return _like(flat, self._core.forward(contiguous(flat)))
 
     __call__ = forward
 
     def trace(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
         """The value of every tap, by identity (`transformer.h.0.mlp@0/output`), and of every output, by name.
 
-        On the reference, which shows every value, unless the model was loaded on a backend by name."""
+        On the reference, which shows every value, unless the model was loaded on a backend by name. It is a call as
+        `forward` is: states change."""
         flat = _flatten(self._named(in_order, inputs))
-        taps, outputs = self._traced().trace(_contiguous(flat))
+        taps, outputs = self._traced().with_states_of(self._core).trace(contiguous(flat))
         return _like(flat, {**taps, **outputs})
 
     def _named(self, in_order: tuple, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -93,12 +106,16 @@ class Model:
         return f"pycandle.Model({self.name!r}, {signature(self.inputs)} -> {signature(self.outputs)}, {self.backend})"
 
 
+def check_threads(threads: int | None) -> None:
+    if threads is not None and not 1 <= threads <= 1024:
+        raise ValueError(f"threads must be a number from 1 to 1024, not {threads}")
+
+
 def load_model(path: str | os.PathLike, backend: str | None = None, threads: int | None = None) -> Model:
     """Opens a manifest, the folder of one, or a bundle, and the weights. Without a backend, `forward` runs on `cpu`
     and `trace` on the reference; without `threads`, on PYCANDLE_THREADS or all cores. The files may be replaced
     afterwards (by renaming), not changed in place."""
-    if threads is not None and not 1 <= threads <= 1024:
-        raise ValueError(f"threads must be a number from 1 to 1024, not {threads}")
+    check_threads(threads)
     core = _core.load_model(os.fspath(path), "cpu" if backend is None else backend, threads or 0)
     return Model(core, (lambda: core.on("reference")) if backend is None else None)
 
@@ -125,36 +142,6 @@ def _is_nested(value: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple, np.ndarray)) or hasattr(value, "__dlpack__")
 
 
-def _is_torch(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
-
-
-def _contiguous(inputs: dict[str, Any]) -> dict[str, Any]:
-    ready = {}
-    for name, value in inputs.items():
-        if _is_torch(value):
-            ready[name] = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
-        elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
-            ready[name] = value
-        else:
-            array = np.asarray(value)
-            ready[name] = array if array.flags.c_contiguous else array.copy(order="C")
-    return ready
-
-
 def _like(inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
     """torch tensors when any input was one, NumPy arrays otherwise."""
-    if any(_is_torch(value) for value in inputs.values()):
-        torch = sys.modules["torch"]
-        return {name: torch.from_dlpack(value) for name, value in results.items()}
-    return {name: _to_numpy(name, value) for name, value in results.items()}
-
-
-def _to_numpy(name: str, value: Any) -> np.ndarray:
-    try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError) as error:
-        raise TypeError(
-            f"{name} has a dtype that NumPy has not (bf16): pass torch tensors to get torch tensors back"
-        ) from error
+    return to_torch(results) if any(is_torch(value) for value in inputs.values()) else to_numpy(results)

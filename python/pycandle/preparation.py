@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parameter import is_lazy
 
 from .eager import quiet_inference
 
@@ -18,7 +19,7 @@ def prepared(
     model: torch.nn.Module, args: tuple, kwargs: dict, seed: int, notes: list[str]
 ) -> Iterator[tuple]:
     """Yields the call's arguments; the model's settings come back afterwards."""
-    _materialise_lazy_modules(model, args, kwargs, seed)
+    materialise_lazy_modules(model, args, kwargs, seed)
     configs = _caching_configs(model)
     if kwargs.get("use_cache"):
         kwargs = {**kwargs, "use_cache": False}
@@ -45,8 +46,14 @@ def _caching_configs(model: torch.nn.Module) -> list[object]:
     return list(found.values())
 
 
-def _materialise_lazy_modules(model: torch.nn.Module, args: tuple, kwargs: dict, seed: int) -> None:
-    lazy = [m for m in model.modules() if isinstance(m, LazyModuleMixin) and m.has_uninitialized_params()]
-    if lazy:
-        with quiet_inference(seed):
+def materialise_lazy_modules(model: torch.nn.Module, args: tuple, kwargs: dict, seed: int) -> None:
+    """Runs a model with lazy modules once, so that they know their sizes. Its buffers stay what they were."""
+    if not any(isinstance(m, LazyModuleMixin) and m.has_uninitialized_params() for m in model.modules()):
+        return
+    before = [(b, b.detach().clone()) for b in model.buffers() if not is_lazy(b) and not b.is_meta]
+    with quiet_inference(seed):
+        try:
             model(*args, **kwargs)
+        finally:
+            for buffer, value in before:
+                buffer.copy_(value)

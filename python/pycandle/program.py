@@ -14,6 +14,7 @@ from .exporting import Exported
 from .module_calls import ModuleCall, read_markers
 from .places import place_of_text
 
+INPUT_NOTE = "the model writes into its input"
 _aten = torch.ops.aten
 # Checks without results: the importer checks types itself.
 _CHECKS = {
@@ -163,9 +164,7 @@ def _read_outputs(ep, output_node, by_name, canonical, notes) -> list[object]:
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             by_name[canonical.get(spec.target, spec.target)].updated = value
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
-            notes.append(
-                f"the model writes into its input {spec.target}; the program leaves inputs as they are"
-            )
+            notes.append(f"{INPUT_NOTE} {spec.target}; the program leaves inputs as they are")
         else:
             place = place_of_text(value.meta.get("stack_trace")) if isinstance(value, torch.fx.Node) else None
             raise RecordingError(f"the model writes into its parameter {spec.target}", place)

@@ -91,4 +91,10 @@ def _equal_in_file(tensor: torch.Tensor, file: Path, key: str) -> bool:
         if tensor.is_meta:
             return True
         stored = reader.get_tensor(key)
-    return stored.dtype == tensor.dtype and torch.equal(stored, tensor)
+    return stored.dtype == tensor.dtype and torch.equal(_bits(stored), _bits(tensor))
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """NaN is itself here, and -0.0 is not 0.0."""
+    tensor = tensor.detach().resolve_conj().resolve_neg().cpu()
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

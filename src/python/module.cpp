@@ -42,7 +42,7 @@ constexpr DTypeRow kDTypes[] = {{DType::f64, kFloat, 64},   {DType::f32, kFloat,
 using InArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 // Copied, so that the caller may change or free its memory while the model runs without the GIL.
-Array to_array(const std::string& name, const InArray& in) {
+Array to_array(const std::string& what, const InArray& in) {
   for (const DTypeRow& row : kDTypes) {
     if (in.dtype().code != row.code || in.dtype().bits != row.bits || in.dtype().lanes != 1) continue;
     Sizes shape;
@@ -51,7 +51,7 @@ Array to_array(const std::string& name, const InArray& in) {
     if (array.bytes() > 0) std::memcpy(array.mutable_data(), in.data(), array.bytes());
     return array;
   }
-  throw Error(ErrorCode::bad_input, "input " + name + " has a dtype that programs do not have")
+  throw Error(ErrorCode::bad_input, what + " has a dtype that programs do not have")
       .expected("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128")
       .found("DLPack code " + std::to_string(in.dtype().code) + ", " + std::to_string(in.dtype().bits) + " bits");
 }
@@ -60,8 +60,7 @@ nb::object to_python(const Array& array) {
   for (const DTypeRow& row : kDTypes) {
     if (array.dtype() != row.dtype) continue;
     // A copy that Python owns: results may be views of mapped weights.
-    Array* kept = new Array(array.dtype(), array.shape());
-    if (array.bytes() > 0) std::memcpy(kept->mutable_data(), array.data(), array.bytes());
+    Array* kept = new Array(copy_of(array));
     const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Array*>(p); });
     std::vector<size_t> shape(array.shape().begin(), array.shape().end());
     return nb::cast(nb::ndarray<nb::array_api>(kept->mutable_data(), shape.size(), shape.data(), owner, nullptr,
@@ -70,16 +69,17 @@ nb::object to_python(const Array& array) {
   internal_error("a dtype without a DLPack code");
 }
 
-Model::Tensors to_tensors(const nb::dict& inputs) {
+// kind: "input" or "state", for errors.
+Model::Tensors to_tensors(const nb::dict& arrays, const std::string& kind = "input") {
   Model::Tensors tensors;
-  for (auto [key, value] : inputs) {
+  for (auto [key, value] : arrays) {
     const std::string name = nb::cast<std::string>(key);
     InArray in;
     if (!nb::try_cast(value, in)) {
-      throw Error(ErrorCode::bad_input, "input " + name + " is not an array")
+      throw Error(ErrorCode::bad_input, kind + " " + name + " is not an array")
           .expected("a contiguous CPU array: NumPy, torch, or anything with __dlpack__");
     }
-    tensors[name] = to_array(name, in);
+    tensors[name] = to_array(kind + " " + name, in);
   }
   return tensors;
 }
@@ -118,6 +118,24 @@ std::pair<nb::dict, nb::dict> trace(const Model& model, const nb::dict& inputs) 
     outputs = model.trace(given, [&](const Tap& tap, const Array& value) { taps[tap.id] = value; });
   }
   return {taps_to_python(model, taps), outputs_to_python(model, outputs)};
+}
+
+// In the order of the program.
+nb::dict states(const Model& model) {
+  Model::Tensors now;
+  {
+    const nb::gil_scoped_release unlocked;  // a call that holds the states may be waiting for the GIL
+    now = model.states();
+  }
+  nb::dict out;
+  for (const State& state : model.program().states) out[state.name.c_str()] = to_python(now.at(state.name));
+  return out;
+}
+
+void set_states(const Model& model, const nb::dict& states, bool every) {
+  const Model::Tensors given = to_tensors(states, "state");
+  const nb::gil_scoped_release unlocked;
+  model.set_states(given, every ? Expected::every : Expected::some);
 }
 
 using TensorInfo = std::tuple<std::string, std::string, std::vector<std::variant<int64_t, std::string>>>;
@@ -193,7 +211,21 @@ NB_MODULE(_core, m) {
   nb::class_<Model>(m, "Model", "A recorded model, ready to run.")
       .def("forward", &forward, "inputs"_a, "Outputs by name, in the order of the model.")
       .def("trace", &trace, "inputs"_a, "(taps by id, outputs by name).")
-      .def("on", &on, "backend"_a, "The same recording with the same opened weights on another backend.")
+      .def("on", &on, "backend"_a, "The same recording with the same opened weights and states on another backend.")
+      .def("states", &states, "What the states are now, by name: copies.")
+      .def("set_states", &set_states, "states"_a, "every"_a, "States by name: some, or every one.")
+      .def("reset", &Model::reset, nb::call_guard<nb::gil_scoped_release>(), "The states are as recorded.")
+      .def("save_states", &Model::save_states, "path"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("load_states", &Model::load_states, "path"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("session", &Model::session, "The same model with states of its own, as recorded.")
+      .def("with_states_of", &Model::with_states_of, "other"_a, "This model with the states of the other.")
+      .def_prop_ro("state_types",
+                   [](const Model& model) {
+                     std::vector<TensorInfo> all;
+                     for (const State& state : model.program().states)
+                       all.push_back(info(state.name, model.program().graph.type(state.value)));
+                     return all;
+                   })
       .def_prop_ro("name", [](const Model& model) { return model.program().name; })
       .def_prop_ro("backend", [](const Model& model) { return model.backend(); })
       .def_prop_ro("inputs",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import operator
 from pathlib import Path
@@ -12,12 +11,11 @@ import torch
 from safetensors import safe_open
 
 from ..inputs import DTYPES
+from ..size_text import size_of
 from . import PeerError
 
 # Recording keeps recurrent layers whole by operators of its own; these are torch's.
 _OURS = {f"pycandle.{name}.": f"aten.{name}.input" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
-_ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
-_FUNCTIONS = {"floordiv": operator.floordiv, "mod": operator.mod, "min": min, "max": max}
 
 
 class Rebuilt:
@@ -91,7 +89,7 @@ class Rebuilt:
             raise PeerError("the model has control flow (cond, while_loop, scan), which peers are not given")
         return {
             "v": lambda: self.values[content],
-            "dim": lambda: self._size(ast.parse(content, mode="eval").body),
+            "dim": lambda: self._size(content),
             "float": lambda: float(content),
             "complex": lambda: complex(*content),
             "dtype": lambda: DTYPES[content],
@@ -100,18 +98,13 @@ class Rebuilt:
             "memory_format": lambda: getattr(torch, f"{content}_format", None) or getattr(torch, content),
         }[kind]()
 
-    def _size(self, text: ast.expr) -> int:
-        if isinstance(text, ast.Constant) and isinstance(text.value, int):
-            return text.value
-        if isinstance(text, ast.UnaryOp) and isinstance(text.op, ast.USub):
-            return -self._size(text.operand)
-        if isinstance(text, ast.BinOp) and type(text.op) in _ARITHMETIC:
-            return _ARITHMETIC[type(text.op)](self._size(text.left), self._size(text.right))
-        if isinstance(text, ast.Call) and isinstance(text.func, ast.Name) and text.func.id in _FUNCTIONS:
-            return _FUNCTIONS[text.func.id](*map(self._size, text.args))
-        if isinstance(text, ast.Name) and text.id in self.sizes:
-            return self.sizes[text.id]
-        raise PeerError(f"the size {ast.unparse(text)} depends on data, so peers cannot be given the model")
+    def _size(self, text: str) -> int:
+        try:
+            return size_of(text, self.sizes)
+        except KeyError as unknown:
+            raise PeerError(
+                f"the size {unknown.args[0]} depends on data, so peers cannot be given the model"
+            ) from None
 
 
 def _manifest_file(path: Path) -> Path:

@@ -1,0 +1,44 @@
+"""Arrays on their way in and out of the C++ side: NumPy, torch, and anything else with DLPack."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def is_torch(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def contiguous(arrays: dict[str, Any]) -> dict[str, Any]:
+    ready = {}
+    for name, value in arrays.items():
+        if is_torch(value):
+            ready[name] = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+        elif hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+            ready[name] = value
+        else:
+            array = np.asarray(value)
+            ready[name] = array if array.flags.c_contiguous else array.copy(order="C")
+    return ready
+
+
+def to_torch(results: dict[str, Any]) -> dict[str, Any]:
+    torch = sys.modules["torch"]
+    return {name: torch.from_dlpack(value) for name, value in results.items()}
+
+
+def to_numpy(results: dict[str, Any]) -> dict[str, Any]:
+    return {name: _to_numpy(name, value) for name, value in results.items()}
+
+
+def _to_numpy(name: str, value: Any) -> np.ndarray:
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError) as error:
+        raise TypeError(
+            f"{name} has a dtype that NumPy has not (bf16): pass torch tensors to get torch tensors back"
+        ) from error
