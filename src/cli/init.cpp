@@ -63,30 +63,36 @@ std::string requirements(const Facts& facts) {
   return text;
 }
 
-// An environment of its own with those very versions, made by uv; pycandle itself comes from where it is installed.
+bool install_with_uv(const fs::path& environment, const fs::path& requirements, const Facts& facts) {
+  return succeeds({"uv", "venv", "--quiet", "--python", facts.python_path, environment.string()}) &&
+         succeeds({"uv", "pip", "install", "--quiet", "--python", (environment / "bin/python").string(), "-r", requirements});
+}
+
+bool install_with_pip(const fs::path& environment, const fs::path& requirements, const Facts& facts) {
+  return succeeds({facts.python_path, "-m", "venv", environment.string()}) &&
+         succeeds({(environment / "bin/python").string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
+                   requirements});
+}
+
+// An environment of its own with those very versions, made by uv or, where there is none, by Python's venv and pip;
+// pycandle itself comes from where it is installed. Environments know their own path, so it is made in its place.
 void make_environment(const fs::path& folder, const Facts& facts, bool quiet) {
-  const fs::path environment = folder / kEnvironment;
-  if (!output_of({"uv", "--version"})) {
-    throw Error(ErrorCode::usage, "the environment is made by uv, and uv was not found")
-        .hint("install uv (pip install uv), or run pycandle init --no-env to record with " + facts.python_path);
-  }
-  const fs::path temporary = folder / ".pycandle/venv.new";
-  std::error_code ignored;
-  fs::remove_all(temporary, ignored);
-  if (!quiet) fmt::print(stderr, "making {} with the packages of .pycandle/requirements.txt\n", kEnvironment);
-  const bool made = succeeds({"uv", "venv", "--quiet", "--relocatable", "--python", facts.python_path, temporary.string()}) &&
-                    succeeds({"uv", "pip", "install", "--quiet", "--python", (temporary / "bin/python").string(), "-r",
-                              (folder / ".pycandle/requirements.txt").string()});
-  const auto site = made ? ask_python((temporary / "bin/python").string(),
+  const fs::path environment = folder / kEnvironment, requirements = folder / ".pycandle/requirements.txt";
+  const bool has_uv = output_of({"uv", "--version"}).has_value();
+  const char* tool = has_uv ? "uv" : "venv and pip";
+  if (!quiet) fmt::print(stderr, "making {} with the packages of .pycandle/requirements.txt, by {}\n", kEnvironment, tool);
+  const bool made = (has_uv ? install_with_uv : install_with_pip)(environment, requirements, facts);
+  const auto site = made ? ask_python((environment / "bin/python").string(),
                                       "import sysconfig; print(sysconfig.get_path('purelib'))")
                          : std::nullopt;
   if (!site) {
-    fs::remove_all(temporary, ignored);
-    throw Error(ErrorCode::usage, "uv could not make the environment")
-        .hint("see what it said above, or run pycandle init --no-env to record with " + facts.python_path);
+    std::error_code ignored;
+    fs::remove_all(environment, ignored);
+    throw Error(ErrorCode::usage, fmt::format("{} could not make the environment", tool))
+        .hint(fmt::format("see what was said above{}, or run pycandle init --no-env to record with {}",
+                          has_uv ? "" : "; Debian has venv in python3-venv", facts.python_path));
   }
   write_text(fs::path(*site) / "pycandle.pth", facts.package_folder + "\n");
-  fs::rename(temporary, environment);
 }
 
 }  // namespace
@@ -95,7 +101,7 @@ void add_init(Command& app, Context& context) {
   struct Options {
     std::string folder = ".", python;
     bool no_env = false;
-    int seed = 0;
+    int64_t seed = 0;
   };
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "init",
@@ -103,7 +109,7 @@ void add_init(Command& app, Context& context) {
                                 "pycandle init && pycandle record");
   command.add_option("folder", options->folder, "the folder to prepare (.)");
   command.add_flag("--no-env", options->no_env, "make no environment of its own: record with the Python that is found");
-  command.add_option("--seed", options->seed, "the recording's seed (0)");
+  command.add_option("--seed", options->seed, "the recording's seed (0)").at_least(0);
   command.add_option("--python", options->python, "take the versions from this Python");
   command.callback([options, &context] {
     const fs::path folder = fs::absolute(options->folder).lexically_normal();

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +77,63 @@ def test_init_makes_an_environment_that_records(pycandle, tmp_path):
     assert str(tmp_path) in found.stdout
     pycandle("record", cwd=tmp_path)
     assert list((tmp_path / "pycandle_trace").glob("*_manifest.json"))
+
+
+def fake_wheel(folder: Path, name: str, version: str) -> None:
+    """A package that is nothing but its name: what an environment is filled with must not be downloaded here."""
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}/__init__.py", "")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture
+def small_python(tmp_path) -> Path:
+    """A Python that has pycandle and, by name, torch."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for name in ("torch", "numpy"):
+        fake_wheel(wheels, name, "9.9")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "small"], check=True)
+    python = tmp_path / "small/bin/python"
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "--no-index", "--find-links", wheels, "torch", "numpy"],
+        check=True,
+    )
+    (site,) = (tmp_path / "small/lib").glob("python3*/site-packages")
+    (site / "pycandle.pth").write_text(str(Path(__file__).parents[2] / "python"))
+    return python
+
+
+def test_init_falls_back_to_venv_where_there_is_no_uv(pycandle, small_python, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    project = tmp_path / "project"
+    project.mkdir()
+    said = pycandle("init", project, "--python", small_python).stderr
+    assert "by venv and pip" in said
+    python = project / ".pycandle/venv/bin/python"
+    facts = subprocess.run(
+        [python, "-c", "import torch, pycandle; print(torch.__file__, pycandle.__file__)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert str(project) in facts.stdout.split()[0]
+
+
+def test_an_environment_that_cannot_be_made_leaves_nothing(pycandle, small_python, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    project = tmp_path / "project"
+    project.mkdir()
+    said = pycandle("init", project, "--python", small_python, status=2).stderr
+    assert "venv and pip could not make the environment" in said and "--no-env" in said
+    assert not (project / ".pycandle/venv").exists()
 
 
 def test_timing_records_nothing(pycandle, tmp_path):
