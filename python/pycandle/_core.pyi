@@ -1,6 +1,9 @@
 """The C++ side of pycandle: load_model() in the package is what to use."""
 
 import os
+from typing import Annotated
+
+from numpy.typing import NDArray
 
 
 def backends() -> list[str]:
@@ -79,6 +82,9 @@ def load_call(text: str, backend: str = 'reference') -> Model:
     """
     One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.
     """
+
+def content_hash(bytes: Annotated[NDArray, dict(order='C', device='cpu', writable=False)]) -> str:
+    """The checksum of a tensor's bytes, as the manifest keeps it."""
 
 def aten_overloads() -> list[str]:
     """The ATen overloads that the catalogue maps."""

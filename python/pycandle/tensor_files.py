@@ -12,6 +12,8 @@ from pathlib import Path
 
 import torch
 
+from . import _core
+
 _SAFETENSORS = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -95,6 +97,11 @@ def write_tensors(path: Path, tensors: list[tuple[str, torch.Tensor]]) -> int:
         for _, tensor in ordered:
             file.write(_raw_bytes(_storable(tensor)))
         return file.tell()
+
+
+def checksum(tensor: torch.Tensor) -> str:
+    """Of the bytes that are stored, as the manifest keeps it: 32 hex digits."""
+    return _core.content_hash(_raw_bytes(_storable(tensor)))
 
 
 def _storable(tensor: torch.Tensor) -> torch.Tensor:

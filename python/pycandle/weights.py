@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 from .errors import UsageError
 from .program import Parameter
-from .tensor_files import write_tensors
+from .tensor_files import checksum, write_tensors
 
 
 def place_weights(recorder, recording, fields: dict, path: Path) -> int | None:
@@ -25,6 +25,8 @@ def place_weights(recorder, recording, fields: dict, path: Path) -> int | None:
     saved = []
     for entry in (*entries, *states):
         parameter = parameters[entry["name"]]
+        if not parameter.tensor.is_meta:
+            entry["checksum"] = checksum(parameter.tensor)
         if parameter.name in found:
             file, key = found[parameter.name]
             entry["file"], entry["key"] = os.path.relpath(file, recorder.output_dir), key

@@ -1,20 +1,25 @@
 // pycandle doctor: what this machine has of what PyCandle needs.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "base/json.h"
+#include "base/safetensors.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/python_finder.h"
 #include "cli/terminal.h"
 #include "ops/catalogue.h"
+#include "params/checksums.h"
 #include "runtime/backends.h"
+#include "runtime/model.h"
 
 namespace pycandle::cli {
 namespace {
 
-enum class State { ok, note, missing };
+enum class State { ok, note, missing, damaged };
 
 struct Finding {
   std::string what, found;
@@ -23,6 +28,8 @@ struct Finding {
 };
 
 constexpr const char* kAskBf16 = "from pycandle.processor import torch_dies_in_bf16 as dies; print(dies())";
+
+bool is_good(State state) { return state == State::ok || state == State::note; }
 
 State found_or_missing(bool found) { return found ? State::ok : State::missing; }
 
@@ -58,33 +65,63 @@ std::vector<Finding> findings(const std::string& named) {
   return all;
 }
 
+// A recording: does it load, and are its weights the recorded ones?
+std::vector<Finding> findings_of_recording(const std::string& path) {
+  std::vector<Finding> all;
+  const Recording recording = import_manifest(path, catalogue());
+  all.push_back({"recording", fmt::format("{} of {}, {} nodes, {}", recording.program.name, recording.model_class,
+                                          recording.program.graph.nodes.size(), recording.soundness)});
+  const ChecksumReport report = check_weights(recording, *recorded_parameters(recording));
+  const auto count = static_cast<size_t>(std::count_if(recording.program.parameters.begin(), recording.program.parameters.end(),
+                                                       [](const Parameter& p) { return !p.file.empty(); })) +
+                     recording.program.states.size();
+  if (!report.damaged.empty()) {
+    all.push_back({"weights", fmt::format("damaged: {}", fmt::join(report.damaged, ", ")), State::damaged,
+                   "copy the weights file again, or record the model again"});
+  } else if (report.checked < count) {
+    all.push_back({"weights", fmt::format("{} of {} tensors have a checksum, and those agree", report.checked, count),
+                   State::note, "recordings of this version carry one for each"});
+  } else {
+    all.push_back({"weights", count == 0 ? "none are saved" : fmt::format("{} tensors, all as recorded", count)});
+  }
+  if (!recording.trace_file.empty()) {
+    const Safetensors trace = Safetensors::open(recording.folder / recording.trace_file);
+    all.push_back({"goldens", fmt::format("{} tensors", trace.entries().size())});
+  }
+  return all;
+}
+
 std::string shown(State state) {
   switch (state) {
     case State::ok: return styled("ok", Style::green);
     case State::note: return styled("note", Style::yellow);
-    case State::missing: break;
+    case State::missing: return styled("missing", Style::yellow);
+    case State::damaged: break;
   }
-  return styled("missing", Style::yellow);
+  return styled("damaged", Style::red);
 }
 
 }  // namespace
 
 void add_doctor(Command& app, Context& context) {
-  auto named = std::make_shared<std::string>();
-  Command command = add_command(app, context, "doctor", "show what was found on this machine: version, backends, Python, torch",
-                                "pycandle doctor --json");
+  auto named = std::make_shared<std::string>(), recording = std::make_shared<std::string>();
+  Command command = add_command(app, context, "doctor", "show what was found on this machine, or whether a recording is whole",
+                                "pycandle doctor\n  pycandle doctor pycandle_trace --json");
+  command.add_option("recording", *recording, "a manifest or its folder: look at its weights instead of this machine");
   command.add_option("--python", *named, "look at this Python");
-  command.callback([named, &context] {
-    const std::vector<Finding> all = findings(*named);
-    const bool good = std::none_of(all.begin(), all.end(), [](const Finding& f) { return f.state == State::missing; });
+  command.callback([named, recording, &context] {
+    const std::vector<Finding> all = recording->empty() ? findings(*named) : findings_of_recording(*recording);
+    const bool good = std::all_of(all.begin(), all.end(), [](const Finding& f) { return is_good(f.state); });
     if (context.json) {
       Json list = Json::array();
       for (const Finding& f : all)
-        list.push_back({{"what", f.what},
-                        {"found", f.found},
-                        {"good", f.state != State::missing},
-                        {"hint", f.state == State::ok ? "" : f.hint}});
-      fmt::print("{}\n", Json{{"status", good ? "fine" : "incomplete"}, {"findings", list}}.dump(2));
+        list.push_back(
+            {{"what", f.what}, {"found", f.found}, {"good", is_good(f.state)}, {"hint", f.state == State::ok ? "" : f.hint}});
+      fmt::print("{}\n", Json{{"status", good                 ? "fine"
+                                         : recording->empty() ? "incomplete"
+                                                              : "damaged"},
+                              {"findings", list}}
+                             .dump(2));
     } else {
       Table table;
       for (const Finding& f : all) table.row({shown(f.state), f.what, f.found, f.state == State::ok ? "" : f.hint});

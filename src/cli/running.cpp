@@ -22,6 +22,7 @@ void add_run_options(Command& command, RunOptions& options) {
   command.add_option("--set", options.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
       .excludes(inputs);
   command.add_option("--out", options.out, "write the tensors to this safetensors file");
+  command.add_flag("--check-weights", options.load.check_weights, "compare the weights with their checksums first");
   command.add_flag("--timing", options.timing, "show how long each pass took");
   add_backend_options(command, options.load.pipeline);
   add_pipeline_options(command, options.load.pipeline);

@@ -70,6 +70,7 @@ std::string counts_text(const VerifyResult& result) {
     if (v == Verdict::wrong_here || (result.count(v) == 0 && !always)) continue;
     text += fmt::format("{} {}, ", result.count(v), to_string(v));
   }
+  if (!result.damaged.empty()) text += fmt::format("{} damaged, ", result.damaged.size());
   return text + fmt::format("{} wrong", result.wrong());
 }
 
@@ -83,6 +84,8 @@ void print_text(const VerifyResult& result, double seconds) {
     if (layer.verdict == Verdict::wrong_here) print_wrong(layer);
     if (!layer.decisions.empty()) fmt::print("{}: {}\n", label(layer), layer.decisions);
   }
+  for (const std::string& name : result.damaged)
+    fmt::print("damaged: {} has other bytes in its file than were recorded (checksum)\n", name);
   for (const SkippedTap& tap : result.skipped) fmt::print("not judged: {} ({})\n", tap.tap, tap.why);
   for (const OutputError& output : result.outputs) {
     fmt::print("whole run: {} differs from {} by at most {}\n", output.name, result.against.empty() ? "PyTorch" : result.against,
@@ -128,6 +131,7 @@ Json to_json(const VerifyResult& result, double seconds) {
           {"seconds", seconds},
           {"layers", layers},
           {"skipped", skipped},
+          {"damaged", result.damaged},
           {"outputs", outputs}};
 }
 
@@ -168,8 +172,9 @@ void add_verify(Command& app, Context& context) {
   command.add_option("--trace", options->verify.traces,
                      "goldens of the same recording at other inputs (GoldenRecorder.add_goldens); repeatable");
   command.add_option("--inputs", options->inputs, "a folder of such files, *_trace.safetensors: all of them");
-  command.add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)");
-  command.add_option("--rtol", options->rtol, "… plus this times PyTorch's value (0)");
+  command.add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)")
+      .at_least(0);
+  command.add_option("--rtol", options->rtol, "… plus this times PyTorch's value (0)").at_least(0);
   command.add_option("--out", options->out, "write what was found to this file, a line a layer (docs/result-file.md)");
   command.add_option("--baseline", options->baseline,
                      "a file of --out: say what became better or worse; exit 1 when anything did");

@@ -21,6 +21,7 @@ struct Recording {
   std::vector<std::string> notes;
   std::string version, torch_version, model_class;
   bool weights_by_reference = false;            // weights: "ref": parameter files may lie outside the folder
+  std::map<std::string, std::string> checksums;  // of parameters and states by name: hash128 of the stored bytes
   std::string input_tree, output_tree;          // JSON texts, for the bindings
 };
 

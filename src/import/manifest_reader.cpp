@@ -207,6 +207,14 @@ class ManifestReader {
     return type;
   }
 
+  void checksum(const Field& f, const std::string& name) {
+    if (!f.has("checksum")) return;
+    const std::string text = f["checksum"].string();
+    if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+      f["checksum"].fail("this is not a checksum", "32 digits, 0 to 9 and a to f", text);
+    m_.recording.checksums[name] = text;
+  }
+
   void parameters() {
     if (!root_.has("parameters")) return;
     Field list = root_["parameters"];
@@ -235,6 +243,7 @@ class ManifestReader {
       parameter.type = fixed_type(f);
       if (f.has("file")) parameter.file = file_name(f["file"], m_.recording.weights_by_reference);
       if (f.has("key")) parameter.key = name_of_something(f["key"]);
+      checksum(f, parameter.name);
       if (f.has("value")) {
         parameter.value = define(f["value"], defined_);
         m_.graph.inputs.push_back({parameter.value, parameter.type});
@@ -255,6 +264,7 @@ class ManifestReader {
       state.value = define(f["value"], defined_);
       if (f.has("file")) state.file = file_name(f["file"], m_.recording.weights_by_reference);
       if (f.has("key")) state.key = name_of_something(f["key"]);
+      checksum(f, state.name);
       m_.graph.inputs.push_back({state.value, fixed_type(f)});
       p_.states.push_back(std::move(state));
     }
@@ -281,11 +291,14 @@ class ManifestReader {
       m_.outputs.emplace_back(output.value, values_->type(f));
       p_.outputs.push_back(std::move(output));
     }
+    if (p_.outputs.empty() && p_.states.empty())
+      list.fail("the program computes nothing", "an output, or a state that it updates", "neither");
   }
 
   void taps() {
     if (!root_.has("taps")) return;
     Field list = root_["taps"];
+    const std::unordered_map<ValueId, Type> types = types_of_values();
     Names names;
     for (size_t i = 0; i < list.size(); ++i) {
       Field f = list[i];
@@ -294,12 +307,35 @@ class ManifestReader {
       names.add(f, tap.id);
       tap.value = values_->used(f["value"], defined_);
       tap.key = name_of_something(f["key"]);
-      if (f.has("shape")) {
-        Field shape = f["shape"];
-        for (size_t a = 0; a < shape.size(); ++a) shape[a].integer(0);
-      }
+      if (f.has("shape")) check_golden_shape(f["shape"], types.at(tap.value));
       p_.taps.push_back(std::move(tap));
     }
+  }
+
+  std::unordered_map<ValueId, Type> types_of_values() const {
+    std::unordered_map<ValueId, Type> types;
+    for (const RecordedValue& input : m_.graph.inputs) types.emplace(input.id, input.type);
+    for (const RecordedNode& node : m_.graph.nodes)
+      for (const auto& result : node.results)
+        if (result) types.emplace(result->id, result->type);
+    return types;
+  }
+
+  // What was recorded is the value's shape at the recorded sizes; sizes that data decides can be any.
+  void check_golden_shape(const Field& f, const Type& type) const {
+    Bindings recorded;
+    for (const Symbol& s : p_.symbols)
+      if (s.axis >= 0) recorded[s.name] = s.example;
+    bool same = f.size() == type.shape.size();
+    for (size_t a = 0; a < f.size(); ++a) {
+      const int64_t size = f[a].integer(0);
+      if (!same) continue;
+      std::vector<std::string> names;
+      type.shape[a].collect_symbols(names);
+      const bool known = std::all_of(names.begin(), names.end(), [&](const auto& name) { return recorded.contains(name); });
+      same = !known || type.shape[a].evaluate(recorded) == size;
+    }
+    if (!same) f.fail("the golden value has another shape than the value that it is of", to_string(type.shape), f.json().dump());
   }
 
   // ---- nodes

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "import/single_call.h"
 #include "ops/catalogue.h"
 #include "runtime/backends.h"
@@ -174,6 +175,11 @@ Model load_call(const std::string& text, const std::string& backend) {
   return load_recording(import_call(text, catalogue()), {.backend = backend, .pipeline = {}});
 }
 
+std::string content_hash(const InArray& bytes) {
+  const nb::gil_scoped_release unlocked;
+  return hash128(bytes.data(), bytes.nbytes()).text();
+}
+
 std::vector<std::string> aten_overloads() {
   std::vector<std::string> names;
   for (const auto& [overload, entry] : catalogue().aten()) names.push_back(overload);
@@ -259,5 +265,6 @@ NB_MODULE(_core, m) {
   m.def("load_manifest", &load_manifest, "text"_a, "backend"_a = "reference", "The text of a manifest that needs no weights.");
   m.def("load_call", &load_call, "text"_a, "backend"_a = "reference",
         "One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.");
+  m.def("content_hash", &content_hash, "bytes"_a, "The checksum of a tensor's bytes, as the manifest keeps it.");
   m.def("aten_overloads", &aten_overloads, "The ATen overloads that the catalogue maps.");
 }

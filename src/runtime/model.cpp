@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/catalogue.h"
+#include "params/checksums.h"
 
 namespace pycandle {
 
@@ -28,6 +29,7 @@ Model load_recording(Recording imported, const LoadOptions& options) {
   Model model;
   model.parameters_ = recorded_parameters(*recording);
   model.parameters_->open(recording->program);
+  if (options.check_weights) refuse_damaged_weights(*recording, *model.parameters_);
   recording->program = run_program_pipeline(std::move(recording->program), table, options.pipeline, &model.timings_);
   model.executable_ = backend.compile(recording->program, table, model.parameters_, options.pipeline, &model.timings_);
   model.backend_ = backend.name();

@@ -22,6 +22,7 @@ struct LoadOptions {
   std::string backend = "reference";
   PipelineOptions pipeline;
   const OpTable* table = nullptr;                                     // null: the catalogue
+  bool check_weights = false;                                         // read all of them, and refuse damaged ones
 };
 
 // A handle: copies share the states. Safe to use from several threads; calls of a model with states take turns.

@@ -1,3 +1,4 @@
+#include "params/checksums.h"
 #include "verify/verify.h"
 
 #include <fmt/format.h>
@@ -559,6 +560,7 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
     result.hashes = recording_hashes(recording, find_manifest(manifest), goldens);
   }
   const std::shared_ptr<const ParameterSource> parameters = recorded_parameters(recording);
+  result.damaged = check_weights(recording, *parameters).damaged;
   const Program recorded = run_program_pipeline(recording.program, table, options.pipeline);
   const bool is_captured = !options.program.empty();
   CapturedProgram judged;

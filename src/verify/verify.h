@@ -110,10 +110,11 @@ struct VerifyResult {
   std::map<std::string, std::string> hashes;  // of manifest, weights, goldens, library; empty unless asked for
   std::vector<LayerResult> layers;       // in the order in which the program computes them
   std::vector<SkippedTap> skipped;
+  std::vector<std::string> damaged;      // parameters whose bytes are not the recorded ones, by checksum
   std::vector<OutputError> outputs;      // those with a golden
   int count(Verdict) const;
   int wrong() const { return count(Verdict::wrong_here); }
-  bool passed() const { return wrong() == 0 && !layers.empty(); }
+  bool passed() const { return wrong() == 0 && damaged.empty() && !layers.empty(); }
 };
 
 VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& = {});
