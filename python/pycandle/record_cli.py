@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
         help='random values: "x=f32[1,3,8,8]", "ids=i64[2,8]<1000", "ids=i64[2,8]:5..9", "mask=bool[2,8]"',
     )
     what.add_argument("--inputs", type=Path, metavar="FILE", help="inputs by name from a safetensors file")
-    what.add_argument("--seed", type=int, help="for weights, random inputs and random operators (0)")
+    what.add_argument("--seed", type=_seed, help="for weights, random inputs and random operators (0)")
     what.add_argument("--perturb", action="store_true", help="move every parameter off its initial value")
     what.add_argument(
         "--meta", action="store_true", help="build model and inputs without values, on the meta device"
@@ -73,6 +73,12 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--json", action="store_true", help="one JSON object on standard output")
     where.add_argument("--quiet", action="store_true", help="say nothing but errors")
     return made
+
+
+def _seed(text: str) -> int:
+    if not text.isdigit() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0 to {2**63 - 1}, found {text}")
+    return int(text)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -129,6 +129,8 @@ class GoldenRecorder:
         self.weights_files = [Path(file) for file in chosen.get("weights_files", weights_files) or []]
         self.source = chosen.get("source", source)
         self.seed = chosen.get("seed", seed)
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**63:
+            raise UsageError(f"seed={self.seed!r} is no whole number from 0 to {2**63 - 1}")
         progress = chosen.get("progress", progress)
         self.decompositions = dict(decompositions or {})
         self.progress = progress if isinstance(progress, Progress) else Progress(progress)

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cstdio>
+#include <limits>
 
 #include "base/json.h"
 #include "cli/terminal.h"
@@ -62,12 +63,19 @@ Bindings parse_sizes(const std::vector<std::string>& texts) {
     const size_t equals = text.find('=');
     int64_t value = 0;
     const char* end = text.data() + text.size();
-    const bool well_formed = equals != std::string::npos && equals > 0 &&
-                             std::from_chars(text.data() + equals + 1, end, value).ptr == end && equals + 1 < text.size();
-    if (!well_formed || value < 0) {
-      throw Error(ErrorCode::usage, "--set is not understood").expected("a symbol and its size, such as s0=4").found(text);
+    const bool named = equals != std::string::npos && equals > 0 && equals + 1 < text.size();
+    const auto read = named ? std::from_chars(text.data() + equals + 1, end, value) : std::from_chars_result{end, std::errc()};
+    if (!named || read.ptr != end || read.ec != std::errc() || value < 0) {
+      throw Error(ErrorCode::usage, "--set is not understood")
+          .expected(fmt::format("a symbol and its size, such as s0=4, at most {}", std::numeric_limits<int64_t>::max()))
+          .found(text);
     }
-    sizes[text.substr(0, equals)] = value;
+    const auto [known, fresh] = sizes.emplace(text.substr(0, equals), value);
+    if (!fresh) {
+      throw Error(ErrorCode::usage, fmt::format("--set names {} twice", known->first))
+          .expected("one size for each symbol")
+          .found(fmt::format("{0}={1} and {2}", known->first, known->second, text));
+    }
   }
   return sizes;
 }

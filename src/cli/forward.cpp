@@ -78,9 +78,11 @@ void add_forward(Command& app, Context& context) {
     for (const Output& output : model.program().outputs) {
       const Array& array = outputs.at(output.name);
       const Summary s = summarise(array);
+      const bool numbers = s.nan < array.size();  // that are some
       std::vector<std::string> first;
       for (const double v : s.first) first.push_back(fmt::format("{:.4g}", v));
       const std::string range = array.size() == 0 ? "empty"
+                                : !numbers        ? "all NaN"
                                                   : fmt::format("min {:.4g}  mean {:.4g}  max {:.4g}", s.min, s.mean, s.max);
       table.row({output.name, fmt::format("{}{}", name_of(array.dtype()), to_string(array.shape())), range,
                  s.nan > 0 ? styled(fmt::format("{} NaN", s.nan), Style::red)
@@ -88,9 +90,9 @@ void add_forward(Command& app, Context& context) {
       list.push_back({{"name", output.name},
                       {"dtype", name_of(array.dtype())},
                       {"shape", array.shape()},
-                      {"min", number(s.min)},
-                      {"mean", number(s.mean)},
-                      {"max", number(s.max)},
+                      {"min", numbers ? number(s.min) : Json()},
+                      {"mean", numbers ? number(s.mean) : Json()},
+                      {"max", numbers ? number(s.max) : Json()},
                       {"nan", s.nan}});
     }
     std::optional<Profile> profiled;

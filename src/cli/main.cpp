@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "cli/command.h"
+#include "cli/nearest.h"
 #include "cli/python_finder.h"
 
 namespace pycandle::cli {
@@ -15,6 +16,35 @@ namespace {
 // What cannot be parsed may stand before --json, and is shown as JSON all the same.
 bool asks_for_json(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--json") == 0; });
+}
+
+std::string suggestion(const std::string& best) {
+  return best.empty() ? "--help shows what there is" : fmt::format("did you mean {}?", best);
+}
+
+// A word in the place of a command that is none.
+void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() == argv[1]) return;
+    if (!command->get_group().empty()) names.push_back(command->get_name());
+  }
+  throw Error(ErrorCode::usage, fmt::format("there is no command {}", argv[1])).hint(suggestion(nearest(argv[1], names)));
+}
+
+// Words that the command does not take.
+Error unexpected_words(const CLI::App& app) {
+  std::vector<std::string> names, words = app.remaining(true);
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  const auto option = std::find_if(words.begin(), words.end(), [](const std::string& word) { return word.starts_with("--"); });
+  const std::string& word = option == words.end() ? words.front() : *option;
+  return Error(ErrorCode::usage, fmt::format("{} was not expected", word))
+      .hint(suggestion(option == words.end() ? "" : nearest(word.substr(0, word.find('=')), names)));
 }
 
 int run(int argc, char** argv) {
@@ -66,9 +96,13 @@ int run(int argc, char** argv) {
   add_ops(commands, context);
   add_doctor(commands, context);
   try {
+    refuse_unknown_command(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help and --version
     return app.exit(success);
+  } catch (const CLI::ExtrasError&) {
+    show_error(unexpected_words(app), json);
+    return 2;
   } catch (const CLI::ParseError& error) {
     if (json) {
       show_error(Error(ErrorCode::usage, error.what()).hint("--help shows what there is"), json);

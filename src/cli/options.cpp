@@ -1,12 +1,41 @@
 #include "cli/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace pycandle::cli {
+namespace {
+
+// CLI11 wraps negative and too large numbers around, and takes nan. The empty text means: fine.
+template <typename T> std::string problem_with(const std::string& text) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  const bool whole = error == std::errc() && stopped == end;
+  if constexpr (std::is_floating_point_v<T>) {
+    return whole && std::isfinite(value) ? "" : fmt::format("expected a finite number, found {}", text);
+  } else {
+    using Limits = std::numeric_limits<T>;
+    return whole ? "" : fmt::format("expected a whole number from {} to {}, found {}", Limits::min(), Limits::max(), text);
+  }
+}
+
+template <typename T> struct NumberOf {
+  using type = T;
+};
+template <typename T> struct NumberOf<std::optional<T>> : NumberOf<T> {};
+template <typename T> struct NumberOf<std::vector<T>> : NumberOf<T> {};
+
+}  // namespace
 
 Option& Option::required() {
   option_->required();
@@ -25,6 +54,15 @@ Option& Option::delimiter(char c) {
 
 Option& Option::between(int least, int most) {
   option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Option& Option::at_least(double least) {
+  option_->check([least](const std::string& text) {
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);
+    return value >= least ? std::string() : fmt::format("expected {} or more, found {}", least, text);
+  });
   return *this;
 }
 
@@ -48,6 +86,8 @@ void Command::hide() { app_->group(""); }
 template <typename T> Option Command::add_option(const std::string& name, T& variable, const std::string& help) {
   CLI::Option* option = app_->add_option(name, variable, help);
   if (name.starts_with('-')) option->allow_extra_args(false);  // a list takes one value each time it is named
+  using Number = typename NumberOf<T>::type;
+  if constexpr (std::is_arithmetic_v<Number>) option->check(problem_with<Number>);
   return Option(option);
 }
 

@@ -22,6 +22,7 @@ class Option {
   Option& shows_default();       // the variable's value now, in --help
   Option& delimiter(char);       // of a list in one argument
   Option& between(int, int);     // both ends included
+  Option& at_least(double);
   Option& one_of(std::initializer_list<std::string>);
   Option& excludes(const Option&);
 

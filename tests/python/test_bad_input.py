@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from pycandle import GoldenRecorder
+from pycandle import GoldenRecorder, UsageError
 
 
 class Small(torch.nn.Module):
@@ -164,6 +165,11 @@ BAD = {
     "dim of unknown symbol": set_at("inputs", 0, "shape", ["s9", 4]),
     "symbol range upside down": edit(lambda m: m["symbols"][0].update(min=9, max=3)),
     "output of unknown value": set_at("outputs", 0, "value", 424242),
+    "no output": set_at("outputs", []),
+    "tap of another rank": set_at("taps", 0, "shape", [2, 4, 1]),
+    "tap of another fixed size": set_at("taps", 0, "shape", [2, 5]),
+    "tap of another open size": set_at("taps", 0, "shape", [3, 6]),
+    "checksum not one": set_at("parameters", 0, "checksum", "xyz"),
     "two inputs of one name": edit(lambda m: m["inputs"].append(dict(m["inputs"][0]))),
     "node in unknown call": set_at("nodes", 0, "call", 99),
     "node in unknown file": set_at("nodes", 0, "file", 99),
@@ -269,8 +275,6 @@ def test_a_gap_is_exit_1_and_lists_every_place(folder: Path, pycandle) -> None:
     ],
 )
 def test_wrong_inputs_are_named(inputs: dict, said: str, folder: Path, pycandle) -> None:
-    from safetensors.torch import save_file
-
     save_file(inputs, folder / "in.safetensors")
     assert said in pycandle("forward", folder, "--inputs", folder / "in.safetensors", status=2).stderr
 
@@ -303,6 +307,17 @@ def test_wrong_usage_is_exit_2(arguments: list, folder: Path, pycandle) -> None:
         ["bench", ".", "--seconds", -1],
         ["bench", ".", "--seconds", "nan"],
         ["bench", ".", "--seconds", "inf"],
+        ["verify", ".", "--atol", "nan"],
+        ["verify", ".", "--rtol", "inf"],
+        ["verify", ".", "--atol", -1],
+        ["forward", ".", "--seed", -1],
+        ["forward", ".", "--seed", 2**64],
+        ["forward", ".", "--seed", "1.5"],
+        ["trace", ".", "--set", f"s0={2**63}"],
+        ["forward", ".", "--set", "s0=2", "--set", "s0=3"],
+        ["bench", ".", "--set", "s0=2", "--set", "s0=2"],
+        ["inspect", ".", "--depth", -1],
+        ["init", ".", "--seed", -1],
         ["forward", ".", "--seed"],
         ["nonsense"],
         ["verify"],
@@ -320,3 +335,85 @@ def test_an_unknown_instruction_set_is_no_error_of_an_op(folder: Path, pycandle,
     error = pycandle.json("forward", folder, "--backend", "cpu", status=2)["error"]
     assert error["code"] == "usage" and "PYCANDLE_ISA" in error["message"] and error["found"] == "mmx"
     assert not {"op", "module_path", "python"} & error.keys()
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (["verfiy"], "verify"),
+        (["forwrd", "."], "forward"),
+        (["recrod"], "record"),
+        (["code-gen"], "codegen"),
+        (["forward", ".", "--bakend", "cpu"], "--backend"),
+        (["inspect", ".", "--dept=2"], "--depth"),
+    ],
+)
+def test_what_was_meant_is_suggested(typed: list, meant: str, folder: Path, pycandle) -> None:
+    error = pycandle.json(*typed, status=2)["error"]
+    assert error["hint"] == f"did you mean {meant}?"
+    assert f"did you mean {meant}?" in pycandle(*typed, status=2).stderr
+
+
+def test_a_word_that_is_near_nothing_gets_no_suggestion(pycandle) -> None:
+    said = pycandle("xyzzy", status=2).stderr
+    assert "there is no command xyzzy" in said and "did you mean" not in said
+
+
+@pytest.mark.parametrize("seed", ["-1", "1.5", str(2**63)])
+def test_a_seed_out_of_range_is_refused_by_record(seed: str, tmp_path, pycandle) -> None:
+    said = pycandle("record", "--model", "torch.nn:ReLU", "--input", "input=f32[2]", "--seed", seed, status=2)
+    assert "--seed" in said.stderr and "whole number from 0" in said.stderr
+    with pytest.raises(UsageError, match="whole number from 0"):
+        GoldenRecorder(tmp_path, seed=float(seed) if "." in seed else int(seed))
+
+
+def test_missing_inputs_are_listed_beside_those_that_were_given(folder: Path, pycandle) -> None:
+    save_file({"y": torch.zeros(2, 4), "z": torch.zeros(1)}, folder / "in.safetensors")
+    error = pycandle.json("forward", folder, "--inputs", folder / "in.safetensors", status=2)["error"]
+    assert (
+        error["message"] == "the input x is missing"
+        and error["found"] == "y, z"
+        and "x: f32" in error["expected"]
+    )
+
+
+def test_outputs_that_are_all_nan_are_shown_as_such(folder: Path, pycandle) -> None:
+    save_file({"x": torch.full((2, 4), float("nan"))}, folder / "in.safetensors")
+    text = pycandle("forward", folder, "--inputs", folder / "in.safetensors").stdout
+    assert "all NaN" in text and "inf" not in text
+    (output,) = pycandle.json("forward", folder, "--inputs", folder / "in.safetensors")["outputs"]
+    assert output["nan"] == 6 and output["min"] is None and output["mean"] is None
+    empty = {"x": torch.zeros(2, 4)}
+    save_file(empty, folder / "in.safetensors")
+    assert "NaN" not in pycandle("forward", folder, "--inputs", folder / "in.safetensors").stdout
+
+
+def flip(folder: Path, name: str) -> None:
+    """One bit of the last byte: a low bit of a bias, far below any floor."""
+    path = folder / name
+    content = bytearray(path.read_bytes())
+    content[-4] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_flipped_bit_of_the_weights_is_noticed(folder: Path, pycandle) -> None:
+    assert pycandle.json("doctor", folder)["status"] == "fine"
+    assert "all as recorded" in pycandle("doctor", folder).stdout
+    pycandle("forward", folder, "--check-weights")
+    flip(folder, "small_weights.safetensors")
+    found = pycandle.json("doctor", folder, status=1)
+    assert found["status"] == "damaged"
+    (weights,) = (f for f in found["findings"] if f["what"] == "weights")
+    (name,) = weights["found"].removeprefix("damaged: ").split(", ")
+    result = pycandle.json("verify", folder, status=1)
+    assert result["damaged"] == [name] and result["status"] == "wrong"
+    assert f"damaged: {name}" in pycandle("verify", folder, status=1).stdout
+    assert name in pycandle("forward", folder, "--check-weights", status=2).stderr
+    pycandle("forward", folder)  # maps the weights lazily, and looks only on request
+
+
+def test_a_recording_without_checksums_still_works(folder: Path, pycandle) -> None:
+    edit(lambda m: [p.pop("checksum") for p in m["parameters"]] and None)(folder)
+    flip(folder, "small_weights.safetensors")
+    pycandle("verify", folder)
+    assert "0 of" in pycandle("doctor", folder).stdout
