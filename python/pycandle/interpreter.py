@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 import torch
@@ -45,7 +46,7 @@ def run_program(
     released = _last_uses(program)
     for node, value in _initial_values(program, leaves):
         environment[node] = _Lazy(value, jitter) if wide else value
-    with quiet_inference(seed):
+    with quiet_inference(seed), _default_dtype(torch.float64 if wide else torch.get_default_dtype()):
         for node in program.graph.nodes:
             if node.op == "placeholder":
                 if see and node in environment:
@@ -61,6 +62,17 @@ def run_program(
             for spent in released.get(node, ()):
                 environment.pop(spent, None)
         return [_fetch(environment, out) for out in program.outputs]
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """The dtype of `torch.eye(3)`, and of a quotient of integers."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _initial_values(program: Program, leaves: tuple) -> Iterator[tuple[Node, object]]:
