@@ -1,7 +1,8 @@
 """Result types that torch's fake tensors get wrong: an exported program would carry them on.
 
 Places and counts of `unique` are int64 whatever the tensor, and its axis may count from the end; `bincount` is int64, with weights float64 or float32 for those;
-`multilabel_margin_loss` of one row and without reduction is a number.
+`multilabel_margin_loss` of one row and without reduction is a number; losses of an open batch and without reduction are a
+number for each row.
 """
 
 from __future__ import annotations
@@ -60,3 +61,9 @@ _places = [(_op.py_kernels, key) for key in _op.py_kernels] + [(torch._decomp.de
 for _table, _key in _places:
     _table[_key] = _multilabel_margin_loss(_table[_key])
 _op._dispatch_cache.clear()
+
+
+# torch calls its Python decompositions of these, which take the reduction as a word, with the number that the operator
+# takes: `nll_loss`, and `cross_entropy` through it, then reduces whatever it was told. Those in C++ are right.
+for _op in (aten.nll_loss.default, aten.margin_ranking_loss.default, aten.hinge_embedding_loss.default):
+    torch._decomp.decomposition_table.pop(_op, None)

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from recording_checks import Calls, ops
 from torch import nn
 
+from pycandle import load_model
 from pycandle.errors import RecordingError, UsageError
 
 torch.set_num_threads(1)
@@ -243,6 +244,23 @@ def test_places_and_names(record):
     assert [lines[str(node["line"])] for node in manifest["nodes"]] == [
         "doubled = x * 2", "inner = y + 1", "return inner.relu()"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x: F.cross_entropy(x, x.argmin(1), reduction="none"),
+        lambda x: F.nll_loss(x, x.argmin(1), reduction="none"),
+        lambda x: F.margin_ranking_loss(x, x.flip(1), x.sign(), reduction="none").sum(1),
+        lambda x: F.hinge_embedding_loss(x, x.sign(), reduction="none").sum(1),
+        lambda x: F.cross_entropy(x, x.argmin(1), reduction="sum").expand(len(x.shape)),
+    ],
+)
+def test_losses_of_an_open_batch_have_the_types_that_they_have(record, tmp_path, loss):
+    x = torch.randn(5, 4)
+    manifest, _ = record(Calls(loss), x)
+    assert manifest["inputs"][0]["shape"] == ["s0", 4]
+    torch.testing.assert_close(load_model(tmp_path)(x[:2])["output"], loss(x[:2]))
 
 
 # ---- dynamic axes ---------------------------------------------------------------------------------------------
