@@ -15,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 from torch.export import _trace as export_trace
 from torch.fx.experimental import proxy_tensor
 from torch.fx.proxy import TracerBase
+from torch.utils import _pytree as pytree
 
 from .eager import no_memory_of_shapes
 from .errors import RecordingError
@@ -90,10 +91,23 @@ def _dynamic_shapes(inputs: Inputs, dynamic: list[tuple[int, int]], signature: i
     for leaf, axis in dynamic:
         open_axes.setdefault(leaf, {})[axis] = Dim.AUTO
     flat = [open_axes.get(i) if isinstance(t, torch.Tensor) else None for i, t in enumerate(inputs.leaves)]
-    args, kwargs = torch.utils._pytree.tree_unflatten([_Axes(f) for f in flat], inputs.spec)
-    unwrap = lambda tree: torch.utils._pytree.tree_map(lambda leaf: leaf.axes, tree)  # noqa: E731
+    args, kwargs = pytree.tree_unflatten([_Axes(f) for f in flat], inputs.spec)
     bound = signature.bind(*args, **kwargs)  # as torch groups them: *args under its one name
-    return {name: unwrap(value) for name, value in bound.arguments.items()}
+    return {name: _unwrapped(value) for name, value in bound.arguments.items()}
+
+
+def _unwrapped(tree: object) -> object:
+    """The axes, nested as torch.export asks for them: a dataclass (or what else is registered) as the list of its parts."""
+
+    def visit(node: object) -> object:
+        if isinstance(node, _Axes):
+            return node.axes
+        parts = pytree.SUPPORTED_NODES[type(node)].flatten_fn(node)[0]
+        return type(parts)(_unwrapped(part) for part in parts)
+
+    return pytree.tree_map(
+        visit, tree, is_leaf=lambda t: pytree._get_node_type(t) not in pytree.BUILTIN_TYPES
+    )
 
 
 @contextlib.contextmanager

@@ -69,6 +69,13 @@ def test_dataclasses_are_looked_into(record):
     assert names(manifest["outputs"]) == ["output.first", "output.second"]
     assert manifest["output_tree"]["kind"] == "dataclass"
     assert manifest["outputs"][0]["value"] == manifest["inputs"][1]["value"]
+    assert [entry["shape"] for entry in manifest["inputs"]] == [["s0", 3], ["s0", 3]]
+
+
+def test_axes_of_dataclasses_inside_other_containers_stay_open(record):
+    model = Calls(lambda pairs: [pair.first * pair.second for pair in pairs["all"]])
+    manifest, _ = record(model, {"all": (Pair(*torch.randn(2, 4, 3)), Pair(*torch.randn(2, 4, 3)))})
+    assert [entry["shape"] for entry in manifest["inputs"]] == [["s0", 3]] * 4
 
 
 class Point(NamedTuple):
