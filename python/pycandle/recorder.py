@@ -41,6 +41,7 @@ from .program import Program
 from .programs import record_exported_program
 from .progress import Progress
 from .settings import active
+from .tensor_files import raw_bytes
 from .timing import time_model
 from .weights import place_weights
 
@@ -339,7 +340,7 @@ def _digest(outputs: list) -> str:
     digest = hashlib.sha256()
     for output in outputs:
         if isinstance(output, torch.Tensor):
-            digest.update(output.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
+            digest.update(raw_bytes(output))
     return digest.hexdigest()
 
 

@@ -68,7 +68,7 @@ class TensorFile:
             raise ValueError(f"two tensors named {name}")
         self.names.add(name)
         tensor = _storable(tensor)
-        data = _raw_bytes(tensor)
+        data = raw_bytes(tensor)
         spool = tensor.element_size()
         self._spools[spool].write(data)
         self._entries[spool].append(_entry(name, tensor))
@@ -95,7 +95,7 @@ def write_tensors(path: Path, tensors: list[tuple[str, torch.Tensor]]) -> int:
     with replacing(path) as file:
         file.write(_header([_entry(name, _storable(tensor)) for name, tensor in ordered]))
         for _, tensor in ordered:
-            file.write(_raw_bytes(_storable(tensor)))
+            file.write(raw_bytes(_storable(tensor)))
         return file.tell()
 
 
@@ -125,7 +125,9 @@ def _header(entries: list[tuple[str, str, list[int], int]]) -> bytes:
     return struct.pack("<Q", len(text)) + text
 
 
-def _raw_bytes(tensor: torch.Tensor) -> memoryview:
+def raw_bytes(tensor: torch.Tensor) -> memoryview:
     """The tensor's bytes without a copy where it is contiguous."""
     tensor = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
-    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+    # One element is contiguous whatever its stride, and only a stride of 1 can be viewed as bytes.
+    flat = tensor.as_strided((tensor.numel(),), (1,))
+    return memoryview(flat.view(torch.uint8).numpy())

@@ -227,6 +227,18 @@ def test_lazy_modules_are_materialised(record):
 # ---- other values of the same model --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_parts_of_complex_numbers_are_written_at_any_size(record, rows):
+    """One element is contiguous whatever its stride."""
+    model = Calls(lambda re, im: (torch.complex(re, im).conj() @ torch.complex(re, im).mT).real)
+    x, y = torch.randn(2, rows, 4)
+    record(model, x, y)
+    assert torch.equal(
+        read_tensors(record.recorder.add_goldens("m_other", x[:1], y[:1]))["output:output"],
+        model(x[:1], y[:1]),
+    )
+
+
 def test_goldens_at_other_inputs_have_the_same_keys(record, tmp_path):
     model = Tied()
     _, goldens = record(model, torch.randint(0, 10, (1, 3)))
