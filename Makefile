@@ -9,6 +9,7 @@ FUZZ_SECONDS ?= 60
 PYTEST_JOBS ?= 2
 PYTEST_FLAGS ?= -q
 ZOO_FLAGS ?=
+PEOPLE_FLAGS ?=
 OP_DB_BACKEND ?= reference
 FAULTS_FLAGS ?=
 BENCH_FLAGS ?=
@@ -16,9 +17,9 @@ BENCH_FLAGS ?=
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
-test test-full zoo zoo-emit op-db faults: export OMP_NUM_THREADS ?= 1
+test test-full zoo zoo-emit people op-db faults: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build build-tests demo test test-cpp test-full zoo zoo-emit op-db models faults bench bench-quick test-asan test-tsan format lint fuzz requirements wheel clean
+.PHONY: help build build-tests demo test test-cpp test-full zoo zoo-emit people op-db models faults bench bench-quick test-asan test-tsan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +55,9 @@ zoo: build ## published models, each recorded, run and verified; writes docs/zoo
 zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes docs/zoo-emit.md (ZOO_FLAGS as above)
 	@scripts/setup.sh build clang
 	@PYTHONPATH=tests .venv/bin/python -m zoo.zoo_emit --jobs $(JOBS) $(ZOO_FLAGS)
+
+people: build ## models as people write them, each recorded, run on both backends, emitted and tested; writes docs/people.md (PEOPLE_FLAGS="--filter gpt")
+	@PYTHONPATH=tests .venv/bin/python -m people --jobs $(JOBS) $(PEOPLE_FLAGS)
 
 op-db: build ## torch's operator and module databases, every sample; writes the dated table docs/op-db.md
 	@PYTHONPATH=tests .venv/bin/python -m op_db --all --jobs $(JOBS) --backend $(OP_DB_BACKEND) \

@@ -67,7 +67,7 @@ def run_pytest(file: Path, jobs: int) -> dict:
 
 
 def run_zoo(module: str, jobs: int, *flags: str) -> dict:
-    """Published models; each row of docs/zoo.md (docs/zoo-cpu.md: on cpu; docs/zoo-emit.md: as source code) is one test.
+    """Models; each row of docs/zoo.md (docs/zoo-cpu.md: on cpu; docs/zoo-emit.md: as source code; docs/people.md) is one test.
     What torch.export itself refuses is no test of ours."""
     started = time.monotonic()
     rows_file = STATE / f"{module}.json"
@@ -121,10 +121,10 @@ def table(results: dict[str, dict]) -> str:
 
 
 # In this order; all but the first take long and have tables of their own.
-PARTS = ["tests", "databases", "databases-cpu", "zoo", "zoo-cpu", "zoo-emit"]
+PARTS = ["tests", "databases", "databases-cpu", "zoo", "zoo-cpu", "zoo-emit", "people"]
 CTEST, DATABASES, ZOO = "C++ (ctest)", "[operator and module databases](op-db.md)", "[zoo](zoo.md)"
 DATABASES_CPU, ZOO_CPU = "[those databases on cpu](op-db-cpu.md)", "[zoo on cpu](zoo-cpu.md)"
-ZOO_EMIT = "[zoo as source code](zoo-emit.md)"
+ZOO_EMIT, PEOPLE = "[zoo as source code](zoo-emit.md)", "[models as people write them](people.md)"
 
 
 def chosen_runs(parts: list[str], jobs: int) -> dict[str, Callable[[], dict]]:
@@ -143,6 +143,8 @@ def chosen_runs(parts: list[str], jobs: int) -> dict[str, Callable[[], dict]]:
         runs[ZOO_CPU] = partial(run_zoo, "zoo", jobs, "--backend", "cpu", "--threads", "1,2")
     if "zoo-emit" in parts:
         runs[ZOO_EMIT] = partial(run_zoo, "zoo.zoo_emit", jobs)
+    if "people" in parts:
+        runs[PEOPLE] = partial(run_zoo, "people", jobs)
     return runs
 
 

@@ -109,7 +109,7 @@ def _check_both_seeds(entry: Entry, folder: Path, stages: Stages, facts: dict) -
             stages.run("record", recorder.refresh)
         stages.run("record", lambda: recorder.save("model"))
         loaded = stages.run("import", lambda: pc.load_model(folder, backend="reference"))
-        _check_values(_Subject(entry, model, loaded, recorder), recorded, seed, facts["further"], stages)
+        _check_values(Subject(entry, model, loaded, recorder), recorded, seed, facts["further"], stages)
 
 
 def _take_values(model: torch.nn.Module, other: torch.nn.Module) -> None:
@@ -120,10 +120,10 @@ def _take_values(model: torch.nn.Module, other: torch.nn.Module) -> None:
                 mine.copy_(theirs)
 
 
-def _check_values(subject: _Subject, recorded: dict, seed: int, further: list[dict], stages: Stages) -> None:
+def _check_values(subject: Subject, recorded: dict, seed: int, further: list[dict], stages: Stages) -> None:
     """With one set of values: the recorded inputs, then three further shapes."""
     stages.run("run", lambda: subject.agrees(recorded, must_vary=True))
-    stages.run("verify", lambda: _verify(subject.manifest))
+    stages.run("verify", lambda: verify(subject.manifest))
     for number, sizes in enumerate(further):
         generator = seeded(100 * seed + 10 + number)
         if subject.random:  # what is drawn must be drawn once: goldens carry it over
@@ -159,7 +159,7 @@ def prepared_model(entry: Entry, seed: int) -> torch.nn.Module:
     return model
 
 
-def _verify(manifest: Path, *extra: str) -> None:
+def verify(manifest: Path, *extra: str) -> None:
     finished = subprocess.run(
         [PROGRAM, "verify", manifest, "--json", *extra], capture_output=True, text=True, check=False
     )
@@ -176,7 +176,7 @@ def _verify(manifest: Path, *extra: str) -> None:
         raise Failed("untapped", "nothing was judged")
 
 
-class _Subject:
+class Subject:
     """A model in PyTorch beside the same model loaded from its recording."""
 
     def __init__(self, entry: Entry, model: torch.nn.Module, loaded: pc.Model, recorder: GoldenRecorder):
@@ -190,25 +190,27 @@ class _Subject:
     def inputs(self, sizes: dict, generator: torch.Generator) -> dict:
         return inputs_of(self.entry, self.model, sizes, generator)
 
-    def agrees(self, call: dict, must_vary: bool = False) -> None:
+    def agrees(self, call: dict, args: tuple = (), must_vary: bool = False) -> dict[str, torch.Tensor]:
         """Our outputs are PyTorch's: no further from the program in double precision than rounding explains."""
-        with prepared(self.model, (), call, 0, []) as (_, kwargs):
-            inputs = gather_inputs(inspect.signature(self.model.forward), (), kwargs)
+        with prepared(self.model, args, call, 0, []) as (args, kwargs):
+            inputs = gather_inputs(inspect.signature(self.model.forward), args, kwargs)
             eager = [t for t in Eager(self.model, 0).run(inputs) if isinstance(t, torch.Tensor)]
         names = [info.name for info in self.loaded.outputs]
         wanted = {info.name for info in self.loaded.inputs}
         given = {name: tensor for _, name, tensor in inputs.tensors() if name in wanted}
+        self.loaded.reset()
         outputs = self.loaded.forward(**given)
         if len(names) != len(eager):
             raise Failed("outputs", f"{len(names)} outputs instead of {len(eager)}")
         if must_vary:
             self._not_constant(names, eager)
         if self.random:
-            return
+            return outputs
         judge = _Judge(self.recorder.program, inputs)
         for index, (name, theirs) in enumerate(zip(names, eager, strict=True)):
             if trouble := judge.trouble(index, outputs[name], theirs):
                 raise Failed("disagrees", f"{name} at {inputs.shapes()}: {trouble}")
+        return outputs
 
     def _not_constant(self, names: list[str], eager: list[torch.Tensor]) -> None:
         varied = 0
@@ -228,7 +230,7 @@ class _Subject:
     def verifies(self, sizes: dict, generator: torch.Generator) -> None:
         """Tap by tap at other inputs; adding goldens also compares the recorded program with the model there."""
         trace = self.recorder.add_goldens("further", **self.inputs(sizes, generator))
-        _verify(self.manifest, "--trace", str(trace))
+        verify(self.manifest, "--trace", str(trace))
 
 
 class _Judge:

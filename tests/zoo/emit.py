@@ -32,26 +32,25 @@ class EmitCheck:
     def __init__(self, state: Path, with_clang: bool = True):
         self.state = state
         self.compilers = {k: v for k, v in COMPILERS.items() if with_clang or k != "clang"}
-        self.headers = state / "headers"
+        self.headers = ROOT / "build" / "emit-headers"
         self.recordings = Recordings(state / "recordings")
 
     def prepare(self) -> None:
-        """The headers, parsed once for each compiler."""
+        """The headers, parsed once for each compiler and kept; tests side by side may both do it."""
         self.headers.mkdir(parents=True, exist_ok=True)
-        stamp = self.headers / "stamp"
-        now = digest(sorted((ROOT / "include" / "pycandle").glob("*.h"))) + " ".join(
-            (*FLAGS, *self.compilers)
-        )
-        if stamp.exists() and stamp.read_text() == now:
-            return
-        (self.headers / "headers.h").write_text(HEADERS)
+        header = self.headers / "headers.h"
+        if not header.exists() or header.read_text() != HEADERS:
+            header.write_text(HEADERS)
+        sources = digest(sorted((ROOT / "include" / "pycandle").glob("*.h")))
         for compiler, result in self.compilers.values():
-            command = [compiler, *FLAGS, "-x", "c++-header", "headers.h", "-o", f"{result}.new"]
+            stamp, now = self.headers / f"{result}.stamp", " ".join((sources, compiler, *FLAGS, HEADERS))
+            if stamp.exists() and stamp.read_text() == now:
+                continue
+            made = f"{result}.{os.getpid()}"
+            command = [compiler, *FLAGS, "-x", "c++-header", "headers.h", "-o", made]
             subprocess.run(command, cwd=self.headers, check=True)
-            (self.headers / f"{result}.new").rename(
-                self.headers / result
-            )  # another run may be reading the old one
-        stamp.write_text(now)
+            (self.headers / made).rename(self.headers / result)  # another run may be reading the old one
+            stamp.write_text(now)
 
     def __call__(self, entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
         return judged(at_stage, lambda stages, facts: self._check(entry, folder, stages, facts))
@@ -59,7 +58,11 @@ class EmitCheck:
     def _check(self, entry: Entry, folder: Path, stages: Stages, facts: dict) -> None:
         recording = self.recordings.place(entry)
         facts |= stages.run("record", lambda: self.recordings.facts(entry))
-        manifest = recording / "model_manifest.json"
+        self.check_source(recording / "model_manifest.json", folder, stages, facts)
+
+    def check_source(self, manifest: Path, folder: Path, stages: Stages, facts: dict) -> None:
+        """Emits, compiles and tests a recorded model in this folder."""
+        recording = manifest.parent
         facts |= stages.run("codegen", lambda: _emitted(manifest, folder))
         facts["build_seconds"] = stages.run("g++", lambda: self._built("g++", folder))
         stages.run("test", lambda: _tested("g++", folder, recording, "-*.IsTheRecordedProgram", "test"))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from .check import Stages, _verify, judged
+from .check import Stages, judged, verify
 from .entry import Entry
 from .recordings import Recordings
 from .report import cell, readable_count, summary, without_paths
@@ -39,7 +39,7 @@ class BackendCheck:
             goldens = [word for trace in traces for word in ("--trace", str(trace))]
             for threads in self.threads:
                 extra = ("--backend", self.backend, "--threads", str(threads), *goldens)
-                stages.run(stage_of(threads), lambda e=extra: _verify(recording / "model_manifest.json", *e))
+                stages.run(stage_of(threads), lambda e=extra: verify(recording / "model_manifest.json", *e))
         finally:
             if sum(file.stat().st_size for file in recording.glob("*")) > KEPT_BYTES:
                 shutil.rmtree(recording)

@@ -62,16 +62,16 @@ class Results:
 class Fingerprints:
     """Names everything a row depends on: the program, the recorder, the check and the entry's own file."""
 
-    def __init__(self, *made_by: Path):
+    def __init__(self, *made_by: Path, file_of: Callable[[Entry], Path] | None = None):
         common = [*made_by, *sorted((ROOT / "python" / "pycandle").glob("*.py"))]
         common += [ROOT / "tests" / "zoo" / name for name in ("check.py", "entry.py")]
         self._common = digest(common)
+        self._file_of = file_of or (lambda e: ROOT / "tests" / "zoo" / f"{module_name(e.source)}.py")
         self._of_source: dict[str, str] = {}
 
     def of(self, entry: Entry) -> str:
         if entry.source not in self._of_source:
-            own = ROOT / "tests" / "zoo" / f"{module_name(entry.source)}.py"
-            self._of_source[entry.source] = digest([own])
+            self._of_source[entry.source] = digest([self._file_of(entry)])
         return f"{self._common}-{self._of_source[entry.source]}"
 
 
@@ -231,6 +231,7 @@ def _look(child: _Child, limits: Limits) -> dict | None:
         "note": entry.note,
         **facts,
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
         "peak_mb": usage.ru_maxrss // 1024,
     }
 

@@ -6,9 +6,7 @@ import datetime
 import inspect
 import json
 import os
-import random
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -23,22 +21,10 @@ from zoo.check import _beyond_rounding
 from zoo.entry import Entry, floats
 from zoo.report import markdown, rate, summary, without_paths
 from zoo.runner import Fingerprints, Limits, Results, remaining, run_all
+from zoo.sampling import run_chosen, sample
 
 ROOT = Path(__file__).parents[2]
 SAMPLE_SECONDS = 30  # of the rows' own time; they were measured beside another
-
-
-def sample_of_today(table: str, most: int) -> list[str]:
-    """Models that passed when the table was made, quick ones, others each day."""
-    rows = [r for r in json.loads((ROOT / "docs" / table).read_text()) if r["status"] == "passed"]
-    seed = os.environ.get("PYCANDLE_ZOO_SEED", datetime.date.today().isoformat())
-    random.Random(seed).shuffle(rows)
-    chosen, seconds = [], 0.0
-    for row in rows:
-        if row["source"] != "basics" and seconds + row["seconds"] <= SAMPLE_SECONDS:
-            chosen.append(row["key"])
-            seconds += row["seconds"]
-    return chosen[:most]
 
 
 @pytest.mark.parametrize(
@@ -46,48 +32,17 @@ def sample_of_today(table: str, most: int) -> list[str]:
     [("zoo", "zoo.json", 5, ["--require", "1"]), ("zoo.zoo_emit", "zoo-emit.json", 2, ["--only-gcc"])],
 )
 def test_the_sample_of_today_passes(tmp_path, module, table, most, flags) -> None:
-    chosen = sample_of_today(table, most)
+    chosen = sample(table, datetime.date.today().isoformat(), most, SAMPLE_SECONDS, without="basics")
     assert chosen, f"docs/{table} has no quick model that passed"
-    filters = [word for key in chosen for word in ("--filter", f"={key}")]
-    command = [sys.executable, "-m", module, "--jobs", "1", "--state", str(tmp_path), *flags, *filters]
-    run = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, f"{chosen}\n{run.stdout}\n{run.stderr[-3000:]}"
+    run_chosen(module, chosen, tmp_path, *flags)
 
 
 SMALL = ("basics/gpt2", "basics/lstm", "timm/test_convnext", "torchaudio/MelSpectrogram")
 
 
 def test_small_models_verify_on_the_cpu_backend_with_one_and_two_threads(tmp_path) -> None:
-    filters = [word for key in SMALL for word in ("--filter", f"={key}")]
     rows = tmp_path / "rows.json"
-    flags = [
-        "--backend",
-        "cpu",
-        "--threads",
-        "1,2",
-        "--jobs",
-        "1",
-        "--state",
-        str(tmp_path),
-        "--json",
-        str(rows),
-    ]
-    run = subprocess.run(
-        [sys.executable, "-m", "zoo", *flags, *filters],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-3000:]}"
+    run_chosen("zoo", SMALL, tmp_path, "--backend", "cpu", "--threads", "1,2", "--json", str(rows))
     for row in json.loads(rows.read_text()):
         assert row["stages"] == {"record": "passed", "1 thread": "passed", "2 threads": "passed"}
     assert len(json.loads(rows.read_text())) == len(SMALL)
@@ -227,6 +182,7 @@ def test_every_file_of_the_zoo_is_in_its_map() -> None:
         "zoo_emit.py",
         "emit.py",
         "emit_report.py",
+        "sampling.py",
     ):
         assert name in described
     assert runner.STATE.parent.name == "build"

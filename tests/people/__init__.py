@@ -1,0 +1,18 @@
+"""Models written as people write them, not taken from a library. `make people` runs all; docs/people.md is what came out.
+
+entry.py                 how a model and its inputs are listed
+language.py … .py        a file for each theme (THEMES)
+check.py                 what one model must satisfy
+report.py                the rows as Markdown and JSON
+
+The processes, their limits and the rows that are kept come from `zoo`.
+"""
+
+from pycandle.processor import make_bf16_safe
+
+make_bf16_safe()  # before anything here imports torch
+
+THEMES = (
+    "language", "recurrent", "transformers", "vision", "images", "generative", "graphs", "signals", "fields", "tables",
+    "calls", "numbers", "states",
+)  # fmt: skip
