@@ -101,7 +101,7 @@ def write_tensors(path: Path, tensors: list[tuple[str, torch.Tensor]]) -> int:
 
 def checksum(tensor: torch.Tensor) -> str:
     """Of the bytes that are stored, as the manifest keeps it: 32 hex digits."""
-    return _core.content_hash(_raw_bytes(_storable(tensor)))
+    return _core.content_hash(raw_bytes(_storable(tensor)))
 
 
 def _storable(tensor: torch.Tensor) -> torch.Tensor:
