@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import keyword
 import linecache
 import logging
 import traceback
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.export import Dim, ExportedProgram
 from torch.export import _trace as export_trace
+from torch.fx import graph as fx_graph
 from torch.fx.experimental import proxy_tensor
 from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
@@ -26,6 +28,7 @@ from .places import frames_of_text, is_user_file, place_of_exception, place_of_t
 from .rnn_ops import recurrent_layers_stay_whole
 from .specialisations import Specialised, specialisations_into
 from .stable_sorts import make_sorts_stable
+from .stand_ins import stand_ins
 
 
 @dataclass
@@ -35,6 +38,7 @@ class Exported:
     program: ExportedProgram
     calls: list[ModuleCall] = field(default_factory=list)
     specialised: list[Specialised] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def export_model(
@@ -42,6 +46,7 @@ def export_model(
 ) -> Exported:
     """Exports `model` with the given (leaf, axis) pairs left open."""
     specialised: list[Specialised] = []
+    notes: list[str] = []
     watcher = CallWatcher(model)
     fresh = inputs.copied()
     try:
@@ -52,11 +57,13 @@ def export_model(
             recursive_filters_stay_whole(),
             _full_provenance(),
             _grad_mode_ignored(),
+            keywords_as_names(),
             no_memory_of_shapes(),
         ):
             with (
                 watcher.watching(),
                 specialisations_into(specialised),
+                stand_ins(notes),
                 _named_signature(model, fresh) as signature,
             ):
                 shapes = _dynamic_shapes(fresh, dynamic, signature)
@@ -70,13 +77,13 @@ def export_model(
         raise
     except Exception as error:
         raise export_failure(error) from error
-    return Exported(program, watcher.calls, specialised)
+    return Exported(program, watcher.calls, specialised, notes)
 
 
 def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
     """The same form for a program that somebody else exported."""
     try:
-        with _quiet(), torch.no_grad(), _grad_mode_ignored():
+        with _quiet(), torch.no_grad(), _grad_mode_ignored(), keywords_as_names():
             program = program.run_decompositions(dict(decompositions))
             make_sorts_stable(program.graph_module)
             return Exported(program)
@@ -169,6 +176,24 @@ def _grad_mode_ignored():
         yield
     finally:
         preserved[:] = kept
+
+
+@contextlib.contextmanager
+def keywords_as_names():
+    """torch writes `self.class.weight` into the code that it generates for nn.ModuleDict({"class": …})."""
+    original = fx_graph._format_target
+
+    def format_target(base: str, target: str) -> str:
+        for part in target.split("."):
+            plain = part.isidentifier() and not keyword.iskeyword(part)
+            base = f"{base}.{part}" if plain else f"getattr({base}, {part!r})"
+        return base
+
+    fx_graph._format_target = format_target
+    try:
+        yield
+    finally:
+        fx_graph._format_target = original
 
 
 @contextlib.contextmanager

@@ -101,7 +101,7 @@ def build_program(exported: Exported, names: dict[str, list[str]]) -> Program:
     clean_graph(graph)
     _forget_dead_values(graph, exported.calls)
 
-    notes: list[str] = []
+    notes = list(exported.notes)
     canonical = {alias: first for first, all_names in names.items() for alias in all_names}
     user_inputs: list[torch.fx.Node | None] = []
     by_name: dict[str, Parameter] = {}

@@ -10,7 +10,7 @@ from .dims import DimNames, symbol_of
 from .dynamic import Group, permuted
 from .eager import Eager
 from .errors import RecordingError, UsageError
-from .exporting import functionalise
+from .exporting import functionalise, keywords_as_names
 from .graph_writer import bound_symbols
 from .inputs import flatten_outputs, gather_inputs
 from .program import build_program
@@ -26,7 +26,8 @@ def record_exported_program(recorder, exported, args: tuple, kwargs: dict):
         args, kwargs = exported.example_inputs
     signature = _signature(exported)
     inputs = gather_inputs(signature, tuple(args), dict(kwargs))
-    eager = Eager(exported.module(check_guards=False), recorder.seed)
+    with keywords_as_names():
+        eager = Eager(exported.module(check_guards=False), recorder.seed)
     try:
         result = eager.run_tree(inputs)
     except Exception as error:

@@ -67,6 +67,7 @@ def compare_shapes(what: str, program: Program, inputs: Inputs) -> Check:
 def compare_outputs(what, eager, program, inputs, expected: list, found: list) -> str:
     if len(expected) != len(found):
         raise Mismatch(what, inputs, f"{len(found)} outputs instead of {len(expected)}")
+    expected = [_as_data(e, f) for e, f in zip(expected, found, strict=True)]
     different = [
         i for i, (e, f) in enumerate(zip(expected, found, strict=True)) if not _same(what, inputs, i, e, f)
     ]
@@ -79,6 +80,12 @@ def compare_outputs(what, eager, program, inputs, expected: list, found: list) -
         if exact is None or moved is None or not within_rounding(found[i], expected[i], exact[i], moved[i]):
             raise Mismatch(what, inputs, describe_difference(i, expected[i], found[i]))
     return "within rounding"
+
+
+def _as_data(expected: object, found: object) -> object:
+    """torch.equal gives a Python bool, which is a tensor in the program."""
+    is_data = isinstance(expected, bool) and isinstance(found, torch.Tensor)
+    return torch.tensor(expected) if is_data else expected
 
 
 def _same(what: str, inputs: Inputs, index: int, expected: object, found: object) -> bool:

@@ -1,0 +1,229 @@
+"""What torch.export refuses by itself and the recorder takes: each recorded, run at other inputs and sizes, and verified."""
+
+import copy
+
+import pytest
+import torch
+import torch.distributions as D
+import torch.nn.functional as F
+from agreement import agrees
+from checking_model import Checks
+from test_codegen import compiled_and_run, recorded
+from test_soundness import refuse
+from torch import nn
+
+from pycandle.recorder import GoldenRecorder
+
+torch.set_num_threads(1)
+
+
+class Calls(nn.Module):
+    """A model of one call."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_the_values_of_a_tensor_without_its_gradient(tmp_path, pycandle):
+    def call(x):
+        y = x * x.data.abs() + copy.deepcopy(x)
+        y.data.mul_(2)
+        z = torch.zeros_like(x)
+        z.data = y + 1
+        return y, z, (x * 3).detach_() + x.clone().data
+
+    agrees(tmp_path, pycandle, Calls(call), torch.randn(3, 5), others=[(torch.randn(7, 5),)])
+
+
+def test_a_tensor_is_made_of_tensors(tmp_path, pycandle):
+    def call(x):
+        pair = torch.tensor([x.sum(), 2.0])
+        grid = torch.as_tensor([[x.mean(), 1], [x.max(), x[0, :1]]])
+        return (
+            pair,
+            grid,
+            x.new_tensor([x.min(), 3]),
+            torch.tensor([x.argmax(), 4]),
+            torch.tensor([x.sum().double(), 1]),
+        )
+
+    agrees(tmp_path, pycandle, Calls(call), torch.randn(3, 5), others=[(torch.randn(7, 5),)])
+
+
+class Equal(nn.Module):
+    def forward(self, x, y):
+        same, close = torch.equal(x, y), torch.allclose(x, y, atol=1e-3, equal_nan=True)
+        return same, close, x * x.equal(y), torch.equal(x, x[:, :1])
+
+
+def test_equal_and_allclose_are_data(tmp_path, pycandle):
+    x, y = torch.randn(3, 5), torch.randn(3, 5)
+    nan = torch.full((3, 5), float("nan"))
+    others = [(x, x), (x, x + 1e-4), (nan, nan), (nan, x)]
+    agrees(tmp_path, pycandle, Equal(), x, y, others=others)
+
+
+class BranchOnEqual(nn.Module):
+    def forward(self, x, y):
+        if torch.equal(x, y):  # HERE
+            return x
+        return x + y
+
+
+def test_a_branch_on_equal_is_refused_at_its_line(tmp_path):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    error = refuse(recorder, BranchOnEqual(), torch.randn(2, 3), torch.randn(2, 3))
+    assert "torch.where" in error.hint
+
+
+class ClassesOfData(nn.Module):
+    def forward(self, x):
+        return F.one_hot(x)  # HERE
+
+
+def test_one_hot_without_its_classes_says_what_to_pass(tmp_path):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    assert "num_classes" in refuse(recorder, ClassesOfData(), torch.randint(0, 4, (2, 3))).hint
+
+
+# ---- checks of values that only raise -------------------------------------------------------------------------
+
+
+def test_checks_that_only_raise_are_left_out_and_noted(tmp_path, pycandle):
+    example = torch.randn(3, 5), torch.tensor([1, 2, 3])
+    recorder = agrees(
+        tmp_path, pycandle, Checks(), *example, others=[(torch.randn(4, 5), torch.tensor([9, 9, 9, 9]))]
+    )
+    notes = [note for note in recorder.manifest["notes"] if "is left out" in note]
+    assert len(notes) == 11 and any("torch/nn/functional.py" in note for note in notes)
+    assert any("checking_model.py" in note for note in notes)
+
+
+class ChecksAndChanges(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:  # HERE
+            x = x + 1
+            if self.training:
+                return x
+            raise ValueError
+        return x
+
+
+class DecidesByAssignment(nn.Module):
+    def forward(self, x):
+        factor = 2 if x.sum() > 0 else 3  # HERE
+        return x * factor
+
+
+@pytest.mark.parametrize("kind", [ChecksAndChanges, DecidesByAssignment])
+def test_a_branch_that_decides_anything_else_is_refused(kind, tmp_path):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    refuse(recorder, kind().eval(), -torch.rand(2, 3))
+
+
+# ---- distributions --------------------------------------------------------------------------------------------
+
+DISTRIBUTIONS = {
+    "normal": lambda x: (
+        D.Normal(x, x.abs() + 1).log_prob(x * 2) + D.Normal(x, 1.0).cdf(x) + D.Normal(x, 2.0).entropy()
+    ),
+    "normal that asks for validation": lambda x: D.Normal(x, x.abs() + 1, validate_args=True).log_prob(x),
+    "bernoulli": lambda x: (
+        D.Bernoulli(logits=x).log_prob((x > 0).float()) + D.Bernoulli(x.sigmoid()).entropy()
+    ),
+    "categorical": lambda x: (
+        D.Categorical(logits=x).log_prob(x.argmax(-1)) + D.Categorical(x.softmax(-1)).entropy()
+    ),
+    "one-hot": lambda x: D.OneHotCategorical(logits=x).log_prob(F.one_hot(x.argmax(-1), 5).float()),
+    "independent": lambda x: D.Independent(D.Normal(x, 1.0), 1).log_prob(x * 2),
+    "multivariate normal": lambda x: D.MultivariateNormal(x, torch.eye(5) * 2).log_prob(x * 2),
+    "mixture": lambda x: D.MixtureSameFamily(D.Categorical(logits=x), D.Normal(x, 1.0)).log_prob(x[:, 0]),
+    "transformed": lambda x: D.TransformedDistribution(D.Normal(x, 1.0), D.TanhTransform()).log_prob(
+        x.tanh() * 0.9
+    ),
+    "divergences": lambda x: (
+        D.kl_divergence(D.Normal(x, 1.0), D.Normal(0.0, 1.0)).sum(-1)
+        + D.kl_divergence(D.Categorical(logits=x), D.Categorical(logits=x * 2))
+        + D.kl_divergence(D.Independent(D.Normal(x, 1.0), 1), D.Independent(D.Normal(x * 0, 2.0), 1))
+        + D.kl_divergence(
+            D.MultivariateNormal(x, torch.eye(5) * 2), D.MultivariateNormal(x * 0, torch.eye(5))
+        )
+    ),
+    "gamma, beta, dirichlet": lambda x: (
+        D.Gamma(x.abs() + 1, 2.0).log_prob(x.abs() + 0.1).sum(-1)
+        + D.Beta(x.abs() + 1, 2.0).log_prob(x.sigmoid()).sum(-1)
+        + D.Dirichlet(x.abs() + 1).log_prob(x.softmax(-1))
+    ),
+}
+SAMPLES = {
+    "normal": lambda x: x + D.Normal(x, x.abs() + 1).rsample(),
+    "several": lambda x: D.Independent(D.Laplace(x, 1.0), 1).rsample((4,)) + D.Uniform(x, x + 1).rsample(),
+    "categorical": lambda x: D.Categorical(logits=x).sample() + D.Bernoulli(x.sigmoid()).sample().sum(-1),
+}
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+def test_distributions_are_recorded_without_their_checks(kind, tmp_path, pycandle):
+    torch.manual_seed(len(kind))
+    others = [(torch.randn(7, 5),), (torch.randn(1, 5),)]
+    agrees(tmp_path, pycandle, Calls(DISTRIBUTIONS[kind]), torch.randn(3, 5), others=others, tolerance=1e-4)
+    assert D.Distribution._validate_args, "they validate again after the recording"
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_samples_of_distributions_are_recorded(kind, tmp_path, pycandle):
+    agrees(
+        tmp_path,
+        pycandle,
+        Calls(SAMPLES[kind]),
+        torch.randn(3, 5),
+        others=[(torch.randn(7, 5),)],
+        values=False,
+    )
+
+
+# ---- names ----------------------------------------------------------------------------------------------------
+
+
+class union(nn.Module):
+    """Keywords of Python and C++ as names of classes, members, parameters and inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.int, self.template, self.register = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+        self.parts = nn.ModuleDict({"class": nn.Linear(4, 4), "lambda": nn.ReLU(), "new": nn.Linear(4, 4)})
+        self.numbers = nn.ParameterDict(
+            {"for": nn.Parameter(torch.ones(4)), "and": nn.Parameter(torch.ones(4))}
+        )
+        self.register_buffer("static", torch.ones(4))
+        setattr(self, "def", nn.Linear(4, 4))
+
+    def forward(self, double, default):
+        x = self.register(self.template(self.int(double))) * self.static
+        for name in ("class", "lambda", "new"):
+            x = self.parts[name](x)
+        return getattr(self, "def")(x) * self.numbers["for"] + default * self.numbers["and"]
+
+
+def test_keywords_are_names_of_modules_parameters_and_inputs(tmp_path, pycandle):
+    others = [(torch.randn(5, 4), torch.randn(5, 4))]
+    agrees(tmp_path, pycandle, union(), torch.randn(2, 4), torch.randn(2, 4), others=others)
+
+
+def test_keywords_are_names_in_emitted_code_too(tmp_path, pycandle):
+    manifest = recorded(union(), tmp_path, {"double": torch.randn(2, 4), "default": torch.randn(2, 4)})
+    compiled_and_run(manifest, tmp_path, pycandle)
+    assert 'w / "parts.class"' in (tmp_path / "model.hpp").read_text()
+
+
+def test_an_exported_program_with_keywords_is_recorded(tmp_path):
+    example = torch.randn(2, 4), torch.randn(2, 4)
+    model = nn.ModuleDict({"class": nn.Linear(4, 4)})
+    model.forward = lambda x: model["class"](x)
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(model.eval(), example[0])
+    assert recorder.manifest["parameters"][0]["name"].startswith("class.")
