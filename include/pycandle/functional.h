@@ -1167,6 +1167,42 @@ struct RnnReluOptions {
 // recurrent layers over [T, N, I] (or [N, T, I]), all of them and both directions: output and last states
 PYCANDLE_API std::vector<Tensor> rnn_relu(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnReluOptions& options = {});
 
+struct PaddedLstmOptions {
+  bool has_biases = true;
+  int64_t num_layers = 1;
+  bool bidirectional = false;
+  bool batch_first = false;
+};
+// recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
+PYCANDLE_API std::vector<Tensor> padded_lstm(const Tensor& x, const Tensor& lengths, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const PaddedLstmOptions& options = {});
+
+struct PaddedGruOptions {
+  bool has_biases = true;
+  int64_t num_layers = 1;
+  bool bidirectional = false;
+  bool batch_first = false;
+};
+// recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
+PYCANDLE_API std::vector<Tensor> padded_gru(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedGruOptions& options = {});
+
+struct PaddedRnnTanhOptions {
+  bool has_biases = true;
+  int64_t num_layers = 1;
+  bool bidirectional = false;
+  bool batch_first = false;
+};
+// recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
+PYCANDLE_API std::vector<Tensor> padded_rnn_tanh(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnTanhOptions& options = {});
+
+struct PaddedRnnReluOptions {
+  bool has_biases = true;
+  int64_t num_layers = 1;
+  bool bidirectional = false;
+  bool batch_first = false;
+};
+// recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
+PYCANDLE_API std::vector<Tensor> padded_rnn_relu(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnReluOptions& options = {});
+
 struct LstmCellOptions {
   Tensor b_ih = {};
   Tensor b_hh = {};

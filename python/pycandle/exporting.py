@@ -24,6 +24,7 @@ from .errors import RecordingError
 from .filter_ops import recursive_filters_stay_whole
 from .inputs import Inputs
 from .module_calls import CallWatcher, ModuleCall
+from .packed import packed_by_lengths
 from .places import frames_of_text, is_user_file, place_of_exception, place_of_text
 from .rnn_ops import recurrent_layers_stay_whole
 from .specialisations import Specialised, specialisations_into
@@ -54,6 +55,7 @@ def export_model(
             _quiet(),
             torch.no_grad(),
             recurrent_layers_stay_whole(),
+            packed_by_lengths(),
             recursive_filters_stay_whole(),
             _full_provenance(),
             _grad_mode_ignored(),

@@ -18,6 +18,7 @@ import sympy
 import torch
 
 from .dims import symbol_of
+from .packed import PaddedSequences
 from .places import Place, place_of_call
 
 _library = torch.library.Library("pycandle", "FRAGMENT")
@@ -152,6 +153,8 @@ def encode_tree(value: object, tensors: list[torch.Tensor], depth: int = 0) -> o
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         return {"dict": {name: encode_tree(item, tensors, depth + 1) for name, item in fields.items()}}
+    if isinstance(value, PaddedSequences):
+        value = [value.padded, value.lengths]
     if isinstance(value, (list, tuple)):
         return [encode_tree(item, tensors, depth + 1) for item in value]
     return {"object": class_name(type(value))}

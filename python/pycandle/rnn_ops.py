@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 
 import torch
+import torch.nn.utils.rnn as rnn_utils
+from torch import nn
 from torch.nn.modules import rnn
 
 from .errors import RecordingError
@@ -20,6 +22,20 @@ _ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
 
 
 def _define() -> None:
+    lengths = "Tensor input, Tensor lengths"
+    _library.define(
+        f"padded_lstm({lengths}, Tensor[] hx, Tensor[] params, {_SETTINGS}) -> (Tensor, Tensor, Tensor)"
+    )
+    _library.impl("padded_lstm", _padded_kernel("lstm"), "CompositeExplicitAutograd")
+    torch.library.register_fake("pycandle::padded_lstm", _padded_shapes(_lstm_shapes), lib=_library)
+    for name in _ONE_STATE:
+        _library.define(
+            f"padded_{name}({lengths}, Tensor hx, Tensor[] params, {_SETTINGS}) -> (Tensor, Tensor)"
+        )
+        _library.impl(f"padded_{name}", _padded_kernel(name), "CompositeExplicitAutograd")
+        torch.library.register_fake(
+            f"pycandle::padded_{name}", _padded_shapes(_one_state_shapes), lib=_library
+        )
     _library.define(
         f"lstm(Tensor input, Tensor[] hx, Tensor[] params, {_SETTINGS}) -> (Tensor, Tensor, Tensor)"
     )
@@ -40,6 +56,45 @@ def _one_state_kernel(name):
         return tuple(t.contiguous() for t in getattr(torch._VF, name)(input, hx, params, *settings))
 
     return run
+
+
+def _padded_kernel(name):
+    """As torch does it: packed by falling length, run, unpacked; all in the order of the batch."""
+
+    def run(input, lengths, hx, params, *settings):
+        batch_first = settings[-1]
+        packed = rnn_utils.pack_padded_sequence(input, lengths.cpu(), batch_first, enforce_sorted=False)
+        order = lambda states, indices: [s.index_select(1, indices) for s in states]  # noqa: E731
+        is_list = isinstance(hx, (tuple, list))
+        states = order(hx if is_list else [hx], packed.sorted_indices)
+        kernel = getattr(torch._VF, name)
+        output, *last = kernel(
+            packed.data, packed.batch_sizes, states if is_list else states[0], params, *settings[:-1]
+        )
+        packed = rnn_utils.PackedSequence(output, *packed[1:])
+        steps = input.shape[1 if batch_first else 0]
+        padded, _ = rnn_utils.pad_packed_sequence(packed, batch_first, total_length=steps)
+        return tuple(t.contiguous() for t in (padded, *order(last, packed.unsorted_indices)))
+
+    return run
+
+
+def _padded_shapes(shapes):
+    def fake(input, lengths, hx, params, *settings):
+        torch._check(lengths.shape[0] == input.shape[0 if settings[-1] else 1])
+        output, *last = shapes(input, hx, params, *settings)
+        return output, *last
+
+    return fake
+
+
+def run_settings(layer: nn.RNNBase) -> tuple:
+    """The settings of the operators above, but for batch_first."""
+    return layer.bias, layer.num_layers, layer.dropout, layer.training, layer.bidirectional
+
+
+def one_state_layers(name: str):
+    return getattr(torch.ops.pycandle, name)
 
 
 def _output(input, hidden, bidirectional):

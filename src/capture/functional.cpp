@@ -1018,6 +1018,22 @@ std::vector<Tensor> rnn_relu(const Tensor& x, const Tensor& h0, const std::vecto
   return call_all("rnn_relu", {&x, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
 }
 
+std::vector<Tensor> padded_lstm(const Tensor& x, const Tensor& lengths, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const PaddedLstmOptions& options) {
+  return call_all("padded_lstm", {&x, &lengths, &h0, &c0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+}
+
+std::vector<Tensor> padded_gru(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedGruOptions& options) {
+  return call_all("padded_gru", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+}
+
+std::vector<Tensor> padded_rnn_tanh(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnTanhOptions& options) {
+  return call_all("padded_rnn_tanh", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+}
+
+std::vector<Tensor> padded_rnn_relu(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnReluOptions& options) {
+  return call_all("padded_rnn_relu", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+}
+
 std::vector<Tensor> lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& w_ih, const Tensor& w_hh, const LstmCellOptions& options) {
   return call_all("lstm_cell", {&x, &h, &c, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {});
 }

@@ -123,6 +123,12 @@ OpDef slice_between() {
         Sizes shape = x.shape();
         shape[axis] = count;
         return strided_copy(x, shape, strides, start * strides[axis]);
+      })
+      .from_aten_call("pycandle.first_rows.default", [](AtenCall& c) -> Values {
+        const int64_t axis = c.integer("axis");
+        return {c.b.create("slice_between",
+                           {c.tensor("x"), c.b.full(int64_t{0}, DType::i64), c.b.cast(c.tensor("count"), DType::i64)},
+                           {{"axis", axis}, {"count", c.result().shape.at(static_cast<size_t>(axis))}, {"strict", true}})};
       });
 }
 

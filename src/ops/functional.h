@@ -1296,6 +1296,26 @@ inline Values rnn_relu(Builder& builder, ValueId x, ValueId h0, const Values& pa
   return builder.create_all("rnn_relu", detail::joined({x, h0}, params), {{"has_biases", detail::attribute_of(has_biases)}, {"num_layers", detail::attribute_of(num_layers)}, {"bidirectional", detail::attribute_of(bidirectional)}, {"batch_first", detail::attribute_of(batch_first)}});
 }
 
+// recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
+inline Values padded_lstm(Builder& builder, ValueId x, ValueId lengths, ValueId h0, ValueId c0, const Values& params, bool has_biases, int64_t num_layers, bool bidirectional, bool batch_first) {
+  return builder.create_all("padded_lstm", detail::joined({x, lengths, h0, c0}, params), {{"has_biases", detail::attribute_of(has_biases)}, {"num_layers", detail::attribute_of(num_layers)}, {"bidirectional", detail::attribute_of(bidirectional)}, {"batch_first", detail::attribute_of(batch_first)}});
+}
+
+// recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
+inline Values padded_gru(Builder& builder, ValueId x, ValueId lengths, ValueId h0, const Values& params, bool has_biases, int64_t num_layers, bool bidirectional, bool batch_first) {
+  return builder.create_all("padded_gru", detail::joined({x, lengths, h0}, params), {{"has_biases", detail::attribute_of(has_biases)}, {"num_layers", detail::attribute_of(num_layers)}, {"bidirectional", detail::attribute_of(bidirectional)}, {"batch_first", detail::attribute_of(batch_first)}});
+}
+
+// recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
+inline Values padded_rnn_tanh(Builder& builder, ValueId x, ValueId lengths, ValueId h0, const Values& params, bool has_biases, int64_t num_layers, bool bidirectional, bool batch_first) {
+  return builder.create_all("padded_rnn_tanh", detail::joined({x, lengths, h0}, params), {{"has_biases", detail::attribute_of(has_biases)}, {"num_layers", detail::attribute_of(num_layers)}, {"bidirectional", detail::attribute_of(bidirectional)}, {"batch_first", detail::attribute_of(batch_first)}});
+}
+
+// recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
+inline Values padded_rnn_relu(Builder& builder, ValueId x, ValueId lengths, ValueId h0, const Values& params, bool has_biases, int64_t num_layers, bool bidirectional, bool batch_first) {
+  return builder.create_all("padded_rnn_relu", detail::joined({x, lengths, h0}, params), {{"has_biases", detail::attribute_of(has_biases)}, {"num_layers", detail::attribute_of(num_layers)}, {"bidirectional", detail::attribute_of(bidirectional)}, {"batch_first", detail::attribute_of(batch_first)}});
+}
+
 // one step of a recurrent layer
 inline Values lstm_cell(Builder& builder, ValueId x, ValueId h, ValueId c, ValueId w_ih, ValueId w_hh, std::optional<ValueId> b_ih, std::optional<ValueId> b_hh) {
   return builder.create_all("lstm_cell", {x, h, c, w_ih, w_hh, b_ih.value_or(kNoValue), b_hh.value_or(kNoValue)}, {});

@@ -65,7 +65,8 @@ struct LayerResult {
 };
 
 // One layer in one direction over x [T, N, I]. A region sees only its inputs, so the weights ride along as carries.
-LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, Values state, const Weights& w, bool reverse) {
+// `alive` [T, N, 1], or none: a step where it is false gives zeros and leaves the state as it was.
+LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, ValueId alive, Values state, const Weights& w, bool reverse) {
   const DType dtype = b.dtype(x);
   const Dim length = b.shape(x)[0];
   const ValueId from_input = affine_product(b, x, w.input, w.input_bias);
@@ -85,6 +86,7 @@ LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, Values state, 
   Type slice = b.type(from_input);
   slice.shape.erase(slice.shape.begin());
   const ValueId now = body.add_input(slice);
+  const ValueId is_alive = alive == kNoValue ? kNoValue : body.add_input({DType::boolean, {b.shape(alive)[1], Dim(1)}});
   const auto input = [&](ValueId index) { return index == kNoValue ? kNoValue : inputs[static_cast<size_t>(index)]; };
 
   Values wide;
@@ -94,10 +96,15 @@ LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, Values state, 
   Values outputs = inputs;
   for (size_t i = 0; i < r.states; ++i) outputs[i] = inner.narrowed(next[i], dtype);
   outputs.push_back(outputs[0]);
+  if (is_alive != kNoValue) {
+    outputs.back() = inner.select(is_alive, outputs[0], inner.full(Scalar{int64_t{0}}, dtype));
+    for (size_t i = 0; i < r.states; ++i) outputs[i] = inner.select(is_alive, outputs[i], inputs[i]);
+  }
   body.outputs = std::move(outputs);
 
   const int64_t count = static_cast<int64_t>(carries.size());
   carries.push_back(from_input);
+  if (alive != kNoValue) carries.push_back(alive);
   std::vector<Graph> regions;
   regions.push_back(std::move(body));
   const Values results = b.create_all("scan", carries, {{"carries", count}, {"length", length}, {"reverse", reverse}},
@@ -131,31 +138,52 @@ struct Layout {
 
 const char* const kStateNames[] = {"h0", "c0"};
 
-OpDef recurrent(const Recurrence& r) {
-  const std::string name = r.name;
+// [T, N, 1]: does sequence n have a step t?
+ValueId steps_within(Builder& b, Dim steps, ValueId lengths) {
+  const ValueId times = b.unsqueeze(b.iota(steps), 1);
+  return b.unsqueeze(b.compare("lt", times, b.unsqueeze(b.cast(lengths, DType::i64), 0)), 2);
+}
+
+// `padded`: x is padded, and the operand `lengths` says how many steps each sequence has.
+OpDef recurrent(const Recurrence& r, bool padded = false) {
+  const std::string name = (padded ? "padded_" : "") + std::string(r.name);
   OpDef def = functional(name);
-  def.doc(std::string("recurrent layers over [T, N, I] (or [N, T, I]), all of them and both directions: output and last states"));
+  def.doc(
+      padded
+          ? "recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states "
+            "are those at its end, and the other direction starts there"
+          : "recurrent layers over [T, N, I] (or [N, T, I]), all of them and both directions: output and last states");
   def.operands("x");
+  if (padded) def.operands("lengths");
   for (size_t i = 0; i < r.states; ++i) def.operands(kStateNames[i]);
   def.operands(variadic("params"));
-  const auto build = [r](AtenCall& a) {
+  const auto build = [r, name, padded](AtenCall& a) {
     const bool train = a.boolean("train");
     const double dropout = a.number("dropout");
     const int64_t layers = a.integer("num_layers");
     if (train && dropout != 0 && layers > 1) a.unsupported("dropout in training (call model.eval() before recording)");
     Values operands{a.tensor("input")};
+    if (padded) operands.push_back(a.tensor("lengths"));
     if (r.states == 1) {
       operands.push_back(a.tensor("hx"));
     } else {
       for (const ValueId v : a.tensors("hx")) operands.push_back(v);
     }
     for (const ValueId v : a.tensors("params")) operands.push_back(v);
-    return a.b.create_all(r.name, operands,
+    return a.b.create_all(name, operands,
                           {{"has_biases", a.boolean("has_biases")},
                            {"num_layers", layers},
                            {"bidirectional", a.boolean("bidirectional")},
                            {"batch_first", a.boolean("batch_first")}});
   };
+  if (padded) {
+    def.constraint(name + "_c4", "lengths are integers, one for each sequence", [](const Call& c) {
+      return is_integral(c.type("lengths").dtype) && c.rank("lengths") == 1 &&
+             c.agree(c.shape("lengths")[0], c.shape("x")[c.boolean("batch_first") ? 0 : 1]);
+    });
+  } else {
+    def.from_aten_call("aten." + name + ".input", build);
+  }
   return def
       .attributes(attr<bool>("has_biases", true), attr<int64_t>("num_layers", int64_t{1}), attr<bool>("bidirectional", false),
                   attr<bool>("batch_first", false))
@@ -181,11 +209,12 @@ OpDef recurrent(const Recurrence& r) {
         for (size_t i = 0; i < r.states; ++i) results.push_back(c.type(kStateNames[i]));
         return results;
       })
-      .decompose_all([r](Builder& b, const Call& c) {
+      .decompose_all([r, padded](Builder& b, const Call& c) {
         const Layout layout(c);
         const Values params = c.values("params");
         const bool batch_first = c.boolean("batch_first");
         ValueId x = batch_first ? b.swap_axes(c.value("x"), 0, 1) : c.value("x");
+        const ValueId alive = padded ? steps_within(b, b.shape(x)[0], c.value("lengths")) : kNoValue;
         std::vector<Values> last(r.states);
         for (size_t layer = 0; layer < layout.layers; ++layer) {
           Values outputs;
@@ -194,7 +223,7 @@ OpDef recurrent(const Recurrence& r) {
             Values state;
             for (size_t i = 0; i < r.states; ++i)
               state.push_back(b.select_index(c.value(kStateNames[i]), 0, Dim(static_cast<int64_t>(run))));
-            const LayerResult result = run_layer(b, r, x, state, layout.weights(params, run), direction == 1);
+            const LayerResult result = run_layer(b, r, x, alive, state, layout.weights(params, run), direction == 1);
             outputs.push_back(result.output);
             for (size_t i = 0; i < r.states; ++i) last[i].push_back(b.unsqueeze(result.last[i], 0));
           }
@@ -205,7 +234,6 @@ OpDef recurrent(const Recurrence& r) {
         return results;
       })
       .from_aten_call("pycandle." + name + ".default", build)
-      .from_aten_call("aten." + name + ".input", build)
       .spelled_cpp(name);
 }
 
@@ -258,28 +286,45 @@ OpDef cell(const Recurrence& r) {
 }  // namespace
 
 std::vector<OpDef> recurrent_ops() {
-  return {recurrent(kLstm)
-              .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 4), t(1, 2, 4)], [t(16, 3), t(16, 4), t(16), t(16)], True, "
-                      "1, 0.0, False, False, False)")
-              .sample("torch.ops.pycandle.lstm(t(2, 5, 3), [t(4, 2, 4), t(4, 2, 4)], [t(16, 3), t(16, 4), t(16, 3), t(16, 4), "
-                      "t(16, 8), t(16, 4), t(16, 8), t(16, 4)], "
-                      "False, 2, 0.0, False, True, True)")
-              .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 2), t(1, 2, 4)], [t(16, 3), t(16, 2), t(16), t(16), t(2, "
-                      "4)], True, 1, 0.0, False, False, False)"),
-          recurrent(kGru)
-              .sample("torch.ops.pycandle.gru(t(5, 2, 3), t(2, 2, 4), [t(12, 3), t(12, 4), t(12), t(12), t(12, 3), t(12, 4), "
-                      "t(12), t(12)], True, 1, 0.0, False, True, False)")
-              .sample("torch.ops.pycandle.gru(t(2, 5, 3), t(1, 2, 4), [t(12, 3), t(12, 4)], False, 1, 0.0, False, False, True)"),
-          recurrent(kTanh).sample("torch.ops.pycandle.rnn_tanh(t(5, 2, 3), t(2, 2, 4), [t(4, 3), t(4, 4), t(4), t(4), t(4, 4), "
-                                  "t(4, 4), t(4), t(4)], True, 2, 0.0, False, False, False)"),
-          recurrent(kRelu).sample("torch.ops.pycandle.rnn_relu(t(5, 2, 3), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), t(4)], True, 1, "
-                                  "0.0, False, False, False)"),
-          cell(kLstm)
-              .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4), t(16), t(16))")
-              .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4))"),
-          cell(kGru).sample("torch.gru_cell(t(2, 3), t(2, 4), t(12, 3), t(12, 4), t(12), t(12))"),
-          cell(kTanh).sample("torch.rnn_tanh_cell(t(2, 3), t(2, 4), t(4, 3), t(4, 4), t(4), t(4))"),
-          cell(kRelu).sample("torch.rnn_relu_cell(t(2, 3), t(2, 4), t(4, 3), t(4, 4), t(4), t(4))")};
+  return {
+      recurrent(kLstm)
+          .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 4), t(1, 2, 4)], [t(16, 3), t(16, 4), t(16), t(16)], True, "
+                  "1, 0.0, False, False, False)")
+          .sample("torch.ops.pycandle.lstm(t(2, 5, 3), [t(4, 2, 4), t(4, 2, 4)], [t(16, 3), t(16, 4), t(16, 3), t(16, 4), "
+                  "t(16, 8), t(16, 4), t(16, 8), t(16, 4)], "
+                  "False, 2, 0.0, False, True, True)")
+          .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 2), t(1, 2, 4)], [t(16, 3), t(16, 2), t(16), t(16), t(2, "
+                  "4)], True, 1, 0.0, False, False, False)"),
+      recurrent(kGru)
+          .sample("torch.ops.pycandle.gru(t(5, 2, 3), t(2, 2, 4), [t(12, 3), t(12, 4), t(12), t(12), t(12, 3), t(12, 4), "
+                  "t(12), t(12)], True, 1, 0.0, False, True, False)")
+          .sample("torch.ops.pycandle.gru(t(2, 5, 3), t(1, 2, 4), [t(12, 3), t(12, 4)], False, 1, 0.0, False, False, True)"),
+      recurrent(kTanh).sample("torch.ops.pycandle.rnn_tanh(t(5, 2, 3), t(2, 2, 4), [t(4, 3), t(4, 4), t(4), t(4), t(4, 4), "
+                              "t(4, 4), t(4), t(4)], True, 2, 0.0, False, False, False)"),
+      recurrent(kRelu).sample("torch.ops.pycandle.rnn_relu(t(5, 2, 3), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), t(4)], True, 1, "
+                              "0.0, False, False, False)"),
+      recurrent(kLstm, true)
+          .sample(
+              "torch.ops.pycandle.padded_lstm(t(5, 2, 3), i(2, low=1, high=5), [t(2, 2, 4), t(2, 2, 4)], [t(16, 3), t(16, 4), "
+              "t(16), t(16), t(16, 3), t(16, 4), t(16), t(16)], True, 1, 0.0, False, True, False)")
+          .sample(
+              "torch.ops.pycandle.padded_lstm(t(3, 5, 3), i(3, low=1, high=5), [t(1, 3, 2), t(1, 3, 4)], [t(16, 3), t(16, 2), "
+              "t(2, 4)], False, 1, 0.0, False, False, True)"),
+      recurrent(kGru, true)
+          .sample("torch.ops.pycandle.padded_gru(t(3, 5, 3), i(3, low=1, high=5), t(2, 3, 4), [t(12, 3), t(12, 4), t(12, 4), "
+                  "t(12, 4)], False, 2, 0.0, False, False, True)"),
+      recurrent(kTanh, true)
+          .sample("torch.ops.pycandle.padded_rnn_tanh(t(5, 2, 3), i(2, low=1, high=5), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), "
+                  "t(4)], True, 1, 0.0, False, False, False)"),
+      recurrent(kRelu, true)
+          .sample("torch.ops.pycandle.padded_rnn_relu(t(5, 2, 3), i(2, low=1, high=5), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), "
+                  "t(4)], True, 1, 0.0, False, False, False)"),
+      cell(kLstm)
+          .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4), t(16), t(16))")
+          .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4))"),
+      cell(kGru).sample("torch.gru_cell(t(2, 3), t(2, 4), t(12, 3), t(12, 4), t(12), t(12))"),
+      cell(kTanh).sample("torch.rnn_tanh_cell(t(2, 3), t(2, 4), t(4, 3), t(4, 4), t(4), t(4))"),
+      cell(kRelu).sample("torch.rnn_relu_cell(t(2, 3), t(2, 4), t(4, 3), t(4, 4), t(4), t(4))")};
 }
 
 }  // namespace pycandle

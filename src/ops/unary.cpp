@@ -57,7 +57,7 @@ const Spelling kFloating[] = {
 
 // Every dtype stays what it is.
 const Spelling kKeeping[] = {
-    {"neg", {"neg", "negative"}, {"-t(4)", "-i(4)", "-t(4, dtype=torch.complex64)"}},
+    {"neg", {"neg", "negative", "_neg_view"}, {"-t(4)", "-i(4)", "-t(4, dtype=torch.complex64)"}},
     {"abs",
      {"abs", "absolute"},
      {"t(4).abs()", "i(4, low=-9, high=9, dtype=torch.int32).abs()", "t(4, dtype=torch.complex64).abs()"}},

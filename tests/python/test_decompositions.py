@@ -144,6 +144,7 @@ RECORDED = {
         [x, x[:, 1:3].T.repeat(1, 2)[:, :1].expand(2, 5)], True, 7.0
     ),
     "distances": lambda x: F.pdist(x.T),
+    "the imaginary part of a conjugate": lambda x: torch.fft.fft(x).conj().imag,
 }
 
 
