@@ -27,6 +27,7 @@ from .module_calls import CallWatcher, ModuleCall
 from .packed import packed_by_lengths
 from .places import frames_of_text, is_user_file, place_of_exception, place_of_text
 from .rnn_ops import recurrent_layers_stay_whole
+from .scripted import python_originals
 from .specialisations import Specialised, specialisations_into
 from .stable_sorts import make_sorts_stable
 from .stand_ins import stand_ins
@@ -48,10 +49,10 @@ def export_model(
     """Exports `model` with the given (leaf, axis) pairs left open."""
     specialised: list[Specialised] = []
     notes: list[str] = []
-    watcher = CallWatcher(model)
     fresh = inputs.copied()
     try:
         with (
+            python_originals(model) as traced,
             _quiet(),
             torch.no_grad(),
             recurrent_layers_stay_whole(),
@@ -63,14 +64,14 @@ def export_model(
             no_memory_of_shapes(),
         ):
             with (
-                watcher.watching(),
+                CallWatcher(traced).watching() as watcher,
                 specialisations_into(specialised),
                 stand_ins(notes),
-                _named_signature(model, fresh) as signature,
+                _named_signature(traced, fresh) as signature,
             ):
                 shapes = _dynamic_shapes(fresh, dynamic, signature)
                 program = torch.export.export(
-                    model, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=shapes
+                    traced, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=shapes
                 )
             _keep_traces_of_inner_graphs(program)
             program = program.run_decompositions(dict(decompositions))

@@ -72,10 +72,9 @@ class CallWatcher:
     def watching(self):
         handles = []
         for path, module in self.model.named_modules():
-            if not isinstance(module, torch.jit.ScriptModule):  # those take no Python hooks
-                entering, leaving = partial(self._enter, path, module), partial(self._leave, path)
-                handles.append(module.register_forward_pre_hook(entering, prepend=True, with_kwargs=True))
-                handles.append(module.register_forward_hook(leaving, with_kwargs=True))
+            entering, leaving = partial(self._enter, path, module), partial(self._leave, path)
+            handles.append(module.register_forward_pre_hook(entering, prepend=True, with_kwargs=True))
+            handles.append(module.register_forward_hook(leaving, with_kwargs=True))
         try:
             yield self
         finally:
