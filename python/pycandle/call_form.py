@@ -91,4 +91,6 @@ def form_of(signature: inspect.Signature, args: tuple, kwargs: dict) -> CallForm
         name = ".".join(step_name(key) for key in path)
         is_input = isinstance(leaf, torch.Tensor) and path[0].key in given
         leaves[name] = TensorLeaf(leaf.dtype, leaf.dim()) if is_input else PlainLeaf(leaf)
+    if torch.is_autocast_enabled("cpu"):
+        leaves["torch.autocast()"] = PlainLeaf(str(torch.get_autocast_dtype("cpu")))
     return CallForm(leaves, containers, frozenset(set(arguments) - given))

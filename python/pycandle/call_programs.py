@@ -24,7 +24,7 @@ from .errors import UsageError
 from .inputs import Inputs, flatten_outputs, gather_inputs
 from .manifest import write_manifest
 from .module_snapshot import ModuleSnapshot
-from .preparation import materialise_lazy_modules, prepared
+from .preparation import CACHE_NOTE, materialise_lazy_modules, prepared
 from .program import INPUT_NOTE
 from .recorder import GoldenRecorder
 from .settings import overriding
@@ -167,7 +167,7 @@ class CallPrograms:
             result = self._result(fields, inputs)
         self._refuse_changed_weights(fields)
         for note in fields["notes"]:
-            if note.startswith(INPUT_NOTE):
+            if note.startswith(INPUT_NOTE) or (note == CACHE_NOTE and inputs.kwargs.get("use_cache")):
                 warnings.warn(f"pycandle.compile: {note}", stacklevel=4)
         self._share_states(recorder)
         bound_by = {

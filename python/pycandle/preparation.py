@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 
 from .eager import quiet_inference
 
-_CACHE_NOTE = "use_cache was set to False: a cache object cannot be recorded"
+CACHE_NOTE = "use_cache was set to False: a cache object cannot be recorded"
 
 
 @contextlib.contextmanager
@@ -25,7 +25,7 @@ def prepared(
         kwargs = {**kwargs, "use_cache": False}
         configs = configs or [None]
     if configs:
-        notes.append(_CACHE_NOTE)
+        notes.append(CACHE_NOTE)
     changed = [config for config in configs if config is not None]
     for config in changed:
         config.use_cache = False

@@ -48,11 +48,13 @@ def lockstep(
     model: torch.nn.Module, path: str | os.PathLike, *args, backend: str = "reference", **kwargs
 ) -> Iterator[Layer]:
     """Yields every module output that the recording at `path` knows, as torch and as `backend` compute it, in the order
-    in which torch does. Without inputs the recorded ones are taken."""
+    in which torch does. Without inputs the recorded ones are taken. States start from the model's buffers."""
     make_bf16_safe()
     recorded = load_model(path, backend)
     if not args and not kwargs:
         kwargs = _recorded_inputs(Path(path))
+    buffers = dict(model.named_buffers())
+    recorded.states.update({name: buffers[name] for name in recorded.states if name in buffers})
     named = inspect.signature(model.forward).bind(*args, **kwargs).arguments
     ours = recorded.trace(**{name: value for name, value in named.items() if value is not None})
     for tap, value in _outputs(model, args, kwargs):

@@ -354,6 +354,27 @@ def test_a_model_that_writes_into_its_input_is_told_so() -> None:
         pycandle.compile(Writes(), X.clone())
 
 
+def test_a_cache_that_is_asked_for_and_cannot_be_recorded_is_told() -> None:
+    class Caches(nn.Module):
+        def forward(self, x: torch.Tensor, use_cache: bool = False) -> dict:
+            return {"y": x, "cache": x} if use_cache else {"y": x}
+
+    compiled = pycandle.compile(Caches(), X)
+    with pytest.warns(UserWarning, match="use_cache was set to False"):
+        assert list(compiled(X, use_cache=True)) == ["y"]
+
+
+def test_calls_within_autocast_have_programs_of_their_own() -> None:
+    model = nn.Linear(4, 4).eval()
+    compiled = pycandle.compile(model, X)
+    for dtype in (torch.bfloat16, torch.float16, torch.bfloat16):
+        with torch.no_grad(), torch.autocast("cpu", dtype=dtype):
+            found, expected = compiled(X), model(X)
+        assert found.dtype == expected.dtype == dtype
+        torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+        same(compiled(X), model(X).detach())
+
+
 def test_files_go_with_the_compiled_model_or_with_a_failure() -> None:
     def folders() -> set[str]:
         return set(glob.glob(f"{tempfile.gettempdir()}/pycandle-*"))

@@ -157,6 +157,14 @@ def test_trace_is_a_call_and_a_failed_call_is_none(counter) -> None:
     assert counter.states["count"] == 5
 
 
+def test_lockstep_starts_from_the_buffers_of_the_module(tmp_path) -> None:
+    model = made("twice")
+    manifest = recorded(model, tmp_path, {"x": X})
+    for _ in range(3):
+        layers = list(pycandle.lockstep(model, manifest, X))
+        assert len(layers) >= 2 and all(layer.max_abs < 1e-5 for layer in layers)
+
+
 @pytest.mark.parametrize("how", ["loaded", "compiled"])
 def test_threads_take_turns_and_sessions_are_independent(how, counter) -> None:
     model = counter if how == "loaded" else pycandle.compile(Counter(), X)
