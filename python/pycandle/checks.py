@@ -129,7 +129,7 @@ def refuse_active_dropout(program: Program) -> None:
     for node in program.graph.nodes:
         if not isinstance(node.target, torch._ops.OpOverload):
             continue
-        name = node.target._schema.name.split("::")[1]
+        name = node.target._schema.name.split("::")[1].removeprefix("padded_")
         if name in _DROPOUT_INSIDE and _drops(node, name):
             raise RecordingError(
                 f"{_DROPOUT_INSIDE[name]} is random",
@@ -155,7 +155,7 @@ def _drops(node: torch.fx.Node, name: str) -> bool:
         return is_random(node)
     if node.target.namespace != "pycandle":
         return False
-    layers, dropout, train = node.args[4], node.args[5], node.args[6]
+    layers, dropout, train = node.args[-5:-2]
     return bool(train) and dropout > 0 and layers > 1
 
 

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 import torch.nn.utils.rnn as packing
 from torch import nn
 
+from .errors import RecordingError
+from .places import place_here
 from .rnn_ops import one_state_layers, run_settings
 
 
@@ -141,8 +143,14 @@ def _new(original):
 def _forward(original):
     @functools.wraps(original)
     def forward(self, input, hx=None):
-        if not isinstance(input, PaddedSequences):
+        if not isinstance(input, packing.PackedSequence):
             return original(self, input, hx)
+        if not isinstance(input, PaddedSequences):
+            raise RecordingError(
+                f"{self.mode} was given a PackedSequence that was made outside the model",
+                place_here(),
+                "pass the padded tensor and the lengths, and call pack_padded_sequence in forward",
+            )
         batch = input.padded.shape[0 if input.batch_first else 1]
         runs = self.num_layers * (2 if self.bidirectional else 1)
         state = lambda size: input.padded.new_zeros(runs, batch, size)  # noqa: E731

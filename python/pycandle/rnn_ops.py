@@ -13,9 +13,6 @@ import torch.nn.utils.rnn as rnn_utils
 from torch import nn
 from torch.nn.modules import rnn
 
-from .errors import RecordingError
-from .places import place_here
-
 _SETTINGS = "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
 _library = torch.library.Library("pycandle", "FRAGMENT")
 _ONE_STATE = ("gru", "rnn_tanh", "rnn_relu")
@@ -122,13 +119,9 @@ class _Kernels:
         return getattr(torch._VF, name)
 
     def lstm(self, input, hx, params, *settings):
-        if not isinstance(hx, (tuple, list)):
-            _refuse_packed("LSTM")
         return torch.ops.pycandle.lstm(input, list(hx), list(params), *settings)
 
     def _one_state(self, name, input, hx, params, *settings):
-        if not isinstance(params, (tuple, list)):
-            _refuse_packed(name)
         return getattr(torch.ops.pycandle, name)(input, hx, list(params), *settings)
 
     def gru(self, *call):
@@ -139,14 +132,6 @@ class _Kernels:
 
     def rnn_relu(self, *call):
         return self._one_state("rnn_relu", *call)
-
-
-def _refuse_packed(kind: str) -> None:
-    raise RecordingError(
-        f"{kind} was given a PackedSequence, which cannot be recorded",
-        place_here(),
-        "pass the padded tensor; read each sequence's last step with gather",
-    )
 
 
 @contextlib.contextmanager

@@ -5,8 +5,11 @@ import torch
 import torch.nn.utils.rnn as packing
 from agreement import agrees
 from test_codegen import compiled_and_run, recorded
+from test_soundness import refuse
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from pycandle.recorder import GoldenRecorder
 
 torch.set_num_threads(1)
 
@@ -140,6 +143,21 @@ class Listed(nn.Module):
 
 def test_sequences_in_a_list_can_be_packed(tmp_path, pycandle):
     agrees(tmp_path, pycandle, Listed(), torch.randn(3, 6), torch.randn(5, 6), dynamic=False)
+
+
+class Given(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(6, 5)
+
+    def forward(self, packed):
+        return self.layer(packed)[1]  # HERE
+
+
+def test_a_packed_input_is_refused_with_what_to_pass(tmp_path):
+    packed = pack_padded_sequence(torch.randn(4, 2, 6), torch.tensor([4, 2]))
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None, dynamic=False)
+    assert "pass the padded tensor and the lengths" in refuse(recorder, Given(), packed).hint
 
 
 def test_packing_is_torchs_own_again_after_a_recording(tmp_path, pycandle):
