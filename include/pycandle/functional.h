@@ -1231,6 +1231,12 @@ struct RnnReluCellOptions {
 // one step of a recurrent layer
 PYCANDLE_API std::vector<Tensor> rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnReluCellOptions& options = {});
 
+struct FakeQuantizeOptions {
+  std::optional<int64_t> axis = {};
+};
+// x rounded to steps of scale around zero_point, between quant_min and quant_max steps; with axis, each index has its own
+PYCANDLE_API Tensor fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, int64_t quant_min, int64_t quant_max, const FakeQuantizeOptions& options = {});
+
 struct InterpolateOptions {
   std::optional<Numbers> scales = {};
   bool align_corners = false;

@@ -2,7 +2,7 @@
 
 Places and counts of `unique` are int64 whatever the tensor, and its axis may count from the end; `bincount` is int64, with weights float64 or float32 for those;
 `multilabel_margin_loss` of one row and without reduction is a number; losses of an open batch and without reduction are a
-number for each row.
+number for each row. `fake_quantize` and some random numbers have no fake at all.
 """
 
 from __future__ import annotations
@@ -40,6 +40,23 @@ def _bincount(original):
     return run
 
 
+def _like_first(fake_mode, func, x, *args, **kwargs):
+    """The results are of the shape of `x`; a second one says where something holds."""
+    result = x.new_empty(x.shape)
+    return result if len(func._schema.returns) == 1 else (result, x.new_empty(x.shape, dtype=torch.bool))
+
+
+for _op in (
+    aten.fake_quantize_per_tensor_affine_cachemask.default,
+    aten.fake_quantize_per_channel_affine_cachemask.default,
+    aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams.default,
+    aten._fake_quantize_learnable_per_tensor_affine.default,
+    aten._fake_quantize_learnable_per_channel_affine.default,
+    aten._standard_gamma.default,
+    aten._sample_dirichlet.default,
+    aten.binomial.default,
+):
+    _known.setdefault(_op, _like_first)
 for _op in (aten._unique2.default, aten.unique_dim.default, aten.unique_consecutive.default):
     if _op in _known:
         _known[_op] = _with_int64_places(_known[_op])

@@ -1050,6 +1050,10 @@ std::vector<Tensor> rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor
   return call_all("rnn_relu_cell", {&x, &h, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {});
 }
 
+Tensor fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, int64_t quant_min, int64_t quant_max, const FakeQuantizeOptions& options) {
+  return call("fake_quantize", {&x, &scale, &zero_point}, nullptr, {{"quant_min", attribute(quant_min)}, {"quant_max", attribute(quant_max)}, {"axis", attribute(options.axis)}});
+}
+
 Tensor interpolate(const Tensor& x, const std::string& mode, const Dims& output_size, const InterpolateOptions& options) {
   return call("interpolate", {&x}, nullptr, {{"mode", attribute(mode)}, {"output_size", attribute(output_size)}, {"scales", attribute(options.scales)}, {"align_corners", attribute(options.align_corners)}, {"antialias", attribute(options.antialias)}});
 }

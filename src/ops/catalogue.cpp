@@ -54,6 +54,7 @@ std::vector<OpDef> convolution_nn_ops();
 std::vector<OpDef> pooling_ops();
 std::vector<OpDef> sparse_pooling_ops();
 std::vector<OpDef> recurrent_ops();
+std::vector<OpDef> quantization_ops();
 std::vector<OpDef> interpolate_ops();
 std::vector<OpDef> loss_ops();
 std::vector<OpDef> margin_loss_ops();
@@ -116,6 +117,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"pooling", pooling_ops},
     {"sparse_pooling", sparse_pooling_ops},
     {"recurrent", recurrent_ops},
+    {"quantization", quantization_ops},
     {"interpolate", interpolate_ops},
     {"loss", loss_ops},
     {"margin_loss", margin_loss_ops},

@@ -1336,6 +1336,11 @@ inline Values rnn_relu_cell(Builder& builder, ValueId x, ValueId h, ValueId w_ih
   return builder.create_all("rnn_relu_cell", {x, h, w_ih, w_hh, b_ih.value_or(kNoValue), b_hh.value_or(kNoValue)}, {});
 }
 
+// x rounded to steps of scale around zero_point, between quant_min and quant_max steps; with axis, each index has its own
+inline ValueId fake_quantize(Builder& builder, ValueId x, ValueId scale, ValueId zero_point, int64_t quant_min, int64_t quant_max, std::optional<int64_t> axis) {
+  return builder.create("fake_quantize", {x, scale, zero_point}, {{"quant_min", detail::attribute_of(quant_min)}, {"quant_max", detail::attribute_of(quant_max)}, {"axis", detail::attribute_of(axis)}});
+}
+
 // [N, C, positions…] resampled to output_size positions
 inline ValueId interpolate(Builder& builder, ValueId x, std::string mode, Dims output_size, std::optional<Numbers> scales, bool align_corners, bool antialias) {
   return builder.create("interpolate", {x}, {{"mode", detail::attribute_of(mode)}, {"output_size", detail::attribute_of(output_size)}, {"scales", detail::attribute_of(scales)}, {"align_corners", detail::attribute_of(align_corners)}, {"antialias", detail::attribute_of(antialias)}});

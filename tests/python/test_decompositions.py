@@ -1,4 +1,4 @@
-"""Functions that torch.export cannot take apart: ours beside torch's, and recorded, run and verified."""
+"""Functions that torch.export cannot take apart: ours beside torch's, and recorded, run and verified; fake quantization."""
 
 import itertools
 
@@ -6,7 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from agreement import agrees
+from test_codegen import compiled_and_run, recorded
 from test_refused import Calls
+from torch import nn
 
 from pycandle import decompositions
 
@@ -157,3 +159,69 @@ def test_models_with_them_run_at_other_sizes(kind, seed, tmp_path, pycandle):
         tmp_path, pycandle, Calls(RECORDED[kind]), torch.randn(3, 5), others=others, tolerance=1e-4
     )
     assert not recorder.manifest["fixed_dims"]
+
+
+# ---- fake quantization ----------------------------------------------------------------------------------------
+
+_SCALE = torch.tensor([0.05, 0.1, 0.237, 1.7, 0.003])
+_ZERO = torch.tensor([0, -3, 2, 5, -8], dtype=torch.int32)
+_ops = torch.ops.aten
+QUANTIZED = {
+    "per tensor": lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -8, 7),
+    "per tensor, scale in a tensor": lambda x: torch.fake_quantize_per_tensor_affine(
+        x, _SCALE[2], _ZERO[2], 0, 255
+    ),
+    "per channel": lambda x: torch.fake_quantize_per_channel_affine(x, _SCALE, _ZERO, 1, -8, 7),
+    "per channel, zero points between": lambda x: torch.fake_quantize_per_channel_affine(
+        x, _SCALE, _ZERO + 0.3, -1 % x.dim(), 0, 255
+    ),
+    "learned": lambda x: torch._fake_quantize_learnable_per_tensor_affine(
+        x, _SCALE[:1], _ZERO[1:2] + 0.7, -8, 7, 1.0
+    ),
+    "learned per channel": lambda x: torch._fake_quantize_learnable_per_channel_affine(
+        x, _SCALE, _ZERO + 0.4, 1, -8, 7, 1.0
+    ),
+    "with a mask": lambda x: _ops.fake_quantize_per_tensor_affine_cachemask(x, 0.1, 3, -8, 7),
+    "per channel with a mask": lambda x: _ops.fake_quantize_per_channel_affine_cachemask(
+        x, _SCALE, _ZERO, 1, -8, 7
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", QUANTIZED)
+def test_fake_quantization_is_torchs_to_the_bit(kind, dtype, tmp_path, pycandle):
+    torch.manual_seed(0)
+    x = (torch.randn(40, 5) * 3).to(dtype)
+    x[0, :3] = torch.tensor([NAN, -float("inf"), 0.15])
+    others = [((torch.randn(3, 5) * 0.5).to(dtype),), (torch.zeros(1, 5, dtype=dtype),)]
+    agrees(tmp_path, pycandle, Calls(QUANTIZED[kind]), x, others=others, tolerance=0)
+
+
+class QuantizedLinear(nn.Module):
+    """A layer as quantization-aware training leaves it."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 5))
+        self.register_buffer("scale", torch.rand(4) * 0.1 + 0.01)
+        self.register_buffer("zero_point", torch.zeros(4, dtype=torch.int32))
+
+    def forward(self, x):
+        weight = torch.fake_quantize_per_channel_affine(
+            self.weight, self.scale, self.zero_point, 0, -128, 127
+        )
+        return torch.fake_quantize_per_tensor_affine(F.linear(x, weight), 0.05, 128, 0, 255)
+
+
+def test_fake_quantization_is_emitted(tmp_path, pycandle):
+    manifest = recorded(QuantizedLinear(), tmp_path, {"x": torch.randn(3, 5)})
+    compiled_and_run(manifest, tmp_path, pycandle)
+    assert (tmp_path / "model.hpp").read_text().count("fake_quantize(") == 2
+
+
+def test_functions_of_ours_are_emitted(tmp_path, pycandle):
+    def call(x):
+        return torch.quantile(x, 0.3, dim=1), torch.corrcoef(x), torch.equal(x, x * 1.0)
+
+    compiled_and_run(recorded(Calls(call), tmp_path, {"x": torch.randn(3, 5)}), tmp_path, pycandle)
