@@ -86,7 +86,7 @@ class CallPrograms:
     def __init__(self, model: torch.nn.Module, signature: inspect.Signature, options: Options) -> None:
         self.signature = signature
         self.options = options
-        self._module = model
+        self._module: torch.nn.Module | None = model  # for further programs
         self._as_compiled: ModuleSnapshot | None = None
         self._kept: list[CallProgram] = []  # the last used one last
         self._lock = threading.Lock()
@@ -113,6 +113,8 @@ class CallPrograms:
                 return found
             inputs = gather_inputs(self.signature, args, kwargs).copied()
             program = self._record(form, inputs)
+            if self.options.strict:  # it is the only one
+                self._module = self._as_compiled = None
             with self._lock:
                 self._kept.append(program)
             self._make_room(form)

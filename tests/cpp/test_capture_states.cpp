@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "error_of.h"
 #include "pycandle/nn.h"
 #include "pycandle/recorded.h"
 #include "small_recording.h"
@@ -22,16 +23,6 @@ using Tensors = Recorded::Tensors;
 
 Array count_of(int64_t n) { return store(DType::i64, Sizes{}, std::vector<int64_t>{n}); }
 Array row(float a, float b) { return float_array({2}, {a, b}); }
-
-template <class F> Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(ErrorCode::internal, "no error");
-}
 
 // count += 1; last.copy_(x); return x * count, last
 constexpr const char* kManifest = R"json({

@@ -7,6 +7,7 @@
 
 #include "backends/reference/reference.h"
 #include "base/error.h"
+#include "error_of.h"
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "ops/catalogue.h"
@@ -37,16 +38,6 @@ Running compiled(const std::string& body, std::map<std::string, Array> parameter
   Program p = parsed(body);
   auto executable = reference_backend().compile(p, catalogue(), memory_parameters(std::move(parameters)));
   return {std::move(p), std::move(executable)};
-}
-
-template <class F> Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(ErrorCode::internal, "no error");
 }
 
 const char* const kLinear = R"(symbol s0 in [1, 8] example 2 from "x" axis 0

@@ -3,21 +3,12 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "error_of.h"
 #include "runtime/model.h"
 #include "small_recording.h"
 
 namespace pycandle {
 namespace {
-
-template <class F> Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(ErrorCode::internal, "no error");
-}
 
 TEST(Model, LoadsARecordingAndComputesItsOutputs) {
   const SmallRecording recording;

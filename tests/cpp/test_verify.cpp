@@ -1,3 +1,4 @@
+#include "error_of.h"
 #include "verify/verify.h"
 
 #include <gtest/gtest.h>
@@ -546,16 +547,6 @@ TEST(Verify, GoldensOfAnotherShapeVerifyTheSameRecording) {
   const VerifyResult r = verify_recording(recording.manifest(), options);
   EXPECT_TRUE(r.passed());
   EXPECT_EQ(layer(r, "act@0").shape, shape);
-}
-
-template <class F> Error error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "no error";
-  return Error(ErrorCode::internal, "no error");
 }
 
 TEST(Verify, AGoldenOfTheWrongTypeIsAnErrorThatNamesIt) {

@@ -179,6 +179,9 @@ def test_every_program_has_its_own_output_structure() -> None:
 
 def test_strict_refuses_another_program_and_names_both_values(module) -> None:
     compiled = pycandle.compile(module, X, scale=2.0, strict=True)
+    assert not any(value is module for value in vars(compiled._programs).values()), (
+        "it is not needed any more"
+    )
     same(compiled(X[:2], scale=2.0), module(X[:2], scale=2.0))
     same(compiled(X, 2.0), module(X, 2.0))
     for args, kwargs, words in [
