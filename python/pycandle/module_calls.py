@@ -151,9 +151,11 @@ def encode_tree(value: object, tensors: list[torch.Tensor], depth: int = 0) -> o
         return {"dict": {str(key): encode_tree(item, tensors, depth + 1) for key, item in value.items()}}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return {"dict": {name: encode_tree(item, tensors, depth + 1) for name, item in fields.items()}}
+        return encode_tree(fields, tensors, depth)
     if isinstance(value, PaddedSequences):
         value = [value.padded, value.lengths]
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a named tuple: outputs have its fields' names, too
+        return encode_tree(value._asdict(), tensors, depth)
     if isinstance(value, (list, tuple)):
         return [encode_tree(item, tensors, depth + 1) for item in value]
     return {"object": class_name(type(value))}

@@ -40,15 +40,24 @@ class Detection(NamedTuple):
     labels: torch.Tensor
 
 
-class NamedTuples(nn.Module):
+class BoxHead(nn.Module):
     def __init__(self, n=4):
         super().__init__()
-        self.reg, self.cls = nn.Linear(5, n), nn.Linear(5, 3)
+        self.reg, self.score = nn.Linear(5, n), nn.Linear(5, 1)
 
     def forward(self, feats):
-        scores = self.cls(feats).softmax(-1)
-        best = scores.max(dim=-1)
-        return Detection(boxes=Boxes(self.reg(feats).cumsum(-1), best.values), labels=best.indices)
+        return Boxes(xyxy=self.reg(feats).cumsum(-1), scores=self.score(feats).sigmoid().squeeze(-1))
+
+
+class NamedTuples(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.box, self.cls = BoxHead(), nn.Linear(5, 3)
+
+    def forward(self, feats):
+        boxes = self.box(feats)
+        best = self.cls(feats).softmax(-1).max(dim=-1)
+        return Detection(boxes._replace(scores=best.values * boxes.scores), labels=best.indices)
 
 
 class MultiTask(nn.Module):

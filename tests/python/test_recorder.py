@@ -83,9 +83,22 @@ class Point(NamedTuple):
     y: torch.Tensor
 
 
-def test_named_tuples_are_tuples(record):
-    manifest, _ = record(Calls(lambda x: Point(x + 1, x - 1)), torch.randn(2, 3))
+class GivesPoints(nn.Module):
+    def forward(self, x):
+        return Point(x + 1, x - 1)
+
+
+class SwapsPoints(nn.Module):
+    def forward(self, point):
+        return point._replace(x=point.y * 2, y=point.x * 3)
+
+
+def test_results_and_layers_name_the_fields_of_named_tuples(record):
+    manifest, goldens = record(
+        nn.Sequential(Calls(lambda p: p + 1), GivesPoints(), SwapsPoints()), torch.randn(2, 3)
+    )
     assert names(manifest["outputs"]) == ["output.x", "output.y"]
+    assert {"1@0/output.x", "1@0/output.y"} <= goldens.keys()
 
 
 class VarArgs(nn.Module):
