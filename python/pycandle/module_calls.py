@@ -154,7 +154,9 @@ def encode_tree(value: object, tensors: list[torch.Tensor], depth: int = 0) -> o
         return encode_tree(fields, tensors, depth)
     if isinstance(value, PaddedSequences):
         value = [value.padded, value.lengths]
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a named tuple: outputs have its fields' names, too
+    if isinstance(value, tuple) and hasattr(
+        value, "_asdict"
+    ):  # a named tuple: outputs have its fields' names, too
         return encode_tree(value._asdict(), tensors, depth)
     if isinstance(value, (list, tuple)):
         return [encode_tree(item, tensors, depth + 1) for item in value]

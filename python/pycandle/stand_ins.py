@@ -22,6 +22,7 @@ from .data_checks import asking_frame, checks_of_numbers_pass, passing_answer, s
 from .decompositions import DECOMPOSITIONS
 from .errors import RecordingError
 from .places import place_here
+from .size_numbers import linspace
 
 
 def _equal(a, b):
@@ -107,6 +108,7 @@ _STAND_INS = {
     torch.Tensor.__deepcopy__: _deepcopy,
     torch._assert: _assert,
     F.one_hot: _one_hot,
+    torch.linspace: linspace,
     **DECOMPOSITIONS,
 }
 _OF_LISTS = {

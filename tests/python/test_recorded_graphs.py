@@ -263,6 +263,26 @@ def test_losses_of_an_open_batch_have_the_types_that_they_have(record, tmp_path,
     torch.testing.assert_close(load_model(tmp_path)(x[:2])["output"], loss(x[:2]))
 
 
+@pytest.mark.parametrize(
+    "grid",
+    [
+        lambda x: torch.linspace(-1, 1, x.shape[0]),
+        lambda x: torch.linspace(0, x.shape[0] - 1, x.shape[0], dtype=x.dtype, device=x.device),
+        lambda x: torch.linspace(start=x[0, 0], end=0.3, steps=2 * x.shape[0] + 1, dtype=torch.float64)[::2][
+            :-1
+        ],
+    ],
+)
+def test_linspace_takes_an_open_size(record, tmp_path, grid):
+    model = Calls(lambda x: grid(x)[:, None] * x)
+    manifest, _ = record(model, torch.randn(5, 4))
+    assert manifest["inputs"][0]["shape"] == ["s0", 4] and manifest["symbols"][0]["min"] == 1
+    loaded = load_model(tmp_path)
+    for rows in (1, 2, 7, 8):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(loaded(x)["output"], model(x))
+
+
 # ---- dynamic axes ---------------------------------------------------------------------------------------------
 
 
