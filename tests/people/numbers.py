@@ -120,9 +120,18 @@ class ShapeNumbers(nn.Module):
         temperature = math.sqrt(d) * 2.0
         att = (self.q(x) @ self.k(x).transpose(1, 2) / temperature).softmax(-1)
         mean = (att @ x).sum(1) / n
-        centre = torch.arange(n) - (n - 1) / 2
+        centre = torch.arange(n) * 2 - (n - 1)
         half = x[:, : (n + 1) // 2].mean(1)
         return mean, centre / max(n, 2), half, x.flatten(1)[:, :: max(1, d // 2)], n * x.mean()
+
+
+class FractionsOfSizes(nn.Module):
+    """Fractions that Python computes from sizes."""
+
+    def forward(self, x):
+        n = x.shape[1]
+        centre = torch.arange(n) - (n - 1) / 2
+        return (x * centre).sum(1) * (1.0 / n) / math.sqrt(n)
 
 
 class EmptyParts(nn.Module):
@@ -210,6 +219,16 @@ MODELS = [
     entry("truth_values", Rules, "x=f32[batch,7] low=f32[] high=f32[batch,1]", dynamic={"x": {0: "batch"}, "high": {0: "batch"}}, batch=(5, 3, 8, 4)),
     entry("scalar_losses", Losses, "x=f32[batch,5] y=i64[batch]<4", batch=5),
     entry("numbers_from_sizes", ShapeNumbers, "x=f32[batch,n,6]", dynamic=AXES, batch=2, n=(5, 1, 4, 8)),
+    entry(
+        "fractions_of_sizes",
+        FractionsOfSizes,
+        "x=f32[batch,n]",
+        dynamic=AXES,
+        batch=2,
+        n=5,
+        fixed=("n",),
+        note="fractions of n and math.sqrt(n) fix it",
+    ),
     entry("empty_tensors", EmptyParts, "x=f32[batch,3,4] history=f32[batch,0,4]", batch=2, constant=("output.1", "output.3")),
     entry("gumbel_hard", GumbelRouter, "x=f32[batch,5]", batch=6),
     entry("gumbel_noise", GumbelRouter, "x=f32[batch,5] noise=f32[batch,4]", plain={"tau": 0.5}, batch=6),
