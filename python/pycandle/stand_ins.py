@@ -5,6 +5,7 @@ copy.deepcopy(x)                           x.clone()
 torch.tensor([a, b]) of tensors            torch.stack
 torch.equal(a, b), torch.allclose(a, b)    a tensor of one bool
 torch.quantile and its like                decompositions.py
+torch.linspace(0, 1, x.shape[0])           size_numbers.py
 if (x < 0).any(): raise …                  goes on (data_checks.py)
 """
 

@@ -196,22 +196,6 @@ def test_recurrent_layers_are_one_node_each(record):
     assert [r["shape"] for r in lstm["results"]] == [["s0", "s1", 6], [4, "s1", 3], [4, "s1", 6]]
 
 
-def test_packed_sequences_are_refused_with_a_reason(record):
-    lstm = nn.LSTM(4, 6)
-
-    class Packs(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.lstm = lstm
-
-        def forward(self, x):
-            packed = nn.utils.rnn.pack_padded_sequence(x, [5, 3])
-            return self.lstm(packed)[1][0]
-
-    with pytest.raises(RecordingError):
-        record(Packs(), torch.randn(5, 2, 4))
-
-
 def test_arguments_are_complete_and_typed(record):
     def forward(q, x):
         y = F.scaled_dot_product_attention(q, q, q, scale=0.3)
