@@ -21,7 +21,7 @@ from . import _core
 from .call_form import CallForm, form_of
 from .eager import Eager
 from .errors import UsageError
-from .inputs import Inputs, flatten_outputs, gather_inputs
+from .inputs import Inputs, gather_inputs
 from .manifest import write_manifest
 from .module_snapshot import ModuleSnapshot
 from .preparation import CACHE_NOTE, materialise_lazy_modules, prepared
@@ -192,7 +192,8 @@ class CallPrograms:
     def _result(self, fields: dict, inputs: Inputs) -> ProgramResult:
         with prepared(self._module, inputs.args, inputs.kwargs, 0, []) as (args, kwargs):
             call = gather_inputs(self.signature, args, kwargs)
-            leaves, _, spec = flatten_outputs(Eager(self._module, 0).run_tree(call))
+            (done,) = Eager(self._module, 0).run_calls([call])
+        leaves = done.outputs
         tensors = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
         names = [output["name"] for output in fields["outputs"]]
         sizes = {}
@@ -201,7 +202,7 @@ class CallPrograms:
             if described["kind"] == "literal" and isinstance(value, dict) and "dim" in value:
                 sizes[place] = value["dim"]
         kept = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        return ProgramResult(spec, kept, sizes, dict(zip(tensors, names, strict=True)))
+        return ProgramResult(done.spec, kept, sizes, dict(zip(tensors, names, strict=True)))
 
     def _refuse_changed_weights(self, fields: dict) -> None:
         if self._recorded == 0:

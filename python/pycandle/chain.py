@@ -18,10 +18,10 @@ from .errors import RecordingError
 from .exporting import Exported, export_model
 from .graph_writer import GraphWriter, Sources, bound_symbols
 from .inputs import Inputs
-from .places import Place, place_of_exception
+from .places import Place, place_of_exception, place_of_text
 from .program import Program, build_program, names_of_tensors
 from .progress import Progress
-from .soundness import Check, Mismatch, compare, compare_shapes
+from .soundness import Check, Mismatch, compare, compare_calls, compare_shapes
 
 
 @dataclass(frozen=True)
@@ -325,6 +325,35 @@ def explain_mismatch(mismatch: Mismatch, eager: Eager, program: Program) -> Reco
     if difference is None:
         return RecordingError(what, None, hint)
     return RecordingError(f"{what}: {difference.explanation}", difference.place, hint, difference.module)
+
+
+def check_second_call(eager: Eager, chosen: Chosen, inputs: Inputs) -> Inputs:
+    """The inputs of a second call, after comparing two calls in a row: only there a state shows what it does.
+
+    Other values than the first call's where the model takes them: a state that only repeats its input would not
+    change again.
+    """
+    second = permuted(inputs, eager.seed + 1)
+    try:
+        eager.run_calls([inputs, second])
+    except Exception:
+        second = inputs.copied()
+    try:
+        chosen.checks += compare_calls(eager, chosen.program, [inputs, second])
+    except Mismatch as mismatch:
+        raise RecordingError(
+            f"the exported program does not change its states as the model does ({mismatch})",
+            _place_of_update(chosen.program, mismatch.detail),
+            "write into a registered buffer (copy_, add_, index_copy_), or assign a tensor of its shape and dtype to it",
+        ) from mismatch
+    return second
+
+
+def _place_of_update(program: Program, detail: str) -> Place | None:
+    for state in program.states():
+        if detail.startswith(f"state {state.name} "):
+            return place_of_text(state.updated.meta.get("stack_trace"))
+    return None
 
 
 def check_at(eager: Eager, chosen: Chosen, inputs: Inputs) -> Check:

@@ -186,6 +186,40 @@ def refuse_hidden_updates(program: Program) -> None:
             )
 
 
+def refuse_lost_states(eager: Eager, program: Program, inputs: Inputs) -> None:
+    """A buffer that a call changes and the program does not. What is only computed once and kept is none."""
+    known = {name for state in program.states() for name in (state.name, *state.aliases)}
+    for name in eager.changed_buffers(inputs):
+        if name in known:
+            continue
+        path, _, attribute = name.rpartition(".")
+        module = eager.model.get_submodule(path)
+        place = attribute_assignment(type(module), attribute)
+        if getattr(module, attribute) is None:
+            if not _later_calls_differ(eager, inputs):
+                continue
+            raise RecordingError(
+                f"the buffer {name} has no value before the first call, and a call gives it one",
+                place,
+                f'register it with its shape: register_buffer("{attribute}", torch.zeros(…)), and write into it',
+                path,
+            )
+        raise RecordingError(
+            f"a call changes the buffer {name}, and the exported program does not",
+            place,
+            "write into the buffer itself in forward (copy_, add_, index_copy_)",
+            path,
+        )
+
+
+def _later_calls_differ(eager: Eager, inputs: Inputs) -> bool:
+    other = permuted(inputs, eager.seed + 1)
+    try:
+        return not _all_equal(eager.run_calls([inputs, other])[1].outputs, eager.run(other))
+    except Exception:
+        return not _all_equal(eager.run_calls([inputs, inputs])[1].outputs, eager.run(inputs))
+
+
 def random_notes(program: Program) -> list[str]:
     notes = []
     for node in program.graph.nodes:

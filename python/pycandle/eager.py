@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 import torch._dynamo
+from torch.utils._pytree import TreeSpec
 
 from .inputs import Inputs, flatten_outputs
 
@@ -38,6 +41,16 @@ def no_memory_of_shapes():
     return torch._dynamo.config.patch(automatic_dynamic_shapes=False)
 
 
+@dataclass(frozen=True)
+class Call:
+    """What one call gave: flat outputs, their names and nesting, and buffers after it by name."""
+
+    outputs: list
+    names: list[str]
+    spec: TreeSpec
+    states: dict[str, torch.Tensor]
+
+
 class Eager:
     """The module with what it remembers between calls under control.
 
@@ -48,26 +61,59 @@ class Eager:
     def __init__(self, model: torch.nn.Module, seed: int):
         self.model = model
         self.seed = seed
-        self._buffers = [(b, b.detach().clone()) for b in model.buffers() if not b.is_meta]
+        self._buffers = [
+            (module, name, buffer, _saved(buffer))
+            for module in model.modules()
+            for name, buffer in module._buffers.items()
+        ]
         self._attributes = [(m, _shallow(m.__dict__)) for m in model.modules()]
 
     def run(self, inputs: Inputs) -> list:
         """The flat outputs for these inputs."""
-        return flatten_outputs(self.run_tree(inputs))[0]
+        return self.run_calls([inputs])[0].outputs
 
-    def run_tree(self, inputs: Inputs) -> object:
+    def run_calls(self, calls: list[Inputs], states: Iterable[str] = ()) -> list[Call]:
+        """Calls in a row: each begins with the buffers that the one before it left. `states` are those to keep."""
+        self.restore_buffers()
+        try:
+            return [self._call(inputs, states) for inputs in calls]
+        finally:
+            self.restore_buffers()
+
+    def _call(self, inputs: Inputs, states: Iterable[str]) -> Call:
         fresh = inputs.copied()
         with quiet_inference(self.seed):
+            outputs, names, spec = flatten_outputs(self.model(*fresh.args, **fresh.kwargs))
+        buffers = dict(self.model.named_buffers(remove_duplicate=False))
+        memory = {_memory(buffer) for buffer in buffers.values()}
+        # An output that is a buffer would change when the buffer does.
+        outputs = [o.clone() if isinstance(o, torch.Tensor) and _memory(o) in memory else o for o in outputs]
+        return Call(outputs, names, spec, {name: buffers[name].detach().clone() for name in states})
+
+    def changed_buffers(self, inputs: Inputs) -> list[str]:
+        """Names of the buffers that hold something else after a call, a tensor in the place of None included."""
+        self.restore_buffers()
+        versions = [_version(buffer) for _, _, buffer, _ in self._buffers]
+        paths = {module: path for path, module in self.model.named_modules()}
+        try:
+            self._call(inputs, ())
+            changed = []
+            for (module, name, buffer, value), version in zip(self._buffers, versions, strict=True):
+                now = module._buffers.get(name)
+                touched = now is not buffer or _version(buffer) != version
+                if touched and (value is None or now is None or not torch.equal(now, value)):
+                    changed.append(".".join(part for part in (paths[module], name) if part))
+            return changed
+        finally:
             self.restore_buffers()
-            try:
-                return self.model(*fresh.args, **fresh.kwargs)
-            finally:
-                self.restore_buffers()
 
     def restore_buffers(self) -> None:
+        """Also those that the model assigned anew: `self.count = self.count + 1` leaves another tensor there."""
         with torch.no_grad():
-            for buffer, value in self._buffers:
-                buffer.copy_(value)
+            for module, name, buffer, value in self._buffers:
+                module._buffers[name] = buffer
+                if value is not None:
+                    buffer.copy_(value)
 
     def changed_attributes(self) -> list[tuple[torch.nn.Module, str]]:
         """Attributes that no longer are what they were before the first run."""
@@ -88,6 +134,19 @@ class Eager:
                     value.clear()
                     value.update(before[name])
                     module.__dict__[name] = value
+
+
+def _saved(buffer: torch.Tensor | None) -> torch.Tensor | None:
+    return None if buffer is None or buffer.is_meta else buffer.detach().clone()
+
+
+def _version(buffer: torch.Tensor | None) -> int:
+    """Counts the writes into a tensor."""
+    return 0 if buffer is None else buffer._version
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 class _Missing:

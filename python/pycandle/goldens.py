@@ -1,29 +1,41 @@
-"""Golden values: inputs, outputs and taps, written while the program runs."""
+"""Golden values: inputs, outputs, taps and states, written while the program runs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
-from .interpreter import run_program
+from .interpreter import run_call
 from .taps import symbol_sizes, tap_bytes
 from .tensor_files import TensorFile
 
 
-def write_goldens(path, chosen, manifest, inputs, seed, budget, notes, meta) -> tuple[list, list, int]:
-    """Runs the program once and writes inputs, outputs and taps as they appear.
+@dataclass
+class Goldens:
+    """What one call left: the taps that were written, outputs, new states, and the file's size."""
 
-    Returns the taps that were written, the program's outputs and the file's size.
+    taps: list
+    outputs: list
+    states: dict[str, torch.Tensor]
+    size: int
+
+
+def write_goldens(path, chosen, manifest, inputs, seed, budget, notes, meta, states=None) -> Goldens:
+    """Runs the program once and writes inputs, outputs, taps and states as they appear.
+
+    `states` are what the call begins with, by default the model's own.
     """
     taps = [] if meta else within_budget(manifest.taps, chosen, inputs, budget, notes)
     file = TensorFile(path)
     try:
-        outputs = [] if meta else _stream(file, chosen.program, manifest, taps, inputs, seed)
-        return taps, outputs, file.finish()
+        done = ([], {}) if meta else _stream(file, chosen.program, manifest, taps, inputs, seed, states)
+        return Goldens(taps, *done, file.finish())
     finally:
         file.close()
 
 
-def _stream(file: TensorFile, program, manifest, taps, inputs, seed) -> list:
+def _stream(file: TensorFile, program, manifest, taps, inputs, seed, states) -> tuple[list, dict]:
     wanted: dict[tuple, list] = {}
     for tap in taps:
         wanted.setdefault((tap.node, tap.index), []).append(tap)
@@ -38,11 +50,15 @@ def _stream(file: TensorFile, program, manifest, taps, inputs, seed) -> list:
 
     for _, name, tensor in inputs.tensors():
         file.add(f"input:{name}", tensor)
-    outputs = run_program(program, inputs.copied().leaves, seed, see)
+    for state in program.states():
+        file.add(f"state:{state.name}", (states or {}).get(state.name, state.tensor))
+    outputs, updated = run_call(program, inputs.copied().leaves, seed, see, states)
     tensors = [output for output in outputs if isinstance(output, torch.Tensor)]
     for entry, tensor in zip(manifest.fields["outputs"], tensors, strict=True):
         file.add(f"output:{entry['name']}", tensor)
-    return outputs
+    for name, tensor in updated.items():
+        file.add(f"updated:{name}", tensor)
+    return outputs, updated
 
 
 def flat_tensors(value: object) -> list:

@@ -37,14 +37,27 @@ def run_program(
     wide: bool = False,
     jitter: torch.Generator | None = None,
 ) -> list:
-    """The flat outputs; `see` is shown every value as it is computed.
+    """The flat outputs of a call that begins with the model's own states."""
+    return run_call(program, leaves, seed, see, wide=wide, jitter=jitter)[0]
 
-    `wide` computes in double precision; `jitter` moves every wide value by up to one rounding of its own dtype,
-    which shows what rounding may do to the outputs.
+
+def run_call(
+    program: Program,
+    leaves: tuple,
+    seed: int,
+    see: Callable[[Node, object], None] | None = None,
+    states: dict[str, torch.Tensor] | None = None,
+    wide: bool = False,
+    jitter: torch.Generator | None = None,
+) -> tuple[list, dict[str, torch.Tensor]]:
+    """The flat outputs and what the states became, by name; `see` is shown every value as it is computed.
+
+    `states` are what the call begins with, by default the model's own. `wide` computes in double precision;
+    `jitter` moves every wide value by up to one rounding of its own dtype, which shows what rounding may do.
     """
     environment: dict[Node, object] = {}
     released = _last_uses(program)
-    for node, value in _initial_values(program, leaves):
+    for node, value in _initial_values(program, leaves, states or {}):
         environment[node] = _Lazy(value, jitter) if wide else value
     with quiet_inference(seed), _default_dtype(torch.float64 if wide else torch.get_default_dtype()):
         for node in program.graph.nodes:
@@ -61,7 +74,8 @@ def run_program(
                 see(node, environment[node])
             for spent in released.get(node, ()):
                 environment.pop(spent, None)
-        return [_fetch(environment, out) for out in program.outputs]
+        outputs = [_fetch(environment, out) for out in program.outputs]
+        return outputs, {p.name: _fetch(environment, p.updated) for p in program.states()}
 
 
 @contextlib.contextmanager
@@ -75,13 +89,13 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def _initial_values(program: Program, leaves: tuple) -> Iterator[tuple[Node, object]]:
+def _initial_values(program: Program, leaves: tuple, states: dict) -> Iterator[tuple[Node, object]]:
     for node, leaf in zip(program.user_inputs, leaves, strict=True):
         if node is not None:
             yield node, leaf
     for parameter in program.parameters:
         for node in parameter.nodes:
-            yield node, parameter.tensor
+            yield node, states.get(parameter.name, parameter.tensor)
 
 
 def _run_node(program: Program, node: Node, environment: dict, wide: bool) -> object:
@@ -100,6 +114,7 @@ def _run_node(program: Program, node: Node, environment: dict, wide: bool) -> ob
 def _last_uses(program: Program) -> dict[Node, list[Node]]:
     """The nodes whose values nobody needs after each node has run."""
     kept = {out for out in program.outputs if isinstance(out, Node)}
+    kept |= {state.updated for state in program.states()}
     spent: dict[Node, list[Node]] = {}
     seen: set[Node] = set()
     for node in reversed(program.graph.nodes):

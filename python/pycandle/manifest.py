@@ -22,7 +22,7 @@ from .taps import Tap, choose_taps
 from .tensor_files import replacing
 from .version import VERSION
 
-MANIFEST_VERSION = "1.0.0"
+MANIFEST_VERSION = "1.1.0"
 _LARGEST_LIST = 64
 # Attributes that say nothing of what a module computes; a checkpoint's path differs between machines.
 _NOT_SAID = ("training", "call_super_init", "dump_patches", "name_or_path")

@@ -12,7 +12,7 @@ from .eager import Eager
 from .errors import RecordingError, UsageError
 from .exporting import functionalise, keywords_as_names
 from .graph_writer import bound_symbols
-from .inputs import flatten_outputs, gather_inputs
+from .inputs import gather_inputs
 from .program import build_program
 from .soundness import Mismatch, compare
 from .stack_calls import calls_from_stacks
@@ -29,21 +29,20 @@ def record_exported_program(recorder, exported, args: tuple, kwargs: dict):
     with keywords_as_names():
         eager = Eager(exported.module(check_guards=False), recorder.seed)
     try:
-        result = eager.run_tree(inputs)
+        (result,) = eager.run_calls([inputs])
     except Exception as error:
         raise UsageError(f"the inputs do not fit the exported program: {error}") from error
-    expected, output_names, _ = flatten_outputs(result)
     form = functionalise(exported, recorder.decompositions)
     program = build_program(form, _tied_names(exported))
     calls_from_stacks(program)
     chosen = Chosen(program, DimNames(), _open_groups(program, inputs, form), [])
     bound_symbols(program, chosen.dims)
-    _check(eager, chosen, inputs, expected)
+    _check(eager, chosen, inputs, result.outputs)
     refuse_active_dropout(program)
     refuse_memory_views(program)
     notes = ["recorded from an exported program, which is what it was compared with", *chosen.notes]
     notes += program.notes + random_notes(program)
-    return recorder.finish_recording(eager, chosen, inputs, output_names, signature, notes, False)
+    return recorder.finish_recording(eager, chosen, inputs, result.names, signature, notes, False)
 
 
 def _signature(exported) -> inspect.Signature:

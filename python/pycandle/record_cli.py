@@ -382,6 +382,7 @@ def _facts(name: str, files, recorder) -> dict:
         "name": name,
         "manifest": str(files.manifest),
         "trace": str(files.trace),
+        "second_trace": str(files.second_trace) if files.second_trace else None,
         "weights": str(files.weights) if files.weights else None,
         "sizes": files.sizes,
         "nodes": len(manifest["nodes"]),

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import torch
 
-from .chain import Chosen, check_at, choose_program, is_meta
+from .chain import Chosen, check_at, check_second_call, choose_program, is_meta
 from .checks import (
     check_repeatable,
     random_notes,
     refuse_active_dropout,
     refuse_hidden_updates,
+    refuse_lost_states,
     refuse_memory_views,
     refuse_randomness_in_training,
     refuse_train_mode,
@@ -27,9 +28,9 @@ from .dynamic import find_groups
 from .eager import Eager
 from .errors import RecordingError, UsageError
 from .folders import check_writable, writing_into
-from .goldens import write_goldens
-from .inputs import Inputs, flatten_outputs, gather_inputs, names_of_outputs
-from .interpreter import run_program
+from .goldens import Goldens, write_goldens
+from .inputs import Inputs, gather_inputs, names_of_outputs
+from .interpreter import run_call
 from .manifest import Manifest, build_manifest, write_manifest
 from .meta_buffers import recompute_buffers
 from .module_calls import class_name
@@ -61,6 +62,7 @@ class Recording:
     signature: inspect.Signature
     meta: bool
     output_digest: str | None
+    second_inputs: Inputs | None  # of a second call in a row, when the model has states
 
     def safely(self):
         return safe_for(dtypes_of(self.eager.model, self.inputs.leaves))
@@ -75,14 +77,15 @@ class Files:
     weights: Path | None
     sizes: dict[str, int]
     notes: list[str]
+    second_trace: Path | None = None  # of a second call in a row, when the model has states
 
     def moved_to(self, folder: Path) -> Files:
-        manifest, trace = folder / self.manifest.name, folder / self.trace.name
-        weights = folder / self.weights.name if self.weights else None
-        return replace(self, manifest=manifest, trace=trace, weights=weights)
+        moved = {name: folder / path.name for name, path in vars(self).items() if isinstance(path, Path)}
+        return replace(self, **moved)
 
     def __iter__(self):
-        return iter(path for path in (self.manifest, self.trace, self.weights) if path is not None)
+        paths = (self.manifest, self.trace, self.second_trace, self.weights)
+        return iter(path for path in paths if path is not None)
 
 
 class GoldenRecorder:
@@ -172,7 +175,7 @@ class GoldenRecorder:
         refuse_train_mode(model, inputs, self.seed)
         eager = Eager(model, self.seed)
         with self.progress.step("running the model"):
-            expected = _meta_run(eager, inputs) if meta else flatten_outputs(_first_run(eager, inputs))[0]
+            expected = _meta_run(eager, inputs) if meta else _first_run(eager, inputs)
             if not meta:
                 check_repeatable(eager, inputs, expected, notes)
         chosen = choose_program(eager, inputs, groups, expected, self.decompositions, self.progress)
@@ -187,6 +190,10 @@ class GoldenRecorder:
         return self.finish_recording(eager, chosen, inputs, output_names, signature, notes, meta)
 
     def finish_recording(self, eager, chosen, inputs, output_names, signature, notes, meta) -> Recording:
+        if not meta:
+            refuse_lost_states(eager, chosen.program, inputs)
+        has_states = bool(chosen.program.states()) and not meta
+        second = check_second_call(eager, chosen, inputs) if has_states else None
         about = {
             "model": {
                 "class": class_name(type(eager.model)),
@@ -202,8 +209,11 @@ class GoldenRecorder:
             "source": self.source,
         }
         manifest = build_manifest(chosen, inputs, output_names, about)
-        digest = None if meta else _digest(run_program(chosen.program, inputs.copied().leaves, self.seed))
-        return Recording(eager, chosen, inputs.copied(), manifest, signature, meta, digest)
+        digest = None if meta else self._digest(chosen, inputs)
+        return Recording(eager, chosen, inputs.copied(), manifest, signature, meta, digest, second)
+
+    def _digest(self, chosen: Chosen, inputs: Inputs) -> str:
+        return _digest(*run_call(chosen.program, inputs.copied().leaves, self.seed))
 
     # -- files --
 
@@ -231,11 +241,18 @@ class GoldenRecorder:
         sizes: dict[str, int] = {}
         trace = folder / f"{name}_trace.safetensors"
         with self.progress.step("writing goldens"):
-            taps, outputs, sizes[trace.name] = self._write_trace(
-                recording, recording.inputs, trace, fields["notes"]
-            )
-        if recording.output_digest not in (None, _digest(outputs)):
-            raise RecordingError("the model was changed between record and save", None, "record it again")
+            first = self._write_trace(recording, recording.inputs, trace, fields["notes"])
+            if recording.output_digest not in (None, _digest(first.outputs, first.states)):
+                raise RecordingError("the model was changed between record and save", None, "record it again")
+            sizes[trace.name] = first.size
+            fields["taps"] = [
+                {"id": t.id, "value": t.value, "key": t.key, "shape": t.shape} for t in first.taps
+            ]
+            second = None
+            if recording.second_inputs is not None:
+                second = folder / f"{name}_second_trace.safetensors"
+                made = self._write_trace(recording, recording.second_inputs, second, [], first.states)
+                sizes[second.name] = made.size
         weights: Path | None = folder / f"{name}_weights.safetensors"
         with self.progress.step("writing weights"):
             size = place_weights(self, recording, fields, weights)
@@ -245,14 +262,17 @@ class GoldenRecorder:
             sizes[weights.name] = size
         fields["name"] = name
         fields["files"] = {"trace": trace.name, "weights": weights.name if weights else None}
+        if second is not None:
+            fields["files"]["second_trace"] = second.name
         if self.weights == "ref":  # the reader lets parameters lie outside the folder only when told so
             fields["weights"] = "ref"
-        fields["taps"] = [{"id": t.id, "value": t.value, "key": t.key, "shape": t.shape} for t in taps]
         manifest = folder / f"{name}_manifest.json"
         sizes[manifest.name] = write_manifest(manifest, fields)
-        return Files(manifest, trace, weights, sizes, fields["notes"])
+        return Files(manifest, trace, weights, sizes, fields["notes"], second)
 
-    def _write_trace(self, recording: Recording, inputs: Inputs, path: Path, notes: list[str]):
+    def _write_trace(
+        self, recording: Recording, inputs: Inputs, path: Path, notes: list[str], states: dict | None = None
+    ) -> Goldens:
         return write_goldens(
             path,
             recording.chosen,
@@ -262,6 +282,7 @@ class GoldenRecorder:
             self.golden_budget,
             notes,
             recording.meta,
+            states,
         )
 
     def add_goldens(self, name: str, *args, **kwargs) -> Path:
@@ -289,9 +310,9 @@ class GoldenRecorder:
         quietly = prepared(model, recording.inputs.args, recording.inputs.kwargs, self.seed, [])
         with recording.safely(), quietly:
             check_at(eager, recording.chosen, recording.inputs)
-            outputs = run_program(recording.chosen.program, recording.inputs.copied().leaves, self.seed)
+            digest = self._digest(recording.chosen, recording.inputs)
         recording.eager = eager
-        recording.output_digest = _digest(outputs)
+        recording.output_digest = digest
 
     @property
     def program(self) -> Program:
@@ -308,9 +329,9 @@ class GoldenRecorder:
         return self._recording
 
 
-def _first_run(eager: Eager, inputs: Inputs) -> object:
+def _first_run(eager: Eager, inputs: Inputs) -> list:
     try:
-        return eager.run_tree(inputs)
+        return eager.run(inputs)
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         place = place_of_exception(error)
@@ -336,9 +357,9 @@ def _literal_notes(inputs: Inputs) -> list[str]:
     return notes
 
 
-def _digest(outputs: list) -> str:
+def _digest(outputs: list, states: dict) -> str:
     digest = hashlib.sha256()
-    for output in outputs:
+    for output in (*outputs, *states.values()):
         if isinstance(output, torch.Tensor):
             digest.update(raw_bytes(output))
     return digest.hexdigest()

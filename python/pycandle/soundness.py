@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from .dims import evaluate
 from .eager import Eager
 from .inputs import Inputs
-from .interpreter import ROUNDOFF, ProgramFailed, run_program
+from .interpreter import ROUNDOFF, ProgramFailed, run_call, run_program
 from .program import Program
 from .taps import symbol_sizes
 
@@ -39,14 +40,41 @@ class Mismatch(Exception):
 def compare(what: str, eager: Eager, program: Program, inputs: Inputs, expected: list | None = None) -> Check:
     """Runs both; `expected` are the model's outputs when they are known already."""
     expected = eager.run(inputs) if expected is None else expected
-    try:
-        found = run_program(program, inputs.copied().leaves, eager.seed)
-    except ProgramFailed as failure:
-        raise Mismatch(
-            what, inputs, f"the exported program fails where the model runs: {failure}"
-        ) from failure
-    result = compare_outputs(what, eager, program, inputs, expected, found)
-    return Check(what, inputs.shapes(), result)
+    named = {f"output {i}": value for i, value in enumerate(expected)}
+
+    def run(**how) -> dict:
+        outputs = run_program(program, inputs.copied().leaves, eager.seed, **how)
+        return {f"output {i}": value for i, value in enumerate(outputs)}
+
+    return Check(what, inputs.shapes(), _compare(what, inputs, named, run, eager.seed))
+
+
+def compare_calls(eager: Eager, program: Program, calls: list[Inputs]) -> list[Check]:
+    """Calls in a row: what the states become in each, and the outputs of the later ones, which read them."""
+    names = [state.name for state in program.states()]
+    states: dict[str, torch.Tensor] | None = None
+    checks = []
+    for number, (inputs, call) in enumerate(zip(calls, eager.run_calls(calls, names), strict=True), 1):
+
+        def run(inputs=inputs, states=states, **how) -> dict:
+            outputs, new = run_call(program, inputs.copied().leaves, eager.seed, states=states, **how)
+            return _named(outputs, new)
+
+        what = f"call {number} and its states"
+        checks.append(
+            Check(
+                what,
+                inputs.shapes(),
+                _compare(what, inputs, _named(call.outputs, call.states), run, eager.seed),
+            )
+        )
+        states = call.states
+    return checks
+
+
+def _named(outputs: list, states: dict) -> dict:
+    named = {f"output {i}": value for i, value in enumerate(outputs)}
+    return named | {f"state {name}": value for name, value in states.items()}
 
 
 def compare_shapes(what: str, program: Program, inputs: Inputs) -> Check:
@@ -64,21 +92,30 @@ def compare_shapes(what: str, program: Program, inputs: Inputs) -> Check:
     return Check(what, inputs.shapes(), "same shapes")
 
 
-def compare_outputs(what, eager, program, inputs, expected: list, found: list) -> str:
+def _compare(what: str, inputs: Inputs, expected: dict, run: Callable[..., dict], seed: int) -> str:
+    """`expected` are the model's values by name, `run` gives the program's; a difference must be rounding."""
+    try:
+        found = run()
+    except ProgramFailed as failure:
+        raise Mismatch(
+            what, inputs, f"the exported program fails where the model runs: {failure}"
+        ) from failure
     if len(expected) != len(found):
         raise Mismatch(what, inputs, f"{len(found)} outputs instead of {len(expected)}")
-    expected = [_as_data(e, f) for e, f in zip(expected, found, strict=True)]
-    different = [
-        i for i, (e, f) in enumerate(zip(expected, found, strict=True)) if not _same(what, inputs, i, e, f)
-    ]
+    expected = {name: _as_data(value, found[name]) for name, value in expected.items()}
+    different = [name for name in expected if not _same(what, inputs, name, expected[name], found[name])]
     if not different:
-        only_shapes = any(isinstance(e, torch.Tensor) and e.is_meta for e in expected)
+        only_shapes = any(isinstance(e, torch.Tensor) and e.is_meta for e in expected.values())
         return "same shapes" if only_shapes else "bit-equal"
-    exact = _double_run(program, inputs, eager.seed)
-    moved = _double_run(program, inputs, eager.seed, torch.Generator().manual_seed(eager.seed))
-    for i in different:
-        if exact is None or moved is None or not within_rounding(found[i], expected[i], exact[i], moved[i]):
-            raise Mismatch(what, inputs, describe_difference(i, expected[i], found[i]))
+    exact = _double_run(run)
+    moved = _double_run(run, torch.Generator().manual_seed(seed))
+    for name in different:
+        if (
+            exact is None
+            or moved is None
+            or not within_rounding(found[name], expected[name], exact[name], moved[name])
+        ):
+            raise Mismatch(what, inputs, describe_difference(name, expected[name], found[name]))
     return "within rounding"
 
 
@@ -88,17 +125,15 @@ def _as_data(expected: object, found: object) -> object:
     return torch.tensor(expected) if is_data else expected
 
 
-def _same(what: str, inputs: Inputs, index: int, expected: object, found: object) -> bool:
+def _same(what: str, inputs: Inputs, name: str, expected: object, found: object) -> bool:
     """Whether two outputs are equal to the bit; types and shapes must be equal in any case."""
     if not isinstance(expected, torch.Tensor) or not isinstance(found, torch.Tensor):
         if isinstance(expected, torch.Tensor) != isinstance(found, torch.Tensor) or expected != found:
-            raise Mismatch(what, inputs, f"output {index} is {found!r} instead of {expected!r}")
+            raise Mismatch(what, inputs, f"{name} is {found!r} instead of {expected!r}")
         return True
     if expected.dtype != found.dtype or expected.shape != found.shape:
         wanted = f"{expected.dtype} {list(expected.shape)}"
-        raise Mismatch(
-            what, inputs, f"output {index} is {found.dtype} {list(found.shape)} instead of {wanted}"
-        )
+        raise Mismatch(what, inputs, f"{name} is {found.dtype} {list(found.shape)} instead of {wanted}")
     return expected.is_meta or bit_equal(expected, found)
 
 
@@ -111,11 +146,9 @@ def bit_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     return False
 
 
-def _double_run(
-    program: Program, inputs: Inputs, seed: int, jitter: torch.Generator | None = None
-) -> list | None:
+def _double_run(run: Callable[..., dict], jitter: torch.Generator | None = None) -> dict | None:
     try:
-        return run_program(program, inputs.copied().leaves, seed, wide=True, jitter=jitter)
+        return run(wide=True, jitter=jitter)
     except (ProgramFailed, RuntimeError):
         return None
 
@@ -155,9 +188,9 @@ def _rms(t: torch.Tensor) -> float:
     return t.square().mean().sqrt().item()
 
 
-def describe_difference(index: int, expected: torch.Tensor, found: torch.Tensor) -> str:
+def describe_difference(name: str, expected: torch.Tensor, found: torch.Tensor) -> str:
     if expected.dtype.is_floating_point or expected.dtype.is_complex:
         worst = (expected.to(torch.complex128) - found.to(torch.complex128)).abs()
         worst = worst.nan_to_num(float("inf")).max().item()
-        return f"output {index} differs by up to {worst:.3g}"
-    return f"output {index} differs in {(expected != found).sum().item()} of {expected.numel()} places"
+        return f"{name} differs by up to {worst:.3g}"
+    return f"{name} differs in {(expected != found).sum().item()} of {expected.numel()} places"

@@ -29,7 +29,8 @@ class Tap:
 def choose_taps(writer: GraphWriter, inputs: list[dict], outputs: list[dict], level: str) -> list[Tap]:
     """Every value that crosses a module boundary (`modules`), every result (`all`), or none.
 
-    Results of random operators are always among them: a verifier has to take their values from here.
+    Results of random operators are always among them: a verifier has to take their values from here. So is what
+    they are drawn by, which is the last that can be judged.
     """
     program = writer.program
     keys = {entry["value"]: f"input:{entry['name']}" for entry in inputs}
@@ -55,8 +56,14 @@ def choose_taps(writer: GraphWriter, inputs: list[dict], outputs: list[dict], le
                 for path, slot in _slots(tree):
                     if writer.value_of(call.inputs[slot]) not in tapped:
                         add(".".join([f"{call.path}@{call.number}/input.{name}", *path]), call.inputs[slot])
+    drawn_by = {
+        writer.value_of(used)
+        for node in program.graph.nodes
+        if node.op == "call_function" and str(node.target) in _DRAWN_BY_VALUES and is_random(node)
+        for used in node.all_input_nodes
+    }
     for node, index, value in _node_values(writer):
-        if value not in tapped and (level == "all" or is_random(node)):
+        if value not in tapped and (level == "all" or is_random(node) or value in drawn_by):
             taps.append(Tap(f"node:{value}", node, index, value, keys.setdefault(value, f"node:{value}")))
     return taps
 
@@ -87,6 +94,19 @@ _NOT_RANDOM_WITHOUT = {
         (node.args[4:5] or (node.kwargs.get("dropout_p", 0.0),))[0] > 0
     ),
     "rrelu": lambda node: (node.args[3:4] or (False,))[0],
+}
+
+
+# Others read nothing of a tensor but its shape: its values may be those of uninitialised memory.
+_DRAWN_BY_VALUES = {
+    "aten.multinomial.default",
+    "aten.bernoulli.default",
+    "aten.normal.Tensor_float",
+    "aten.normal.float_Tensor",
+    "aten.normal.Tensor_Tensor",
+    "aten.poisson.default",
+    "aten.native_dropout.default",
+    "aten.rrelu.default",
 }
 
 

@@ -84,9 +84,8 @@ std::vector<Finding> findings_of_recording(const std::string& path) {
   } else {
     all.push_back({"weights", count == 0 ? "none are saved" : fmt::format("{} tensors, all as recorded", count)});
   }
-  if (!recording.trace_file.empty()) {
-    const Safetensors trace = Safetensors::open(recording.folder / recording.trace_file);
-    all.push_back({"goldens", fmt::format("{} tensors", trace.entries().size())});
+  for (const std::filesystem::path& file : recording.traces()) {
+    all.push_back({"goldens", fmt::format("{} tensors", Safetensors::open(file).entries().size())});
   }
   return all;
 }

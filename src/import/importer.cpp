@@ -357,6 +357,14 @@ Analysis analyze_manifest(const std::filesystem::path& path, const OpTable& tabl
   return Importer(read_manifest(read_text(file), document_name(file)), table).analyse();
 }
 
+std::vector<std::filesystem::path> Recording::traces() const {
+  std::vector<std::filesystem::path> files;
+  for (const std::string& file : {trace_file, second_trace_file}) {
+    if (!file.empty()) files.push_back(folder / file);
+  }
+  return files;
+}
+
 std::filesystem::path find_manifest(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   std::error_code failed;

@@ -17,25 +17,28 @@ struct Recording {
   Program program;
   std::filesystem::path folder;
   std::string trace_file;                       // empty when there is none
+  std::string second_trace_file;                // of a second call in a row, when the model has states
   std::string soundness;                        // "verified", "shapes-only"
   std::vector<std::string> notes;
   std::string version, torch_version, model_class;
   bool weights_by_reference = false;            // weights: "ref": parameter files may lie outside the folder
   std::map<std::string, std::string> checksums;  // of parameters and states by name: hash128 of the stored bytes
   std::string input_tree, output_tree;          // JSON texts, for the bindings
+
+  std::vector<std::filesystem::path> traces() const;  // those that there are, in the order of the calls
 };
 
 // One overload (or one use of it) that the catalogue does not support.
 struct Gap {
   std::string op, reason, suggestion;
   int count = 0;
-  std::vector<std::string> places;              // "path@call, file:line: source"
+  std::vector<std::string> places;  // "path@call, file:line: source"
 };
 
 struct Analysis {
   std::string name;
   int total = 0, supported = 0;
-  std::vector<Gap> gaps;                        // by count, then name
+  std::vector<Gap> gaps;  // by count, then name
   struct Layer {
     std::string path, class_name;
     int nodes = 0, unsupported = 0;

@@ -109,6 +109,9 @@ class ManifestReader {
     if (root_.has("files")) {
       Field files = root_["files"];
       if (files.has("trace")) r.trace_file = file_name(files["trace"]);
+      if (files.has("second_trace")) r.second_trace_file = file_name(files["second_trace"]);
+      if (!r.second_trace_file.empty() && r.trace_file.empty())
+        files["second_trace"].fail("a second call was recorded without a first", "files.trace as well");
       if (files.has("weights")) file_name(files["weights"], r.weights_by_reference);
     }
     if (root_.has("input_tree")) r.input_tree = root_["input_tree"].json().dump();

@@ -73,6 +73,8 @@ TEST(Import, a_manifest_becomes_a_program_with_its_places_and_names) {
   EXPECT_EQ(p.taps[0].value, p.outputs[0].value);
   EXPECT_EQ(p.calls[0].output.value, p.outputs[0].value);
   EXPECT_EQ(r.trace_file, "small_trace.safetensors");
+  EXPECT_TRUE(r.second_trace_file.empty());  // version 1.0
+  EXPECT_EQ(r.traces().size(), 1u);
   EXPECT_EQ(r.torch_version, "2.11.0");
   EXPECT_EQ(r.notes, std::vector<std::string>{"a note"});
   const Node* add = nullptr;
@@ -244,6 +246,13 @@ const BadManifest kBad[] = {
     {"a_parameter_of_another_kind", [](Json& m) { m["parameters"][0]["kind"] = "weight"; }, "parameters[0].kind"},
     {"a_parameter_with_a_symbol", [](Json& m) { m["parameters"][0]["shape"][0] = "s0"; }, "parameters[0].shape"},
     {"a_weights_file_outside", [](Json& m) { m["parameters"][0]["file"] = "../w.safetensors"; }, "leaves the manifest's folder"},
+    {"an_absolute_second_trace_file", [](Json& m) { m["files"]["second_trace"] = "/etc/passwd"; }, "files.second_trace"},
+    {"a_second_call_without_a_first",
+     [](Json& m) {
+       m["files"]["second_trace"] = "second_trace.safetensors";
+       m["files"].erase("trace");
+     },
+     "files.second_trace"},
     {"an_absolute_trace_file", [](Json& m) { m["files"]["trace"] = "/etc/passwd"; }, "files.trace"},
     {"an_overload_with_a_space", [](Json& m) { node(m, 0)["op"] = "aten add"; }, "nodes[0].op"},
     {"an_argument_without_a_name", [](Json& m) { node(m, 0)["args"][0] = Json::array({{{"v", 0}}}); }, "nodes[0].args[0]"},

@@ -416,3 +416,27 @@ def test_a_difference_within_rounding_is_accepted_and_said(recorder, model):
 def test_a_difference_beyond_rounding_is_refused(recorder):
     error = refuse(recorder, OtherFormula(), torch.randn(2, 4))
     assert "not the model" in error.what
+
+
+class LateBuffer(nn.Module):
+    """A buffer without a value until the first call."""
+
+    def __init__(self, remembers: bool):
+        super().__init__()
+        self.remembers = remembers
+        self.register_buffer("kept", None)
+
+    def forward(self, x):
+        if self.kept is None:
+            self.kept = torch.ones(3)
+        if self.remembers:
+            self.kept = self.kept * 0.5 + x.sum(0)
+        return x + self.kept
+
+
+def test_a_buffer_that_the_first_call_makes_is_refused_when_later_calls_read_it(recorder):
+    with pytest.raises(RecordingError, match="the buffer kept has no value before the first call") as refusal:
+        recorder.record(LateBuffer(True).eval(), torch.randn(2, 3))
+    assert "register it with its shape" in str(refusal.value)
+    recorder.record(LateBuffer(False).eval(), torch.randn(2, 3))  # computed once and kept
+    assert recorder.manifest["states"] == []
