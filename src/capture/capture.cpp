@@ -10,6 +10,7 @@
 #include "ops/catalogue.h"
 #include "pycandle/module.h"
 #include "runtime/states.h"
+#include "verify/states.h"
 
 namespace pycandle::front {
 namespace {
@@ -150,12 +151,7 @@ void Capture::update(const Tensor& state, const Tensor& next) { state_of(state.l
 
 void Capture::finish() {
   program.bind_outputs();
-  Values inputs;
-  for (const pycandle::Input& input : program.inputs) inputs.push_back(input.value);
-  for (const Parameter& parameter : program.parameters) inputs.push_back(parameter.value);
-  for (const pycandle::State& state : program.states) inputs.push_back(state.value);
-  for (size_t i = 0; i < inputs.size(); ++i) program.graph.values[static_cast<size_t>(inputs[i])].index = static_cast<int32_t>(i);
-  program.graph.inputs = std::move(inputs);
+  order_inputs(program);
 }
 
 ValueId Capture::value_of(const Tensor& t) {

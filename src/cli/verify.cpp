@@ -29,13 +29,14 @@ Style style_of(Verdict v) {
 }
 
 // The tap as a person calls it: a module's only output is the module.
-std::string label(const LayerResult& l) {
-  static const std::string kOutput = "/output";
-  const bool whole = l.tap.size() > kOutput.size() && l.tap.compare(l.tap.size() - kOutput.size(), kOutput.size(), kOutput) == 0;
-  const std::string name = whole ? l.tap.substr(0, l.tap.size() - kOutput.size()) : l.tap;
-  const std::string of_input = l.input.empty() ? "" : l.input + ": ";
-  return of_input + (name.rfind("@0", 0) == 0 ? "(root)" + name.substr(2) : name);
+std::string label(const std::string& tap, const std::string& input) {
+  static const std::string kOutput = "/output", kState = "updated:";
+  const std::string name = tap.ends_with(kOutput) ? tap.substr(0, tap.size() - kOutput.size()) : tap;
+  const std::string of_input = input.empty() ? "" : input + ": ";
+  if (name.starts_with(kState)) return of_input + "state " + name.substr(kState.size());
+  return of_input + (name.starts_with("@0") ? "(root)" + name.substr(2) : name);
 }
+std::string label(const LayerResult& l) { return label(l.tap, l.input); }
 
 std::vector<std::string> row(const LayerResult& l) {
   const bool wrong = l.verdict == Verdict::wrong_here;
@@ -51,7 +52,8 @@ std::vector<std::string> row(const LayerResult& l) {
 }
 
 void print_wrong(const LayerResult& layer) {
-  fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), layer.tap, layer.op);
+  const bool is_tap = layer.input.empty() && !layer.tap.starts_with("updated:");
+  fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), is_tap ? layer.tap : label(layer), layer.op);
   if (!layer.place.empty()) fmt::print("  in    {}{}\n", layer.place, layer.source.empty() ? "" : ":  " + layer.source);
   fmt::print("  why   {}\n", layer.why);
   const Sizes at = coordinates_of(layer.metrics.largest_difference, layer.shape);
@@ -88,10 +90,11 @@ void print_text(const VerifyResult& result, double seconds) {
     fmt::print("damaged: {} has other bytes in its file than were recorded (checksum)\n", name);
   for (const SkippedTap& tap : result.skipped) fmt::print("not judged: {} ({})\n", tap.tap, tap.why);
   for (const OutputError& output : result.outputs) {
-    fmt::print("whole run: {} differs from {} by at most {}\n", output.name, result.against.empty() ? "PyTorch" : result.against,
-               short_number(output.metrics.max_abs));
+    fmt::print("whole run: {} differs from {} by at most {}\n", label(output.name, output.input),
+               result.against.empty() ? "PyTorch" : result.against, short_number(output.metrics.max_abs));
   }
-  fmt::print("{}\n", styled(counts_text(result), result.passed() ? Style::green : Style::red));
+  const std::string said = result.layers.empty() ? "nothing was judged: " + result.why_none : counts_text(result);
+  fmt::print("{}\n", styled(said, result.passed() ? Style::green : Style::red));
 }
 
 const char* kind_text(Change::Kind kind) {
@@ -124,6 +127,7 @@ Json to_json(const VerifyResult& result, double seconds) {
   for (const SkippedTap& tap : result.skipped) skipped.push_back({{"tap", tap.tap}, {"why", tap.why}});
   for (const OutputError& output : result.outputs) outputs.push_back(pycandle::to_json(output));
   return {{"status", result.passed() ? "passed" : "wrong"},
+          {"why", result.why_none},
           {"name", result.name},
           {"backend", result.backend},
           {"against", result.against},

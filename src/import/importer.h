@@ -32,13 +32,13 @@ struct Recording {
 struct Gap {
   std::string op, reason, suggestion;
   int count = 0;
-  std::vector<std::string> places;  // "path@call, file:line: source"
+  std::vector<std::string> places;              // "path@call, file:line: source"
 };
 
 struct Analysis {
   std::string name;
   int total = 0, supported = 0;
-  std::vector<Gap> gaps;  // by count, then name
+  std::vector<Gap> gaps;                        // by count, then name
   struct Layer {
     std::string path, class_name;
     int nodes = 0, unsupported = 0;

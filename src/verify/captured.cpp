@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "passes/rewriter.h"
 #include "verify/slices.h"
+#include "verify/states.h"
 
 namespace pycandle {
 namespace {
@@ -29,16 +30,18 @@ void collect_values(const Tree& tree, Values& values) {
 class Adoption {
  public:
   Adoption(Program captured, const Recording& recorded, const Program& in_program_form, const OpTable& table,
-           const Safetensors& trace)
-      : p_(std::move(captured)), recorded_(recorded.program), program_(in_program_form), table_(table), trace_(trace) {}
+           const std::vector<Safetensors>& traces)
+      : p_(std::move(captured)), recorded_(recorded.program), program_(in_program_form), table_(table), traces_(traces) {}
 
   CapturedProgram run() {
+    states();
     parameters();
     places();
+    states_that_change();
     taps();
     give_each_golden_a_value();
     std::vector<AbsentLayer> absent = absent_layers();
-    CapturedProgram made{std::move(p_), std::move(absent), exchanged(), {}};
+    CapturedProgram made{std::move(p_), std::move(unchanged_), std::move(absent), exchanged(), {}};
     for (const Node& node : program_.graph.nodes) made.recorded_ops.emplace(node.op->name, program_.module_path(node.origin));
     return made;
   }
@@ -63,20 +66,64 @@ class Adoption {
       q.file = found->second->file;
       q.key = found->second->key;
     }
-    for (State& state : p_.states) {
-      const auto found = std::find_if(recorded_.states.begin(), recorded_.states.end(),
-                                      [&](const State& s) { return s.name == state.name; });
-      if (found == recorded_.states.end()) {
-        throw Error(ErrorCode::bad_input, fmt::format("the recording has no state {}", state.name));
-      }
-      state.file = found->file;
-      state.key = found->key;
-    }
     for (const Parameter& q : recorded_.parameters) {
       if (used.count(&q) != 0) continue;
       p_.parameters.push_back(q);
       p_.parameters.back().value = kNoValue;
     }
+  }
+
+  static const State* state_named(const std::vector<State>& states, const std::string& name) {
+    const auto found = std::find_if(states.begin(), states.end(), [&](const State& s) { return s.name == name; });
+    return found == states.end() ? nullptr : &*found;
+  }
+
+  // Every state of the recording. Code that only reads one may have it as a parameter, code that forgot it not at all.
+  void states() {
+    for (State& state : p_.states) {
+      const State* found = state_named(program_.states, state.name);
+      if (found == nullptr) throw Error(ErrorCode::bad_input, fmt::format("the recording has no state {}", state.name));
+      state.file = found->file;
+      state.key = found->key;
+    }
+    for (const State& recorded : program_.states) {
+      if (state_named(p_.states, recorded.name) != nullptr) continue;
+      State state = recorded;
+      state.updated = kNoValue;
+      const auto parameter = std::find_if(p_.parameters.begin(), p_.parameters.end(),
+                                          [&](const Parameter& q) { return q.name == recorded.name; });
+      if (parameter != p_.parameters.end()) {
+        state.value = parameter->value;
+        p_.parameters.erase(parameter);
+      } else {
+        state.value = p_.graph.add_input(program_.graph.type(recorded.value));
+      }
+      p_.states.push_back(std::move(state));
+    }
+    order_inputs(p_);
+  }
+
+  // What a state becomes is judged where the recorded program computes it, whatever the code does to it.
+  void states_that_change() {
+    for (State& state : p_.states) {
+      const State& recorded = *state_named(program_.states, state.name);
+      const bool is_left = state.updated == kNoValue || state.updated == state.value;
+      if (!is_left || recorded.updated == kNoValue || recorded.updated == recorded.value) continue;
+      state.updated = state.value;
+      unchanged_.emplace(key_after(state), node_of(recorded).op->name);
+    }
+    p_ = with_computed_states(std::move(p_), table_, [&](const State& state) {
+      Origin origin = node_of(*state_named(program_.states, state.name)).origin;
+      const auto call = origin.call < 0 ? call_index_.end()
+                                        : call_index_.find(text_of(program_.calls[static_cast<size_t>(origin.call)]));
+      origin.call = call == call_index_.end() ? -1 : call->second;
+      return origin;
+    });
+  }
+
+  // That computes what the recorded state becomes.
+  const Node& node_of(const State& recorded) const {
+    return program_.graph.nodes.at(static_cast<size_t>(program_.graph.values.at(static_cast<size_t>(recorded.updated)).node));
   }
 
   // C++ has no lines of Python: those of the module that Python called there.
@@ -121,7 +168,7 @@ class Adoption {
     std::vector<Tap> known;
     for (Tap& tap : p_.taps) {
       const auto key = key_of.find(tap.id);
-      if (key == key_of.end() || !trace_.contains(key->second)) continue;
+      if (key == key_of.end() || !is_in_all(key->second)) continue;
       tap.key = key->second;
       known.push_back(std::move(tap));
     }
@@ -148,7 +195,14 @@ class Adoption {
     return false;
   }
 
-  bool same_golden(const std::string& a, const std::string& b) const { return a == b || trace_.get(a).same_bytes(trace_.get(b)); }
+  bool is_in_all(const std::string& key) const {
+    return std::all_of(traces_.begin(), traces_.end(), [&](const Safetensors& trace) { return trace.contains(key); });
+  }
+
+  bool same_golden(const std::string& a, const std::string& b) const {
+    return a == b || std::all_of(traces_.begin(), traces_.end(),
+                                 [&](const Safetensors& trace) { return trace.get(a).same_bytes(trace.get(b)); });
+  }
 
   // Which of the value's copies shows this golden; a new one when none does.
   int copy_for(ValueId v, const std::string& key, const std::string& tap) {
@@ -191,11 +245,15 @@ class Adoption {
 
   void give_each_golden_a_value() {
     for (const Input& input : p_.inputs) goldens_of_[input.value] = {{"input:" + input.name, -1}};
-    std::vector<int> copy_of_tap, copy_of_output;
+    std::vector<int> copy_of_tap, copy_of_output, copy_of_state;
     for (const Tap& tap : p_.taps) copy_of_tap.push_back(copy_for(tap.value, tap.key, tap.id));
     for (const Output& output : p_.outputs) {
       const std::string key = "output:" + output.name;
-      copy_of_output.push_back(trace_.contains(key) ? copy_for(output.value, key, "@0/" + output.name) : -1);
+      copy_of_output.push_back(is_in_all(key) ? copy_for(output.value, key, "@0/" + output.name) : -1);
+    }
+    for (const State& state : p_.states) {
+      const bool is_judged = state.updated != kNoValue && is_in_all(key_after(state));
+      copy_of_state.push_back(is_judged ? copy_for(state.updated, key_after(state), "@0/state") : -1);
     }
     if (copies_.empty()) return;
     p_ = rewrite_outside_regions(std::move(p_), table_,
@@ -214,6 +272,7 @@ class Adoption {
     };
     for (size_t i = 0; i < copy_of_tap.size(); ++i) move_to(copy_of_tap[i], p_.taps[i].value);
     for (size_t i = 0; i < copy_of_output.size(); ++i) move_to(copy_of_output[i], p_.outputs[i].value);
+    for (size_t i = 0; i < copy_of_state.size(); ++i) move_to(copy_of_state[i], p_.states[i].updated);
     p_.bind_outputs();
   }
 
@@ -249,7 +308,7 @@ class Adoption {
     for (const Tap& tap : program_.taps) {
       const int32_t node = program_.graph.values[static_cast<size_t>(tap.value)].node;
       const bool is_result = tap.id.find("/output") != std::string::npos && node >= 0;
-      if (!is_result || tap.inside || !trace_.contains(tap.key) || call_index_.count(call_of(tap.id)) != 0) continue;
+      if (!is_result || tap.inside || !is_in_all(tap.key) || call_index_.count(call_of(tap.id)) != 0) continue;
       const Node& made_by = program_.graph.nodes[static_cast<size_t>(node)];
       if (program_.module_path(made_by.origin) != call_of(tap.id)) continue;  // it only hands on what another one computed
       absent.push_back({tap.id, call_of(tap.id), made_by.op->name, tap.key});
@@ -260,7 +319,8 @@ class Adoption {
   Program p_;
   const Program &recorded_, &program_;
   const OpTable& table_;
-  const Safetensors& trace_;
+  const std::vector<Safetensors>& traces_;
+  std::map<std::string, std::string> unchanged_;
   std::vector<ModuleCall> calls_;
   std::map<std::string, int32_t> call_index_;
   std::map<ValueId, std::vector<Golden>> goldens_of_;
@@ -337,8 +397,8 @@ OpDifference op_difference(const Program& ours, const Program& recorded) {
 }
 
 CapturedProgram beside_recording(Program captured, const Recording& recorded, const Program& program, const OpTable& table,
-                                 const Safetensors& trace) {
-  return Adoption(std::move(captured), recorded, program, table, trace).run();
+                                 const std::vector<Safetensors>& traces) {
+  return Adoption(std::move(captured), recorded, program, table, traces).run();
 }
 
 }  // namespace pycandle

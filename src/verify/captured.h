@@ -1,6 +1,7 @@
 // A program that was captured from source code (Compiled::save), beside the recording that it should be.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ struct ExchangedModules {
 
 struct CapturedProgram {
   Program program;
+  std::map<std::string, std::string> unchanged;  // taps of states that only PyTorch's program changes, and by which op
   std::vector<AbsentLayer> absent;
   std::vector<ExchangedModules> exchanged;
   std::set<std::pair<std::string, std::string>> recorded_ops;  // op and module of all that PyTorch's program computes
@@ -33,9 +35,10 @@ struct CapturedProgram {
 
 // Parameters, goldens and the places in Python are the recording's, found by name; parameters that nobody uses are there
 // too, so that the right one can be looked for. Taps of one value that PyTorch gave different values get a value each:
-// between them the source code leaves something out. `recorded` is as imported, `program` the same in program form.
+// between them the source code leaves something out. A state that the code does not change becomes what it was.
+// `recorded` is as imported, `program` the same in program form; `traces` are all that it will be judged by.
 CapturedProgram beside_recording(Program captured, const Recording& recorded, const Program& program, const OpTable&,
-                                 const Safetensors& trace);
+                                 const std::vector<Safetensors>& traces);
 
 // Values of the recorded program where a slice of it may begin: those that the captured one has as well, and states.
 struct NamedValues {

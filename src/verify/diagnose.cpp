@@ -69,7 +69,7 @@ void Diagnosing::diagnose(ValueId v, const Slice& slice, const std::vector<Array
     }
     d.op = slice.last_op;
     d.cause = "every op of this layer is right alone: what is wrong depends on what is around them";
-  } else if (result.judged == "program") {
+  } else if (result.judged == "program" && !look_at_unchanged_states(result)) {
     Evidence again;
     again.golden = evidence.golden;
     if (trials_.judge(slice.program, inputs, again).rounds_more) {
@@ -123,6 +123,16 @@ void Diagnosing::compare_with_recorded(ValueId v, const Slice& slice, const std:
                                        LayerResult& result) const {
   result.diagnosis = Diagnosis{slice.last_op, result.path, result.place, result.source, {}, result.why, {}};
   look_at_recorded_ops(v, slice, inputs, *result.diagnosis);
+}
+
+bool Diagnosing::look_at_unchanged_states(LayerResult& result) const {
+  const auto found = captured_.unchanged.find(result.tap);
+  if (found == captured_.unchanged.end()) return false;
+  result.op = found->second;
+  result.why = "the code leaves this state as it was: " + result.why;
+  *result.diagnosis = {result.op, result.path, result.place, result.source, {}, {}, "missing update"};
+  result.diagnosis->cause = fmt::format("looks like no update of the state where the model changes it by {}", result.op);
+  return true;
 }
 
 void Diagnosing::look_at_exchanged_modules(const std::string& tap, Diagnosis& d) const {

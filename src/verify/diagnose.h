@@ -63,6 +63,7 @@ class Diagnosing {
   void look_at_recorded_ops(ValueId, const Slice&, const std::vector<Array>& inputs, Diagnosis&) const;
   std::string name_of_input(ValueId) const;
   std::optional<Program> recorded_program(ValueId, const std::vector<Array>& inputs) const;
+  bool look_at_unchanged_states(LayerResult&) const;
   void look_at_exchanged_modules(const std::string& tap, Diagnosis&) const;
   void show(const LayerResult&, const Program&, const std::vector<Array>& inputs, const Array& expected, const Array& got) const;
   void describe_place(const std::vector<int32_t>& nodes, Diagnosis&) const;

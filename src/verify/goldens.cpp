@@ -24,11 +24,18 @@ Goldens::Goldens(const Program& p, const std::filesystem::path& trace, Types typ
     key_of_[static_cast<size_t>(input.value)] = key;
   }
   sizes_ = bind_inputs(p, inputs_);
+  for (const State& state : p.states) add(p, state.value, key_before(state), key_before(state), types);
   for (const Tap& tap : p.taps) {
     if (!tap.inside) add(p, tap.value, tap.key, tap.id, types);
   }
   for (const Output& output : p.outputs) add(p, output.value, "output:" + output.name, "output:" + output.name, types);
+  for (const State& state : p.states) {
+    if (state.updated != kNoValue) add(p, state.updated, key_after(state), key_after(state), types);
+  }
 }
+
+std::string key_before(const State& state) { return "state:" + state.name; }
+std::string key_after(const State& state) { return "updated:" + state.name; }
 
 // The first golden of a value counts; the golden budget may have left any of them out.
 void Goldens::add(const Program& p, ValueId v, const std::string& key, const std::string& tap, Types types) {
@@ -61,10 +68,17 @@ void Goldens::add(const Program& p, ValueId v, const std::string& key, const std
   }
   std::string& known = key_of_[static_cast<size_t>(v)];
   if (known.empty()) known = key;
+  value_of_.emplace(key, v);
 }
 
-std::optional<Array> Goldens::output(const std::string& name) const {
-  const std::string key = "output:" + name;
+ValueId Goldens::value_of(const std::string& key) const {
+  const auto found = value_of_.find(key);
+  return found == value_of_.end() ? kNoValue : found->second;
+}
+
+std::optional<Array> Goldens::updated(const State& state) const { return result(key_after(state)); }
+
+std::optional<Array> Goldens::result(const std::string& key) const {
   const bool is_mistyped = std::any_of(mistyped_.begin(), mistyped_.end(), [&](const Mistyped& m) { return m.key == key; });
   if (!file_.contains(key) || is_mistyped) return std::nullopt;
   return read(key);
@@ -104,9 +118,15 @@ std::vector<Array> known_arrays(const Program& p, const Goldens& goldens, const 
     }
     const auto state = std::find_if(p.states.begin(), p.states.end(), [&](const State& s) { return s.value == v; });
     require(state != p.states.end(), "a slice begins with goldens and states");
-    arrays.push_back(parameters.get_state(*state, p.graph.type(v)));
+    arrays.push_back(parameters.get_state(*state, p.graph.type(v)));  // an old recording: its first call
   }
   return arrays;
+}
+
+std::vector<Array> states_before(const Program& p, const Goldens& goldens, const ParameterSource& parameters) {
+  Values values;
+  for (const State& state : p.states) values.push_back(state.value);
+  return known_arrays(p, goldens, parameters, values);
 }
 
 }  // namespace pycandle

@@ -159,6 +159,11 @@ Judgement judge_backend(const Evidence& e, const Floor& floor) {
   return judge(e.ours, "the backend's value", e.golden, e.whose, floor);
 }
 
+std::optional<std::string> instability(const Judgement& j, DType dtype) {
+  if (j.floor_rms <= std::sqrt(unit_roundoff(dtype)) * j.scale) return std::nullopt;
+  return fmt::format("rounding alone moves this value by {:.2g} of its size", j.floor_rms / j.scale);
+}
+
 Judgement judge_exactly(const Array& golden, const Array& ours, const std::string& whose) {
   Judgement result;
   const Metrics m = compare(ours, golden);

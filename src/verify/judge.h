@@ -1,6 +1,7 @@
 // One value: the golden, ours, and the reference runs from the same golden inputs. docs/verification.md has the method.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,5 +43,8 @@ Judgement judge_exactly(const Array& golden, const Array& ours, const std::strin
 
 // How much more than the floor an error may be: its RMS, and its largest element.
 inline constexpr double kRmsFactor = 4, kMaxFactor = 16;
+
+// Half of the digits gone by rounding alone, in words: a bug could hide behind such a floor.
+std::optional<std::string> instability(const Judgement&, DType);
 
 }  // namespace pycandle

@@ -12,7 +12,9 @@ namespace pycandle {
 
 class OtherTrace {
  public:
-  OtherTrace(const Program&, const OpTable&, const Backend&, std::shared_ptr<const ParameterSource>, std::vector<Array> inputs);
+  // states: before the run, in the order of Program::states; afterwards what they became.
+  OtherTrace(const Program&, const OpTable&, const Backend&, std::shared_ptr<const ParameterSource>, std::vector<Array> inputs,
+             std::vector<Array>& states);
   const std::filesystem::path& path() const { return *path_; }
 
  private:

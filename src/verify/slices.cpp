@@ -20,6 +20,12 @@ void forget_places(Graph& g) {
 
 }  // namespace
 
+bool draws_numbers(const Node& node) {
+  return node.op->is_random || std::any_of(node.regions.begin(), node.regions.end(), [](const Graph& region) {
+           return std::any_of(region.nodes.begin(), region.nodes.end(), draws_numbers);
+         });
+}
+
 bool only_moves(const Node& node) {
   return node.op->is_primitive && node.operands.size() == 1 && (node.op->rounding == Rounding::exact || node.op->name == "cast");
 }
@@ -123,7 +129,7 @@ Slice Slicer::slice(ValueId target) {
       if (old == target) result = results[r];
       if (mark(old).slice != count_) mark(old) = {count_, results[r]};  // a known one stays the input it is
     }
-    out.has_random_op = out.has_random_op || node.op->is_random;
+    out.has_random_op = out.has_random_op || draws_numbers(node);
   }
   p.outputs.push_back({"output", result});
   p.bind_outputs();

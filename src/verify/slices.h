@@ -18,6 +18,8 @@ struct Slice {
   bool has_random_op = false;
 };
 
+bool draws_numbers(const Node&);  // a random op, or a branch with one in it
+
 // Reshapes, casts and the like: people ask what was computed, not how it lies in memory.
 bool only_moves(const Node&);
 

@@ -1,5 +1,5 @@
-#include "params/checksums.h"
 #include "verify/verify.h"
+#include "params/checksums.h"
 
 #include <fmt/format.h>
 
@@ -24,7 +24,10 @@
 #include "verify/hashes.h"
 #include "verify/other_trace.h"
 #include "verify/slices.h"
+#include "verify/states.h"
+#include "verify/taps.h"
 #include "verify/trials.h"
+#include "verify/whole_run.h"
 
 namespace pycandle {
 
@@ -50,98 +53,6 @@ int VerifyResult::count(Verdict v) const {
 }
 
 namespace {
-
-bool is_argument(const std::string& tap) { return tap.find("/input") != std::string::npos; }
-
-// "h.0.mlp@0/output" and "h.0.mlp@0" → "h.0.mlp"
-std::string module_of(const std::string& text) { return text.substr(0, text.rfind('@')); }
-
-// By a module in which the value was not made: an identity, however deep it lies.
-bool is_handed_on(const std::string& tap, const std::string& made_in) {
-  const std::string module = module_of(tap), maker = module_of(made_in);
-  return !module.empty() && maker != module && maker.rfind(module + ".", 0) != 0;
-}
-
-// A value leaves several modules at once: the innermost one computed it, and says most.
-void innermost_first(std::vector<std::string>& taps, const std::string& made_in) {
-  const auto depth = [](const std::string& tap) {
-    const std::string module = module_of(tap);
-    return module.empty() ? 0 : 1 + std::count(module.begin(), module.end(), '.');
-  };
-  std::stable_sort(taps.begin(), taps.end(), [&](const std::string& a, const std::string& b) {
-    if (is_argument(a) != is_argument(b)) return is_argument(b);
-    if (is_handed_on(a, made_in) != is_handed_on(b, made_in)) return is_handed_on(b, made_in);
-    return depth(a) > depth(b);
-  });
-}
-
-// The values to judge, each with the taps that show it; in the order of computation, for ids count up with the nodes.
-std::map<ValueId, std::vector<std::string>> values_to_judge(const Program& p, const Goldens& goldens) {
-  std::map<ValueId, std::vector<std::string>> taps_of;
-  const auto is_computed = [&](ValueId v) { return p.graph.values[static_cast<size_t>(v)].node >= 0; };
-  for (const Tap& tap : p.taps) {
-    if (!tap.inside && is_computed(tap.value) && goldens.has(tap.value)) taps_of[tap.value].push_back(tap.id);
-  }
-  for (const Output& output : p.outputs) {  // an output that no tap shows
-    if (is_computed(output.value) && goldens.has(output.value) && taps_of.count(output.value) == 0) {
-      taps_of[output.value].push_back("output:" + output.name);
-    }
-  }
-  for (auto& [value, taps] : taps_of) {
-    const Node& node = p.graph.nodes[static_cast<size_t>(p.graph.values[static_cast<size_t>(value)].node)];
-    innermost_first(taps, p.module_path(node.origin));
-  }
-  return taps_of;
-}
-
-// One run of the whole program from the golden inputs, every tap compared as it comes by.
-struct WholeRun {
-  std::map<ValueId, Metrics> taps;
-  std::vector<OutputError> outputs;
-  std::vector<Array> arrays;             // of the program's outputs
-  std::optional<Error> failure;          // it did not come to its end
-};
-
-WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backend,
-                   const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens,
-                   const PipelineOptions& pipeline) {
-  WholeRun whole;
-  RunRequest request;
-  request.inputs = goldens.inputs();
-  request.prepare_fully = true;  // what is verified is what later calls run
-  request.on_tap = [&](size_t tap, const Array& value) {
-    const ValueId v = p.taps[tap].value;
-    if (goldens.has(v) && whole.taps.count(v) == 0) whole.taps.emplace(v, compare(value, goldens.get(v)));
-  };
-  try {
-    whole.arrays = backend.compile(p, table, parameters, pipeline)->run(request);
-  } catch (const Error& error) {  // a wrong index: which layer gave it is what people want to know
-    whole.failure = error;
-  }
-  for (size_t i = 0; i < whole.arrays.size(); ++i) {
-    const Output& output = p.outputs[i];
-    const auto golden = goldens.output(output.name);
-    if (!golden) continue;
-    whole.outputs.push_back({output.name, compare(whole.arrays[i], *golden)});
-    if (goldens.has(output.value)) whole.taps.emplace(output.value, whole.outputs.back().metrics);
-  }
-  return whole;
-}
-
-// Sizes that the data decides and no golden shows are those that the program finds from the golden inputs.
-Bindings all_sizes(const Program& p, const OpTable& table, const ParameterSource& parameters, const Goldens& goldens) {
-  Bindings sizes = goldens.sizes();
-  const bool is_complete = std::all_of(p.symbols.begin(), p.symbols.end(),
-                                       [&](const Symbol& s) { return sizes.count(s.name) != 0; });
-  if (is_complete) return sizes;
-  Bindings found;
-  RunRequest request;
-  request.inputs = goldens.inputs();
-  request.found = &found;
-  run_reference_modes(decompose_to_primitives(p, table), parameters, {{ReferenceMode::Kind::rounded, 0}}, request);
-  sizes.merge(found);
-  return sizes;
-}
 
 // Values that depend on one that is wrong.
 class Taint {
@@ -184,42 +95,45 @@ class Verification {
         whole_(run_whole(p, table, backend, parameters, goldens, options.pipeline)),
         taint_(p.graph) {}
 
-  const std::vector<OutputError>& outputs() const { return whole_.outputs; }
+  std::vector<OutputError> outputs() const {
+    std::vector<OutputError> errors;
+    for (const WholeRun::Result& result : whole_.results) errors.push_back({result.name, result.metrics});
+    return errors;
+  }
 
   // Right layer by layer is not yet right as a whole: fusion across layers and the memory that they share show only
-  // there. An output that is much further off than the reference's own whole run is judged by what rounding does to the
-  // program from its inputs to that output.
+  // there. An output, or what a state became, that is much further off than in the reference's own whole run is judged by
+  // what rounding does to the program from its inputs to that value.
   std::vector<LayerResult> wrong_as_a_whole() const {
     std::vector<LayerResult> wrong;
     if (whole_.failure) throw Error(*whole_.failure);
     if (&backend_ == &reference_backend() || options_.tolerance) return wrong;
     const WholeRun reference = run_whole(p_, trials_.table(), reference_backend(), trials_.parameters(), goldens_,
                                          without_dumps(options_.pipeline));
-    for (size_t i = 0; i < whole_.arrays.size(); ++i) {
-      const Output& output = p_.outputs[i];
-      const auto golden = goldens_.output(output.name);
-      if (!golden || !is_inexact(golden->dtype()) || p_.graph.values[static_cast<size_t>(output.value)].node < 0) continue;
-      const Metrics ours = compare(whole_.arrays[i], *golden), theirs = compare(reference.arrays[i], *golden);
-      const double least = unit_roundoff(golden->dtype()) * root_mean_square(as_reals(*golden));
+    const std::vector<bool> is_drawn = drawn_values(p_, goldens_);
+    for (size_t i = 0; i < whole_.results.size() && i < reference.results.size(); ++i) {
+      const auto& [name, value, array, golden, ours] = whole_.results[i];
+      if (!is_inexact(golden.dtype()) || p_.graph.values[static_cast<size_t>(value)].node < 0) continue;
+      const Metrics& theirs = reference.results[i].metrics;
+      const double least = unit_roundoff(golden.dtype()) * root_mean_square(as_reals(golden));
       const bool is_as_close = ours.rms <= kRmsFactor * std::max(theirs.rms, least) &&
                                ours.max_abs <= kMaxFactor * std::max(theirs.max_abs, least);
       if (is_as_close && ours.nan_mismatches <= theirs.nan_mismatches) continue;
-      const Slice slice = Slicer(p_, std::vector<bool>(p_.graph.values.size())).slice(output.value);
-      if (slice.has_random_op) continue;
+      const Slice slice = Slicer(p_, is_drawn).slice(value);
       Evidence evidence;
-      evidence.golden = *golden;
-      evidence.ours = whole_.arrays[i];
+      evidence.golden = golden;
+      evidence.ours = array;
       evidence.whose = whose_;
       if (!trials_.judge(slice.program, known(slice.inputs), evidence).passed) continue;  // chaotic, or wrong in a layer
       const Judgement judgement = judge_backend(evidence);
       if (judgement.passed) continue;
       LayerResult result;
-      result.tap = "whole run:" + output.name;
+      result.tap = "whole run:" + name;
       result.op = slice.last_op;
       result.place = p_.file_line(slice.origin);
       result.source = p_.source_line(slice.origin);
-      result.dtype = std::string(name_of(golden->dtype()));
-      result.shape = golden->shape();
+      result.dtype = std::string(name_of(golden.dtype()));
+      result.shape = golden.shape();
       result.metrics = ours;
       record(judgement, "backend", result);
       wrong.push_back(std::move(result));
@@ -239,7 +153,9 @@ class Verification {
   std::optional<LayerResult> judge(ValueId v, const std::string& tap, std::string& why) {
     const Slice slice = slicer_.slice(v);
     if (slice.has_random_op) {
-      why = "random values are not the same twice: they are taken from the goldens";
+      const std::string place = p_.file_line(slice.origin);
+      why = fmt::format("drawn at random{}, so not the same twice; what is computed from it begins with {}'s value",
+                        place.empty() ? "" : " at " + place, whose_);
       return std::nullopt;
     }
     LayerResult result;
@@ -348,12 +264,11 @@ class Verification {
     if (result.verdict != Verdict::exact) result.verdict = Verdict::within_tolerance;
   }
 
-  // Half of the digits gone by rounding alone: a bug could hide behind such a floor.
   static void look_at_stability(const Judgement& j, LayerResult& result) {
-    const double half_of_the_digits = std::sqrt(unit_roundoff(*dtype_from_name(result.dtype)));
-    if (j.floor_rms <= half_of_the_digits * j.scale) return;
+    const std::optional<std::string> unstable = instability(j, *dtype_from_name(result.dtype));
+    if (!unstable) return;
     result.verdict = Verdict::reference_unstable;
-    result.why = fmt::format("rounding alone moves this value by {:.2g} of its size", j.floor_rms / j.scale);
+    result.why = *unstable;
   }
 
   void look_at_whole_run(ValueId v, const Array& golden, LayerResult& result) {
@@ -401,16 +316,6 @@ class Verification {
   int diagnosed_ = 0;
 };
 
-// "transformer.h.3.mlp@0/output" → "transformer.h.3.mlp@0"; the root is "". An argument of a module was computed outside
-// of it, what a module hands on before it came in, and "node:7" and "output:logits" name no module: their path is that of
-// the node.
-std::string path_of(const std::string& tap, const std::string& path_of_node) {
-  const size_t slash = tap.rfind('/');
-  if (is_argument(tap) || slash == std::string::npos || is_handed_on(tap, path_of_node)) return path_of_node;
-  const std::string path = tap.substr(0, slash);
-  return path == "@0" ? "" : path;
-}
-
 // A value that a recognised op swallowed is right when the op is.
 std::string inside_text(const Program& p, const Tap& tap) {
   const Node& node = p.graph.nodes[static_cast<size_t>(p.graph.values[static_cast<size_t>(tap.value)].node)];
@@ -418,8 +323,11 @@ std::string inside_text(const Program& p, const Tap& tap) {
 }
 
 // The goldens to judge by, each with a name when there are several.
-std::vector<std::pair<std::string, std::filesystem::path>> traces_of(const Recording& recording, const VerifyOptions& options) {
-  std::vector<std::pair<std::string, std::filesystem::path>> traces;
+using Traces = std::vector<std::pair<std::string, std::filesystem::path>>;
+constexpr const char* kSecondCall = "second call";
+
+Traces traces_of(const Recording& recording, const VerifyOptions& options) {
+  Traces traces;
   for (const std::filesystem::path& trace : options.traces) {
     std::string name = trace.stem().string();
     const size_t suffix = name.rfind("_trace");
@@ -430,7 +338,8 @@ std::vector<std::pair<std::string, std::filesystem::path>> traces_of(const Recor
     throw Error(ErrorCode::bad_input, "this recording has no goldens to verify against")
         .hint("record the model with its weights, not on the meta device");
   }
-  return {{"", recording.folder / recording.trace_file}};
+  for (const std::filesystem::path& trace : recording.traces()) traces.emplace_back(traces.empty() ? "" : kSecondCall, trace);
+  return traces;
 }
 
 // Source code that gives another type than PyTorch is wrong there, whatever its numbers; the first tap of a value says it.
@@ -460,21 +369,34 @@ std::map<ValueId, LayerResult> mistyped_layers(const Program& p, const Goldens& 
 }
 
 // The same from another backend's runs, on the recorded inputs; random ones when there are none.
-std::vector<std::pair<std::string, std::filesystem::path>> traces_of_backend(const Recording& recording, const OpTable& table,
-                                                                             const VerifyOptions& options,
-                                                                             std::vector<OtherTrace>& others) {
+Traces traces_of_backend(const Recording& recording, const OpTable& table, const VerifyOptions& options,
+                         std::vector<OtherTrace>& others) {
   const Program p = run_program_pipeline(recording.program, table, options.pipeline);
   const Backend& backend = find_backend(options.against);
-  std::vector<std::pair<std::string, std::filesystem::path>> traces;
-  const auto add = [&](const std::string& input, std::vector<Array> inputs) {
-    traces.emplace_back(input, others.emplace_back(p, table, backend, recorded_parameters(recording), std::move(inputs)).path());
+  const auto parameters = recorded_parameters(recording);
+  Traces traces;
+  const auto add = [&](const std::string& input, std::vector<Array> inputs, std::vector<Array>& states) {
+    traces.emplace_back(input, others.emplace_back(p, table, backend, parameters, std::move(inputs), states).path());
   };
   if (recording.trace_file.empty() && options.traces.empty()) {
-    add("", ordered_inputs(p, random_inputs(p, 0)));
-  } else {
-    for (const auto& [input, trace] : traces_of(recording, options)) add(input, Goldens(p, trace).inputs());
+    std::vector<Array> states;
+    for (const State& s : p.states) states.push_back(parameters->get_state(s, p.graph.type(s.value)));
+    add("", ordered_inputs(p, random_inputs(p, 0)), states);
+    if (!states.empty()) add(kSecondCall, ordered_inputs(p, random_inputs(p, 1)), states);
+    return traces;
+  }
+  for (const auto& [input, trace] : traces_of(recording, options)) {
+    const Goldens goldens(p, trace);
+    std::vector<Array> states = states_before(p, goldens, *parameters);
+    add(input, goldens.inputs(), states);
   }
   return traces;
+}
+
+// Said once, whichever call it is.
+void skip(const std::string& tap, const std::string& why, VerifyResult& result) {
+  if (std::none_of(result.skipped.begin(), result.skipped.end(), [&](const SkippedTap& s) { return s.tap == tap; }))
+    result.skipped.push_back({tap, why});
 }
 
 // Every tap of one golden file, into the result.
@@ -497,8 +419,9 @@ void judge_all(const Program& p, const Goldens& goldens, Verification& verificat
     std::string why;
     const std::optional<LayerResult> judged = verification.judge(value, taps.front(), why);
     for (const std::string& tap : taps) {
+      if (tap != taps.front() && !options.all_taps && !is_state(tap)) continue;  // states are always named
       if (!judged) {
-        result.skipped.push_back({tap, why});
+        skip(tap, why, result);
       } else {
         LayerResult& layer = result.layers.emplace_back(*judged);
         layer.input = input;
@@ -506,7 +429,6 @@ void judge_all(const Program& p, const Goldens& goldens, Verification& verificat
         layer.path = path_of(tap, judged->path);
         if (options.on_layer) options.on_layer(layer);
       }
-      if (!options.all_taps) break;
     }
   }
   add_mistyped(std::numeric_limits<ValueId>::max());
@@ -522,6 +444,24 @@ void judge_all(const Program& p, const Goldens& goldens, Verification& verificat
     output.input = input;
     result.outputs.push_back(std::move(output));
   }
+}
+
+// `recorded`, not the program that is judged: source code that computes nothing of the recording is wrong.
+void say_why_none(const Program& recorded, const Goldens& goldens, VerifyResult& result) {
+  const auto values = values_to_judge(recorded, goldens);
+  const std::vector<bool> is_drawn = drawn_values(recorded, goldens);
+  const bool computes = std::any_of(recorded.outputs.begin(), recorded.outputs.end(), [&](const Output& output) {
+    return recorded.graph.values[static_cast<size_t>(output.value)].node >= 0;
+  });
+  const bool all_are_drawn = std::all_of(values.begin(), values.end(),
+                                         [&](const auto& v) { return is_drawn[static_cast<size_t>(v.first)]; });
+  result.has_nothing_to_judge = all_are_drawn && (!values.empty() || !computes);
+  if (values.empty())
+    result.why_none = computes ? "the trace file has no value that the program computes"
+                               : "every output is an input or a parameter as it is";
+  else
+    result.why_none = all_are_drawn ? "every value of the recording is drawn at random; shapes and dtypes are PyTorch's"
+                                    : "the program computes no value that the recording has";
 }
 
 // gpt2_trace.safetensors → gpt2_floor.safetensors
@@ -561,13 +501,15 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
   }
   const std::shared_ptr<const ParameterSource> parameters = recorded_parameters(recording);
   result.damaged = check_weights(recording, *parameters).damaged;
-  const Program recorded = run_program_pipeline(recording.program, table, options.pipeline);
+  const Program recorded = program_to_judge(recording.program, table, options.pipeline);
   const bool is_captured = !options.program.empty();
   CapturedProgram judged;
   if (is_captured) {
     Program captured = parse_program(read_text(options.program), table, options.program.filename().string());
     captured.name = recorded.name;
-    judged = beside_recording(std::move(captured), recording, recorded, table, Safetensors::open(traces.front().second));
+    std::vector<Safetensors> files;
+    for (const auto& [input, trace] : traces) files.push_back(Safetensors::open(trace));
+    judged = beside_recording(std::move(captured), recording, recorded, table, files);
   }
   const Program& p = is_captured ? judged.program : recorded;
   const bool are_as_recorded = !is_captured && options.against.empty() && !options.change_program && !options.table;
@@ -583,31 +525,25 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
       if (is_captured) return std::nullopt;  // its passes ran when it was captured
       PipelineOptions pipeline;
       pipeline.disabled = disabled;
-      const Program other = run_program_pipeline(import().program, table, pipeline);
+      const Program other = program_to_judge(import().program, table, pipeline);
       const Goldens its_goldens(other, trace);
-      for (size_t v = 0; v < other.graph.values.size(); ++v) {
-        const auto value = static_cast<ValueId>(v);
-        if (!its_goldens.has(value) || its_goldens.key(value) != key || other.graph.values[v].node < 0) continue;
-        const Slice slice = Slicer(other, known_values(other, its_goldens)).slice(value);
-        const Trials trials(table, parameters, all_sizes(other, table, *parameters, its_goldens));
-        const std::vector<Array> inputs = known_arrays(other, its_goldens, *parameters, slice.inputs);
-        return trials.explains(slice.program, inputs, its_goldens.get(value)).passed;
-      }
-      return std::nullopt;
+      const ValueId value = its_goldens.value_of(key);
+      if (value == kNoValue || other.graph.values[static_cast<size_t>(value)].node < 0) return std::nullopt;
+      const Slice slice = Slicer(other, known_values(other, its_goldens)).slice(value);
+      const Trials trials(table, parameters, all_sizes(other, table, *parameters, its_goldens));
+      const std::vector<Array> inputs = known_arrays(other, its_goldens, *parameters, slice.inputs);
+      return trials.explains(slice.program, inputs, its_goldens.get(value)).passed;
     };
     const auto recorded_slice = [&, trace = trace](const std::string& key) -> std::optional<RecordedPart> {
       if (!is_captured) return std::nullopt;
       const Goldens its_goldens(recorded, trace);
       const NamedValues both = known_to_both(recorded, its_goldens, p);
-      for (size_t v = 0; v < recorded.graph.values.size(); ++v) {
-        const auto value = static_cast<ValueId>(v);
-        if (!its_goldens.has(value) || its_goldens.key(value) != key || recorded.graph.values[v].node < 0) continue;
-        const Slice slice = Slicer(recorded, both.is_known).slice(value);
-        RecordedPart part{slice.program, known_arrays(recorded, its_goldens, *parameters, slice.inputs), {}};
-        for (ValueId begin : slice.inputs) part.names.push_back(both.names[static_cast<size_t>(begin)]);
-        return part;
-      }
-      return std::nullopt;
+      const ValueId value = its_goldens.value_of(key);
+      if (value == kNoValue || recorded.graph.values[static_cast<size_t>(value)].node < 0) return std::nullopt;
+      const Slice slice = Slicer(recorded, both.is_known).slice(value);
+      RecordedPart part{slice.program, known_arrays(recorded, its_goldens, *parameters, slice.inputs), {}};
+      for (ValueId begin : slice.inputs) part.names.push_back(both.names[static_cast<size_t>(begin)]);
+      return part;
     };
     KeptFloors floors = are_as_recorded ? KeptFloors(floor_file(trace), floor_identity(recording, manifest, trace, options))
                                         : KeptFloors::none();
@@ -615,6 +551,7 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
     judge_all(p, goldens, verification, input, options, result);
     floors.write();
   }
+  if (result.layers.empty()) say_why_none(recorded, Goldens(recorded, traces.front().second), result);
   for (const AbsentLayer& layer : judged.absent) result.skipped.push_back({layer.tap, "the program does not compute it"});
   for (const Tap& tap : p.taps) {
     if (tap.inside) result.skipped.push_back({tap.id, inside_text(p, tap)});

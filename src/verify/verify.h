@@ -111,10 +111,12 @@ struct VerifyResult {
   std::vector<LayerResult> layers;       // in the order in which the program computes them
   std::vector<SkippedTap> skipped;
   std::vector<std::string> damaged;      // parameters whose bytes are not the recorded ones, by checksum
-  std::vector<OutputError> outputs;      // those with a golden
+  std::vector<OutputError> outputs;      // those with a golden, and what the states became
+  std::string why_none;                  // one sentence when nothing was judged
+  bool has_nothing_to_judge = false;     // every value is given, or drawn at random: nothing can be wrong but its type
   int count(Verdict) const;
   int wrong() const { return count(Verdict::wrong_here); }
-  bool passed() const { return wrong() == 0 && damaged.empty() && !layers.empty(); }
+  bool passed() const { return wrong() == 0 && damaged.empty() && (!layers.empty() || has_nothing_to_judge); }
 };
 
 VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& = {});

@@ -17,6 +17,7 @@
 #include "verify/captured.h"
 #include "verify/goldens.h"
 #include "verify/result_json.h"
+#include "verify/states.h"
 
 namespace pycandle::faults {
 namespace {
@@ -121,10 +122,10 @@ void look_at_source(const Json& fault, const Recording& recording, const Backend
   const OpTable& table = catalogue();
   const auto captured = [&](const char* key) { return parse_program(read_text(fault.at(key).get<std::string>()), table, key); };
   const Program before = captured("unedited"), now = captured("program");
-  const Program form = run_program_pipeline(recording.program, table);
+  const Program form = program_to_judge(recording.program, table);
   const std::filesystem::path trace = recording.folder / recording.trace_file;
   const auto with_weights = [&](const Program& p) {
-    return beside_recording(p, recording, form, table, Safetensors::open(trace)).program;
+    return beside_recording(p, recording, form, table, {Safetensors::open(trace)}).program;
   };
   RunRequest request;
   request.inputs = Goldens(form, trace).inputs();
