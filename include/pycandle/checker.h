@@ -21,7 +21,8 @@ struct CheckResult {
   double error = 0;        // root mean square of the difference, relative to that of the golden values
   double tolerance = 0;    // error may be at most this
   bool passed = false;
-  std::string why;         // one sentence when it did not pass
+  bool unstable = false;   // it passed because rounding alone moves PyTorch's value as far
+  std::string why;         // one sentence when it did not pass, or is unstable
 };
 
 class PYCANDLE_API Checker {
@@ -36,10 +37,16 @@ class PYCANDLE_API Checker {
   CheckResult verify(std::string_view layer, const Array&) const;
   CheckResult verify(std::string_view layer, const Tensor& x) const { return verify(layer, x.array()); }
 
-  std::map<std::string, Array> inputs() const;   // that were recorded, by name
-  std::map<std::string, Array> outputs() const;
+  // A model that changes its states was recorded in two calls in a row; by name, call 0 or 1.
+  size_t calls() const;
+  std::map<std::string, Array> inputs(size_t call = 0) const;
+  std::map<std::string, Array> outputs(size_t call = 0) const;
+  std::map<std::string, Array> states(size_t call = 0) const;  // what they became in it
+  CheckResult verify_output(std::string_view name, const Array&, size_t call = 0) const;
+  CheckResult verify_state(std::string_view name, const Array&, size_t call = 0) const;
 
-  // The error that is let pass, relative to the golden values, for every dtype; by default 1e-3 in f32, 1e-2 in f16, …
+  // The error that is let pass, relative to the golden values, for every dtype; by default 1e-3 in f32, 1e-2 in f16, …, and
+  // what rounding alone does to the recorded program where that is more than half of the digits.
   void set_tolerance(double relative);
   void collect(bool only = true);                // note what is wrong instead of throwing
   std::vector<CheckResult> results() const;      // of the checks so far, in their order
@@ -48,6 +55,8 @@ class PYCANDLE_API Checker {
  private:
   friend PYCANDLE_API void check(const Checker&, std::string_view layer, const Tensor&);
   friend struct CheckerAccess;
+  std::map<std::string, Array> recorded(const std::string& kind, const std::vector<std::string>& names, size_t call) const;
+  CheckResult compared(const std::string& name, const std::string& key, size_t call, const Array&) const;
   struct State;
   std::shared_ptr<State> state_;
 };

@@ -13,20 +13,23 @@
 #include "capture/capture.h"
 #include "import/manifest.h"
 #include "verify/judge.h"
-#include "verify/verify.h"
+#include "verify/recorded_rounding.h"
 
 namespace pycandle::front {
 
 struct Checker::State {
-  std::optional<Safetensors> trace;
+  std::vector<Safetensors> traces;            // of the calls
   std::map<std::string, std::string> key_of;  // tap → name in the trace file
-  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> inputs, outputs, states;
   std::string name;
+  std::filesystem::path manifest;
   double tolerance = 0;                       // 0: the dtype's own
   double of_inputs = 0;                       // nothing is more exact than what it was computed from
   bool only_collects = false;
   mutable std::mutex mutex;
   mutable std::vector<CheckResult> results;
+  mutable std::optional<RecordedRounding> rounding;  // once it was asked for
+  mutable int wrong = 0;                             // that rounding does not explain
 };
 
 namespace {
@@ -50,6 +53,13 @@ double default_tolerance(DType dtype) {
   }
 }
 
+// The file's format has no c128: pairs of f64.
+Array stored_as(DType dtype, Array stored) {
+  if (dtype != DType::c128 || stored.dtype() != DType::f64 || stored.shape().empty()) return stored;
+  const Sizes shape(stored.shape().begin(), stored.shape().end() - 1);
+  return Array(DType::c128, shape, stored.data(), std::make_shared<Array>(stored));
+}
+
 std::string type_text(const Array& a) { return fmt::format("{}{}", name_of(a.dtype()), to_string(a.shape())); }
 
 }  // namespace
@@ -61,17 +71,21 @@ Checker Checker::load(const std::string& name, const std::string& folder) {
   checker.state_ = std::make_shared<State>();
   State& state = *checker.state_;
   state.name = name;
+  state.manifest = manifest;
   if (recording.trace_file.empty())
     throw Error(ErrorCode::bad_input, fmt::format("the recording {} has no golden values", name))
         .found(manifest.string())
         .hint("record the model again");
-  state.trace = Safetensors::open(std::filesystem::path(folder) / recording.trace_file);
+  for (const std::string& file : {recording.trace_file, recording.second_trace_file}) {
+    if (!file.empty()) state.traces.push_back(Safetensors::open(std::filesystem::path(folder) / file));
+  }
   for (const Tap& tap : recording.program.taps) state.key_of.emplace(tap.id, tap.key);
   for (const Input& input : recording.program.inputs) state.inputs.push_back(input.name);
   for (const Output& output : recording.program.outputs) state.outputs.push_back(output.name);
+  for (const pycandle::State& s : recording.program.states) state.states.push_back(s.name);
   for (const std::string& input : state.inputs) {
-    if (!state.trace->contains("input:" + input)) continue;
-    const DType dtype = state.trace->get("input:" + input).dtype();
+    if (!state.traces[0].contains("input:" + input)) continue;
+    const DType dtype = state.traces[0].get("input:" + input).dtype();
     if (is_inexact(dtype)) state.of_inputs = std::max(state.of_inputs, default_tolerance(dtype));
   }
   return checker;
@@ -80,7 +94,7 @@ Checker Checker::load(const std::string& name, const std::string& folder) {
 bool Checker::has(std::string_view layer) const {
   if (!state_) return false;
   const auto key = state_->key_of.find(tap_id(layer));
-  return key != state_->key_of.end() && state_->trace->contains(key->second);
+  return key != state_->key_of.end() && state_->traces[0].contains(key->second);
 }
 
 Array Checker::golden(std::string_view layer) const {
@@ -88,7 +102,7 @@ Array Checker::golden(std::string_view layer) const {
     throw Error(ErrorCode::bad_input, fmt::format("there is no golden value of {}", tap_id(layer)))
         .expected(fmt::format("one of {} taps", state_ ? state_->key_of.size() : 0))
         .module_path(std::string(layer));
-  return state_->trace->get(state_->key_of.at(tap_id(layer)));
+  return state_->traces[0].get(state_->key_of.at(tap_id(layer)));
 }
 
 CheckResult how_close(const Array& expected, const Array& found, double tolerance) {
@@ -114,35 +128,60 @@ CheckResult how_close(const Array& expected, const Array& found, double toleranc
   return result;
 }
 
-CheckResult Checker::verify(std::string_view layer, const Array& ours) const {
-  Array expected = golden(layer);
-  if (ours.dtype() == DType::c128 && expected.dtype() == DType::f64) {  // the file's format has no c128
-    Sizes shape = expected.shape();
-    shape.pop_back();
-    expected = Array(DType::c128, shape, expected.data(), std::make_shared<Array>(expected));
-  }
+// One that is far off may be right all the same: an orthogonal matrix has a log-determinant that is rounding alone.
+CheckResult Checker::compared(const std::string& name, const std::string& key, size_t call, const Array& ours) const {
+  if (call >= calls() || !state_->traces[call].contains(key))
+    throw Error(ErrorCode::bad_input, fmt::format("there is no golden value {} of call {}", key, call))
+        .found(fmt::format("{} calls were recorded", calls()));
+  const Array expected = stored_as(ours.dtype(), state_->traces[call].get(key));
   const double own = std::max(default_tolerance(ours.dtype()), state_->of_inputs);
   CheckResult result = how_close(expected, ours, state_->tolerance > 0 ? state_->tolerance : own);
-  result.layer = tap_id(layer);
-  if (!result.passed) result.why = result.layer + " " + result.why;
+  result.layer = name;
+  if (result.passed) return result;
+  result.why = name + " " + result.why;
+  constexpr int kMostWrong = 4;  // the rest of a model that is wrong is not worth its time
+  const std::lock_guard lock(state_->mutex);
+  if (state_->tolerance > 0 || state_->wrong >= kMostWrong) return result;
+  if (!state_->rounding) state_->rounding.emplace(state_->manifest);
+  if (const auto why = state_->rounding->explains(key, call, ours)) {
+    result.passed = result.unstable = true;
+    result.why += ", and unstable: " + *why;
+  } else {
+    ++state_->wrong;
+  }
+  return result;
+}
+
+CheckResult Checker::verify(std::string_view layer, const Array& ours) const {
+  golden(layer);  // says that there is none
+  CheckResult result = compared(tap_id(layer), state_->key_of.at(tap_id(layer)), 0, ours);
   const std::lock_guard lock(state_->mutex);
   state_->results.push_back(result);
   return result;
 }
 
-std::map<std::string, Array> Checker::inputs() const {
-  std::map<std::string, Array> all;
-  for (const std::string& name : state_->inputs) all.emplace(name, state_->trace->get("input:" + name));
-  return all;
+CheckResult Checker::verify_output(std::string_view name, const Array& ours, size_t call) const {
+  return compared(std::string(name), fmt::format("output:{}", name), call, ours);
 }
 
-std::map<std::string, Array> Checker::outputs() const {
+CheckResult Checker::verify_state(std::string_view name, const Array& ours, size_t call) const {
+  return compared(fmt::format("state {}", name), fmt::format("updated:{}", name), call, ours);
+}
+
+size_t Checker::calls() const { return state_ ? state_->traces.size() : 0; }
+
+std::map<std::string, Array> Checker::recorded(const std::string& kind, const std::vector<std::string>& names,
+                                               size_t call) const {
   std::map<std::string, Array> all;
-  for (const std::string& name : state_->outputs) {
-    if (state_->trace->contains("output:" + name)) all.emplace(name, state_->trace->get("output:" + name));
+  for (const std::string& name : names) {
+    if (call < calls() && state_->traces[call].contains(kind + name)) all.emplace(name, state_->traces[call].get(kind + name));
   }
   return all;
 }
+
+std::map<std::string, Array> Checker::inputs(size_t call) const { return recorded("input:", state_->inputs, call); }
+std::map<std::string, Array> Checker::outputs(size_t call) const { return recorded("output:", state_->outputs, call); }
+std::map<std::string, Array> Checker::states(size_t call) const { return recorded("updated:", state_->states, call); }
 
 void Checker::set_tolerance(double relative) { state_->tolerance = relative; }
 void Checker::collect(bool only) { state_->only_collects = only; }

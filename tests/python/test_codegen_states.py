@@ -147,20 +147,40 @@ def recorded(model: nn.Module, folder: Path, inputs: dict) -> Path:
     return folder / "model_manifest.json"
 
 
-def emitted(model: nn.Module, folder: Path, pycandle, inputs: dict) -> str:
-    """The header, compiled, with its generated test passed: layers, outputs, three calls in a row, round trip."""
+def outcome_of(model: nn.Module, folder: Path, pycandle, inputs: dict, edit: tuple[str, str] = ("", "")):
+    """The generated test, compiled and run, after an edit of the header (what is there, what is put in its place)."""
     manifest = recorded(model, folder, inputs)
     made = pycandle.json("codegen", "--manifest", manifest, "--out", folder / "model.hpp")
     pycandle("gen-test", "--manifest", manifest, "--model", made["model"], "--out", folder / "test_model.cpp")
+    text = (folder / "model.hpp").read_text()
+    assert edit[0] in text, text
+    (folder / "model.hpp").write_text(text.replace(*edit) if edit[0] else text)
     compiler = ["g++", "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
     libraries = [LIBRARY, "-lgtest_main", "-lgtest", "-lpthread"]
     command = [*compiler, folder / "test_model.cpp", *libraries, "-o", folder / "test_model"]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[:4000]
-    ran = subprocess.run([folder / "test_model"], cwd=folder, capture_output=True, text=True)
+    return subprocess.run([folder / "test_model"], cwd=folder, capture_output=True, text=True)
+
+
+def emitted(model: nn.Module, folder: Path, pycandle, inputs: dict) -> str:
+    """The header, with its generated test passed: layers, outputs, recorded and other calls in a row, round trip."""
+    ran = outcome_of(model, folder, pycandle, inputs)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "KeepsItsStatesBetweenCalls" in ran.stdout
+    assert "KeepsItsStatesBetweenCalls" in ran.stdout and "ChangesItsStatesAsRecorded" in ran.stdout
     return (folder / "model.hpp").read_text()
+
+
+def test_the_test_of_a_state_that_was_edited_fails_and_its_command_names_the_state(
+    tmp_path, pycandle
+) -> None:
+    edit = ("count = count + 1;", "count = count + 2;")
+    ran = outcome_of(Counter(), tmp_path, pycandle, {"x": torch.randn(2, 4)}, edit)
+    assert ran.returncode == 1 and "state count is off by" in ran.stdout
+    (command, *_) = {line for line in ran.stdout.splitlines() if line.startswith("Next: pycandle verify ")}
+    said = pycandle(*command.split()[2:], status=1).stdout
+    assert "wrong here: state count (add)" in said and "test_codegen_states.py:" in said
+    assert "wrong here: second call: state count (add)" in said
 
 
 def test_a_counter_is_a_state_that_forward_assigns(tmp_path, pycandle) -> None:

@@ -52,6 +52,7 @@ constexpr const char* kTest = R"text(// @MODEL@ against what PyTorch computed. M
 
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <string>
 
@@ -75,6 +76,12 @@ CompileOptions on_reference() {
 void expect_close(const Array& expected, const Array& found, const std::string& name) {
   const CheckResult r = how_close(expected, found);
   EXPECT_TRUE(r.passed) << name << " " << r.why;
+}
+
+// A value that rounding alone moves as far as it is off from PyTorch's proves nothing: that is said.
+void expect_passed(const CheckResult& r) {
+  EXPECT_TRUE(r.passed) << r.why;
+  if (r.unstable) std::cout << "note: " << r.why << "\n";
 }
 
 // After a failure: the program as it was captured, and the command that finds the op and the cause.
@@ -109,7 +116,7 @@ constexpr const char* kGoldenTests = R"text(TEST(@MODEL@, AgreesLayerByLayer) {
   const Compiled run = compile(model, signature_of(manifest()));
   run.run(checker.inputs());
   EXPECT_FALSE(checker.results().empty()) << "the recording has no values of layers: record with --taps modules";
-  for (const CheckResult& r : checker.results()) EXPECT_TRUE(r.passed) << r.why;
+  for (const CheckResult& r : checker.results()) expect_passed(r);
   if (HasFailure()) ADD_FAILURE() << next_step(run);
 }
 
@@ -120,13 +127,30 @@ TEST(@MODEL@, GivesTheRecordedOutput) {
   ASSERT_FALSE(checker.outputs().empty());
   for (const auto& [name, golden] : checker.outputs()) {
     ASSERT_EQ(outputs.count(name), 1u) << name;
-    expect_close(golden, outputs.at(name), name);
+    expect_passed(checker.verify_output(name, outputs.at(name)));
   }
 }
 
 )text";
 
-constexpr const char* kStateTest = R"text(TEST(@MODEL@, KeepsItsStatesBetweenCalls) {
+constexpr const char* kStateTest = R"text(TEST(@MODEL@, ChangesItsStatesAsRecorded) {
+  Checker checker = Checker::load(@RECORDING@, folder());
+  checker.collect();
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()), checker);
+  const Compiled run = compile(model, signature_of(manifest()), on_reference());
+  for (size_t call = 0; call < checker.calls(); ++call) {
+    SCOPED_TRACE("call " + std::to_string(call));
+    const auto outputs = run.run(checker.inputs(call)), states = run.states();
+    for (const auto& [name, golden] : checker.outputs(call)) expect_passed(checker.verify_output(name, outputs.at(name), call));
+    for (const auto& [name, golden] : checker.states(call)) {
+      EXPECT_EQ(states.count(name), 1u) << "the model does not use the state " << name;
+      if (states.count(name) != 0) expect_passed(checker.verify_state(name, states.at(name), call));
+    }
+  }
+  if (HasFailure()) ADD_FAILURE() << next_step(run);
+}
+
+TEST(@MODEL@, KeepsItsStatesBetweenCalls) {
   const Recorded recorded = Recorded::load(manifest());
   const @SPACE@::@MODEL@ model(Weights::open(manifest()));
   const Compiled run = compile(model, signature_of(manifest()), on_reference());

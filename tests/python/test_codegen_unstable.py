@@ -1,0 +1,49 @@
+"""Generated tests and values that are rounding alone: the log-determinant of an orthogonal matrix."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from test_codegen_states import outcome_of
+from torch import nn
+
+
+class InvertibleConv(nn.Module):
+    """Glow's 1×1 convolution: its weight is orthogonal at first, so the logarithm is that of one."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linalg.qr(torch.randn(channels, channels))[0])
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        height, width = x.shape[2:]
+        log_determinant = torch.linalg.slogdet(self.weight)[1]
+        return nn.functional.conv2d(x, self.weight[:, :, None, None]), height * width * log_determinant
+
+
+class Flow(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = InvertibleConv(4), InvertibleConv(4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y, a = self.first(x)
+        y, b = self.second(torch.tanh(y))
+        return y, a + b
+
+
+@pytest.mark.parametrize("edit", [("", ""), ("a + b", "a - b - 0.01")])
+def test_a_value_that_rounding_alone_moves_passes_with_a_note_and_hides_no_fault(edit, tmp_path, pycandle):
+    torch.manual_seed(0)
+    ran = outcome_of(Flow().eval(), tmp_path, pycandle, {"x": torch.randn(2, 4, 6, 6)}, edit)
+    assert "note: second@0/output.1 is off by" in ran.stdout, ran.stdout
+    assert "and unstable: rounding alone moves this value by" in ran.stdout
+    if not edit[0]:
+        assert ran.returncode == 0, ran.stdout
+        verdicts = {
+            row["tap"]: row["verdict"]
+            for row in pycandle.json("verify", tmp_path / "model_manifest.json")["layers"]
+        }
+        assert verdicts["second@0/output.1"] == "reference unstable"
+    else:
+        assert ran.returncode == 1 and "output.1 is off by" in ran.stdout
