@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from test_codegen import LIBRARY, ROOT
 from test_codegen_states import Cached, Counter, Delayed, Normed, Twice, recorded
 from torch import nn
 
@@ -313,20 +315,21 @@ def test_forward_starts_from_the_recorded_states_and_says_what_it_changed(tmp_pa
     assert "changed states: count, last" in text and "starts from the recorded ones" in text
 
 
+class Filling(nn.Module):
+    """A cache that is full after three calls: the fourth fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(3, 4))
+        self.register_buffer("at", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.cache.index_copy_(0, self.at, x)
+        self.at += 1
+        return self.cache.sum(0)
+
+
 def test_bench_runs_every_call_from_the_recorded_states(tmp_path, pycandle) -> None:
-    """Outputs of the runners are compared, and a cache that fills up would fail after a few calls."""
-
-    class Filling(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("cache", torch.zeros(3, 4))
-            self.register_buffer("at", torch.zeros(1, dtype=torch.int64))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            self.cache.index_copy_(0, self.at, x)
-            self.at += 1
-            return self.cache.sum(0)
-
     manifest = recorded(Filling(), tmp_path, {"x": X[:1]})
     found = pycandle.json(
         "bench", manifest, "--backend", "cpu,reference", "--against", "torch", "--seconds", "0.02"
@@ -353,7 +356,17 @@ def test_timing_a_model_in_torch_starts_every_call_from_its_buffers() -> None:
 
 
 def test_the_benchmark_of_emitted_code_resets_its_states(tmp_path, pycandle) -> None:
-    manifest = recorded(Counter(), tmp_path, {"x": X})
+    manifest = recorded(Filling(), tmp_path, {"x": X[:1]})
     pycandle("codegen", "--manifest", manifest, "--out", tmp_path / "model.hpp")
     pycandle("gen-bench", "--manifest", manifest, "--out", tmp_path / "bench.cpp")
-    assert "compiled().reset();" in Path(tmp_path / "bench.cpp").read_text()
+    compiler = ["g++", "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
+    libraries = [LIBRARY, "-lbenchmark", "-lpthread"]
+    subprocess.run([*compiler, tmp_path / "bench.cpp", *libraries, "-o", tmp_path / "bench"], check=True)
+    ran = subprocess.run(
+        [tmp_path / "bench", "--benchmark_min_time=0.01"],
+        cwd=tmp_path,
+        env={**os.environ, "PYCANDLE_TORCH_MS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0 and "Filling/recorded" in ran.stdout, ran.stdout + ran.stderr
