@@ -26,6 +26,7 @@ from .inputs import Inputs
 from .module_calls import CallWatcher, ModuleCall
 from .packed import packed_by_lengths
 from .places import frames_of_text, is_user_file, place_of_exception, place_of_text
+from .quantizers import quantizers_as_they_are
 from .rnn_ops import recurrent_layers_stay_whole
 from .scripted import python_originals
 from .specialisations import Specialised, specialisations_into
@@ -53,6 +54,7 @@ def export_model(
     try:
         with (
             python_originals(model) as traced,
+            quantizers_as_they_are(traced),
             _quiet(),
             torch.no_grad(),
             recurrent_layers_stay_whole(),
