@@ -53,7 +53,7 @@ class ProgramResult:
     spec: pytree.TreeSpec
     leaves: list
     sizes: dict[int, str]  # leaves that are sizes: their text
-    outputs: dict[int, str]  # leaves that are tensors: their names
+    outputs: dict[int, str]  # leaves that are tensors, or bools of data (torch.equal): their names
 
 
 @dataclass
@@ -73,7 +73,7 @@ class CallProgram:
         for place, text in self.result.sizes.items():
             leaves[place] = size_of(text, sizes)
         for place, name in self.result.outputs.items():
-            leaves[place] = outputs[name]
+            leaves[place] = bool(outputs[name]) if isinstance(leaves[place], bool) else outputs[name]
         return pytree.tree_unflatten(leaves, self.result.spec)
 
 
@@ -194,15 +194,16 @@ class CallPrograms:
             call = gather_inputs(self.signature, args, kwargs)
             (done,) = Eager(self._module, 0).run_calls([call])
         leaves = done.outputs
-        tensors = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        described = list(_leaves_of(fields["output_tree"]))
+        filled = [place for place, entry in enumerate(described) if entry["kind"] != "literal"]
         names = [output["name"] for output in fields["outputs"]]
         sizes = {}
-        for place, described in enumerate(_leaves_of(fields["output_tree"])):
-            value = described["value"]
-            if described["kind"] == "literal" and isinstance(value, dict) and "dim" in value:
+        for place, entry in enumerate(described):
+            value = entry["value"]
+            if entry["kind"] == "literal" and isinstance(value, dict) and "dim" in value:
                 sizes[place] = value["dim"]
         kept = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        return ProgramResult(done.spec, kept, sizes, dict(zip(tensors, names, strict=True)))
+        return ProgramResult(done.spec, kept, sizes, dict(zip(filled, names, strict=True)))
 
     def _refuse_changed_weights(self, fields: dict) -> None:
         if self._recorded == 0:

@@ -284,6 +284,11 @@ _HINTS = (
         "pass and return tensors in tuples, lists, dicts or dataclasses",
     ),
     (
+        ("Expected FakeTensor, got",),
+        "a function transform meets a tensor from outside it",
+        "instead of torch.func.grad, vjp or jacrev use torch.autograd.grad inside `with torch.enable_grad()`",
+    ),
+    (
         (".numpy()", "numpy", "Cannot access data pointer", "FakeTensor"),
         "tensor values leave torch while the model runs",
         "keep the computation in torch operators",

@@ -12,6 +12,8 @@ from test_codegen import compiled_and_run, recorded
 from test_soundness import refuse
 from torch import nn
 
+from pycandle import compile
+from pycandle.errors import RecordingError
 from pycandle.recorder import GoldenRecorder
 
 torch.set_num_threads(1)
@@ -67,6 +69,15 @@ def test_equal_and_allclose_are_data(tmp_path, pycandle):
     agrees(tmp_path, pycandle, Equal(), x, y, others=others)
 
 
+def test_a_compiled_model_gives_bools_back():
+    x = torch.randn(3, 5)
+    compiled = compile(Equal(), x, x * 2)
+    for y in (x, x + 1e-4, x * 2):
+        same, close, product, other = compiled(x, y)
+        assert (same, close, other) == (torch.equal(x, y), torch.allclose(x, y, atol=1e-3), False)
+        assert torch.equal(product, x * torch.equal(x, y))
+
+
 class BranchOnEqual(nn.Module):
     def forward(self, x, y):
         if torch.equal(x, y):  # HERE
@@ -88,6 +99,25 @@ class ClassesOfData(nn.Module):
 def test_one_hot_without_its_classes_says_what_to_pass(tmp_path):
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
     assert "num_classes" in refuse(recorder, ClassesOfData(), torch.randint(0, 4, (2, 3))).hint
+
+
+class Transformed(nn.Module):
+    def forward(self, x):
+        return torch.func.grad(lambda t: (t**2).sum())(x)
+
+
+class Differentiated(nn.Module):
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad((x**3).sum(), x)[0]
+
+
+def test_gradients_inside_a_model_are_recorded_from_autograd(tmp_path, pycandle):
+    agrees(tmp_path, pycandle, Differentiated(), torch.randn(3, 5), others=[(torch.randn(7, 5),)])
+    with pytest.raises(RecordingError) as refusal:
+        GoldenRecorder(tmp_path, progress=lambda text: None).record(Transformed(), torch.randn(3, 5))
+    assert "torch.autograd.grad" in refusal.value.hint
 
 
 # ---- checks of values that only raise -------------------------------------------------------------------------
