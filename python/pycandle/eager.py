@@ -99,7 +99,9 @@ class Eager:
             self._call(inputs, ())
             changed = []
             for (module, name, buffer, value), version in zip(self._buffers, versions, strict=True):
-                now = module._buffers.get(name)
+                now = (
+                    module._buffers[name] if name in module._buffers else None
+                )  # a scripted one has no get()
                 touched = now is not buffer or _version(buffer) != version
                 if touched and (value is None or now is None or not torch.equal(now, value)):
                     changed.append(".".join(part for part in (paths[module], name) if part))
