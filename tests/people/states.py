@@ -1,4 +1,4 @@
-"""Buffers that a call changes, and layers in odd places."""
+"""Buffers that a call changes, layers in odd places, packed sequences, distributions, scripted parts."""
 
 import torch
 import torch.nn as nn
@@ -185,6 +185,64 @@ class HookedModel(nn.Module):
         return self.b(self.a(x))
 
 
+class PackedClassifier(nn.Module):
+    """Sentences of different lengths, packed for the LSTM, averaged without the padding."""
+
+    def __init__(self, vocab=20, emb=6, hid=5):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab, emb, padding_idx=0)
+        self.rnn = nn.LSTM(emb, hid, batch_first=True, bidirectional=True)
+        self.fc = nn.Linear(hid * 2, 3)
+
+    def forward(self, text, text_lengths):
+        embedded = self.embedding(text)
+        packed = nn.utils.rnn.pack_padded_sequence(embedded, text_lengths.cpu(), batch_first=True, enforce_sorted=False)
+        packed_output, (hidden, cell) = self.rnn(packed)
+        output, _ = nn.utils.rnn.pad_packed_sequence(packed_output, batch_first=True, total_length=text.size(1))
+        mean = output.sum(1) / text_lengths.unsqueeze(1)
+        return self.fc(torch.cat((hidden[-2], hidden[-1]), dim=1)), mean
+
+
+class GaussianPolicy(nn.Module):
+    """Soft actor-critic's policy with its distributions, and the noise as an input."""
+
+    LOG_STD_MIN, LOG_STD_MAX = -5, 2
+
+    def __init__(self, obs=5, act=2):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(obs, 8), nn.ReLU())
+        self.mean_linear, self.log_std_linear = nn.Linear(8, act), nn.Linear(8, act)
+
+    def forward(self, state, noise):
+        h = self.net(state)
+        mean, log_std = self.mean_linear(h), torch.clamp(self.log_std_linear(h), self.LOG_STD_MIN, self.LOG_STD_MAX)
+        normal = torch.distributions.Normal(mean, log_std.exp())
+        x_t = mean + normal.scale * noise
+        action = torch.tanh(x_t)
+        log_prob = normal.log_prob(x_t) - torch.log(1 - action.pow(2) + 1e-6)
+        kl = torch.distributions.kl_divergence(normal, torch.distributions.Normal(torch.zeros_like(mean), 1.0))
+        return action, log_prob.sum(-1, keepdim=True), normal.entropy().sum(-1), kl.mean()
+
+
+@torch.jit.script
+def fused_gelu(x):
+    return x * 0.5 * (1.0 + torch.erf(x / 1.41421))
+
+
+class RobustScaler(nn.Module):
+    """Quantiles of the batch, a scripted function, a scripted block, and targets with a variance."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+        self.var = nn.Linear(4, 4)
+
+    def forward(self, x, target):
+        q1, median, q3 = torch.quantile(x, torch.tensor([0.25, 0.5, 0.75]), dim=1, keepdim=True)
+        y = self.block(fused_gelu((x - median) / (q3 - q1 + 1e-3)))
+        return y, F.gaussian_nll_loss(y, target, F.softplus(self.var(x)), reduction="none")
+
+
 class FunctionalWeights(nn.Module):
     """A cosine classifier with weights normalised at each call, and low-rank updates (LoRA) on a frozen layer."""
 
@@ -214,5 +272,18 @@ MODELS = [
     entry("frozen_backbone", FrozenBackbone, "x=f32[batch,3,7,7]", batch=2),
     entry("inheritance", GrandChild, "x=f32[batch,3]", batch=2),
     entry("hooks", HookedModel, "x=f32[batch,4]", batch=2),
+    entry(
+        "packed_sequences",
+        PackedClassifier,
+        lambda s, g: {
+            "text": torch.randint(1, 20, (s["batch"], s["n"]), generator=g),
+            "text_lengths": torch.randint(1, s["n"] + 1, (s["batch"],), generator=g),
+        },
+        dynamic={"text": {0: "batch", 1: "n"}, "text_lengths": {0: "batch"}},
+        batch=3,
+        n=(6, 2, 5, 9),
+    ),
+    entry("gaussian_policy", GaussianPolicy, "state=f32[batch,5] noise=f32[batch,2]", batch=3),
+    entry("robust_scaler", RobustScaler, "x=f32[batch,4] target=f32[batch,4]", batch=3),
     entry("lora_cosine", FunctionalWeights, "x=f32[batch,6]", batch=3),
 ]

@@ -20,7 +20,7 @@ from people.entry import AXES, entry
 from people.report import markdown
 
 
-@pytest.mark.parametrize(("most", "seconds", "flags"), [(5, 20, ["--no-source"]), (1, 8, [])])
+@pytest.mark.parametrize(("most", "seconds", "flags"), [(4, 16, ["--no-source"]), (1, 8, [])])
 def test_the_sample_of_this_commit_passes(tmp_path, most, seconds, flags) -> None:
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     chosen = sample("people.json", head.stdout + str(most), most, seconds, cost="cpu_seconds")
