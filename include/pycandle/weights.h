@@ -36,6 +36,7 @@ class PYCANDLE_API Weights {
   Weights tied(std::string_view name, std::string_view canonical) const;
 
  private:
+  friend struct WeightsAccess;  // src/capture/compile.h
   std::string full(std::string_view name) const;
   std::shared_ptr<const ParameterStore> store_;
   std::shared_ptr<const std::map<std::string, std::string>> ties_;

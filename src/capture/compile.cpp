@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "capture/capture.h"
+#include "capture/compile.h"
 #include "import/manifest.h"
 #include "ir/text.h"
 #include "ops/catalogue.h"
@@ -289,6 +290,12 @@ Compiled compile_callable(std::shared_ptr<const Callable> model, std::optional<S
   return CompiledAccess::make(std::move(model), std::move(signature), options);
 }
 
+Program captured_program(const Callable& model, const Signature& signature) {
+  Capture capture;
+  capture_call(capture, model, signature);
+  return run_program_pipeline(std::move(capture.program), catalogue());
+}
+
 size_t capture_nodes(const Callable& model, const Signature& signature) {
   Capture capture;
   capture_call(capture, model, signature);
@@ -387,15 +394,14 @@ std::vector<std::string> Compiled::outputs() const {
   return names;
 }
 
-Signature signature_of(const std::string& manifest) {
-  const std::filesystem::path file = find_manifest(manifest);
-  const Manifest read = read_manifest(read_text(file), "manifest " + file.filename().string());
-  const Program& p = read.recording.program;
+namespace {
+
+// One spec for each input of a program, of the given types.
+Signature signature_of(const Program& p, const std::vector<Type>& types) {
   Signature signature;
   for (size_t i = 0; i < p.inputs.size(); ++i) {
-    const Type& type = read.graph.inputs[i].type;
-    InputSpec input{p.inputs[i].name, type.dtype, {}};
-    for (pycandle::Dim dim : type.shape) {
+    InputSpec input{p.inputs[i].name, types[i].dtype, {}};
+    for (pycandle::Dim dim : types[i].shape) {
       if (dim.is_number()) {
         input.shape.emplace_back(dim.number());
         continue;
@@ -409,6 +415,22 @@ Signature signature_of(const std::string& manifest) {
     signature.push_back(std::move(input));
   }
   return signature;
+}
+
+}  // namespace
+
+Signature signature_of(const std::string& manifest) {
+  const std::filesystem::path file = find_manifest(manifest);
+  const Manifest read = read_manifest(read_text(file), "manifest " + file.filename().string());
+  std::vector<Type> types;
+  for (size_t i = 0; i < read.recording.program.inputs.size(); ++i) types.push_back(read.graph.inputs[i].type);
+  return signature_of(read.recording.program, types);
+}
+
+Signature signature_of(const Program& p) {
+  std::vector<Type> types;
+  for (const Input& input : p.inputs) types.push_back(p.graph.type(input.value));
+  return signature_of(p, types);
 }
 
 RoundTrip round_trip(const Compiled& compiled, const std::string& manifest) {

@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "emit/cpp/project.h"
 #include "emit/files.h"
+#include "emit/proof/proof.h"
 #include "import/importer.h"
 #include "ops/catalogue.h"
 #include "passes/pipeline.h"
@@ -144,6 +145,7 @@ void generate(const Options& options, Context& context) {
   const std::string name = recording.program.name;
   const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
+  emit::proof::prove(printed.header, *tree.program);
   emit::EmittedFiles files = emitted(options, printed, name);
   const std::string difference = options.diff || options.check ? files.diff() : std::string();
   if (options.diff || options.check) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -120,9 +121,11 @@ struct Side {
 
 // Two values that differ: why, as deep as it can be said.
 std::string difference(const Side& a, const Side& b, ValueId left, ValueId right) {
+  std::string used_by;  // the last op that both have: "linear at fc@0 (f32[2, 4]) has weight = "
   for (;;) {
     const Node *x = left == kNoValue ? nullptr : a.node(left), *y = right == kNoValue ? nullptr : b.node(right);
-    if (!x || !y || x->op != y->op || x->operands.size() != y->operands.size())
+    if (!x || !y) return fmt::format("{}{}, the other {}", used_by, a.name(left), b.name(right));
+    if (x->op != y->op || x->operands.size() != y->operands.size())
       return fmt::format("{}, the other {}", a.name(left), b.name(right));
     const int32_t left_index = a.program.graph.values[static_cast<size_t>(left)].index;
     const int32_t right_index = b.program.graph.values[static_cast<size_t>(right)].index;
@@ -135,6 +138,8 @@ std::string difference(const Side& a, const Side& b, ValueId left, ValueId right
     size_t place = 0;
     while (place < x->operands.size() && a.hashes.of(x->operands[place]) == b.hashes.of(y->operands[place])) ++place;
     if (place == x->operands.size()) return fmt::format("the regions of {}", a.name(left));
+    const size_t named = std::min(place, x->op->operand_specs.size() - 1);  // the last may stand for many
+    used_by = fmt::format("{} has {} = ", a.name(left), x->op->operand_specs[named].name);
     left = x->operands[place];
     right = y->operands[place];
   }

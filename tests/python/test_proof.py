@@ -1,0 +1,129 @@
+"""codegen proves what it prints before it writes: the verdict is that of the compiled code, for code as it is emitted and with
+faults put in."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from faults.models import FAULTED, recorded
+from faults.source import BUILD, FLAGS, body_of, emitted, precompiled
+from faults.source_edits import edits_of
+from test_codegen import recorded_case
+from zoo.basics import BY_NAME, CASES
+from zoo.check import PROGRAM
+
+RUNNER = BUILD / "tests" / "proof_runner"
+BEGIN = """#include <pycandle/pycandle.h>
+
+#include <cstdio>
+
+template <class Model>
+void judge(const char* name, const std::string& manifest) try {
+  using namespace pycandle;
+  const Model model(Weights::open(manifest));
+  const RoundTrip trip = round_trip(compile(model, signature_of(manifest)), manifest);
+  std::printf("%s %s\\n", name, trip.equal ? "equal" : trip.difference.c_str());
+} catch (const std::exception&) {
+  std::printf("%s throws\\n", name);
+}
+"""
+
+
+def slips(text: str) -> list[str]:
+    """The header with mistakes that a printer could make: weights, order, statements, counts, numbers."""
+    places = [
+        *re.finditer(r'w / "(\w[\w.]*)"', text),  # another module's weights
+        *re.finditer(r"\b\w+\((\w+, \w+)\)", text),  # arguments the other way round
+        *re.finditer(r"\n    (?:const Tensor )?(\w+) = (?=[^\n]*\b\1\b)", text),  # x = f(x)
+        *re.finditer(r"[(\s](\d+)[,)]", text),  # a count or a number
+    ]
+    names = re.findall(r'w / "([\w.]+)"', text)
+    edited = []
+    for place in places:
+        start, end = place.span(1)
+        old = place[1]
+        if place[0].startswith("w /"):
+            new = names[(names.index(old) + 1) % len(names)]
+        elif ", " in old:
+            new = ", ".join(reversed(old.split(", ")))
+        elif old.isdigit():
+            new = str(int(old) + 1)
+        else:
+            statement = text[place.start() : text.index(";", place.end()) + 1]
+            edited.append(text.replace(statement, "", 1))
+            continue
+        if new != old:
+            edited.append(text[:start] + new + text[end:])
+    return edited
+
+
+def variants(text: str, most: int) -> list[str]:
+    """As emitted, and with mistakes: always the same ones, from all over the text."""
+    faults = [e.applied(text) for e in edits_of(text) if "@LIKE" not in e.text]
+    found = [
+        *faults[:: max(1, 2 * len(faults) // most)],
+        *slips(text)[:: max(1, 2 * len(slips(text)) // most)],
+    ]
+    return [text, *found]
+
+
+def compiled_verdicts(headers: list[str], model: str, name_space: str, manifest: Path, folder: Path) -> list:
+    """Of each header: is it the recorded program? None when it does not compile."""
+    unit = BEGIN + "".join(body_of(text, name_space, f"v{i}") for i, text in enumerate(headers))
+    fits = built(unit, [f"v{i}::{model}" for i in range(len(headers))], folder)
+    if fits is None:  # one by one: which are no C++?
+        alone = [built(BEGIN + body_of(t, name_space, "v0"), [], folder) is not None for t in headers]
+        good = [text for text, is_good in zip(headers, alone, strict=True) if is_good]
+        rest = iter(compiled_verdicts(good, model, name_space, manifest, folder))
+        return [next(rest) if is_good else None for is_good in alone]
+    said = subprocess.run([folder / "judge", manifest], capture_output=True, text=True, check=True).stdout
+    return [line.endswith(" equal") for line in said.splitlines()]
+
+
+def built(unit: str, models: list[str], folder: Path) -> Path | None:
+    calls = "".join(f'  judge<{m}>("{m}", argv[1]);\n' for m in models)
+    source = folder / "judge.cpp"
+    source.write_text(f"{unit}int main(int, char** argv) {{\n{calls}}}\n")
+    library = [BUILD / "libpycandle.so", f"-Wl,-rpath,{BUILD}"] if models else ["-fsyntax-only"]
+    headers = precompiled(folder / "headers")
+    command = ["g++-12", *FLAGS, "-include", headers, source, "-o", folder / "judge", *library]
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    return folder / "judge" if done.returncode == 0 else None
+
+
+def agree(manifest: Path, folder: Path, most: int) -> int:
+    """Holds the proof beside the compiled code; the number of mistakes that both refuse."""
+    text, model, name_space = emitted(PROGRAM, manifest, folder)
+    headers = variants(text, most)
+    paths = [folder / f"{i}.hpp" for i in range(len(headers))]
+    for path, header in zip(paths, headers, strict=True):
+        path.write_text(header)
+    said = subprocess.run([RUNNER, manifest, *paths], capture_output=True, text=True, check=True).stdout
+    proven = [line == "equal" for line in said.splitlines()]
+    compiled = compiled_verdicts(headers, model, name_space, manifest, folder)
+    assert proven[0] and compiled[0], said.splitlines()[0]
+    for path, mine, theirs, why in zip(paths, proven, compiled, said.splitlines(), strict=True):
+        assert mine == bool(theirs), f"{path}: the proof says {why}, compiled it is {theirs}"
+    return proven.count(False)
+
+
+def manifest_of(name: str, folder: Path) -> Path:
+    if name in BY_NAME:
+        return recorded_case(BY_NAME[name], folder)
+    (subject,) = [subject for subject in FAULTED if subject.name == name]
+    return recorded(subject, folder)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "meter"])
+def test_the_proof_and_the_compiled_code_agree(name: str, tmp_path) -> None:
+    assert RUNNER.exists(), f"{RUNNER} is not built: make build-tests"
+    assert agree(manifest_of(name, tmp_path / "recording"), tmp_path / "emitted", most=24) >= 10
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", [*(case.name for case in CASES), *(subject.name for subject in FAULTED)])
+def test_the_proof_and_the_compiled_code_agree_over_the_zoo(name: str, tmp_path) -> None:
+    agree(manifest_of(name, tmp_path / "recording"), tmp_path / "emitted", most=60)
