@@ -1,7 +1,8 @@
 // Sizes in the words of the code around them: s1 is input_ids.dim(1).
+#include <algorithm>
 #include <cctype>
 
-#include "emit/tree.h"
+#include "emit/drafting.h"
 
 namespace pycandle::emit {
 namespace {
@@ -49,6 +50,38 @@ std::optional<std::string> write_dim(Dim d, const Graph& g, const Values& scope,
     out += found ? *found : word;
   }
   return out;
+}
+
+std::optional<Dim> unsaid_size(const CallTree& tree, int32_t call) {
+  const Graph& g = tree.program().graph;
+  Values scope = tree.body(call).inputs;
+  const auto fine = [&](Dim d) {
+    return write_dim(
+               d, g, scope, [](ValueId, size_t) { return std::string(); },
+               [&](const std::string& symbol) { return tree.binds(call, symbol); })
+        .has_value();
+  };
+  for (const Unit& unit : tree.body(call).units) {
+    if (unit.call >= 0) {
+      const Values& results = tree.body(unit.call).outputs;
+      scope.insert(scope.end(), results.begin(), results.end());
+      continue;
+    }
+    const auto n = static_cast<size_t>(unit.node);
+    for (size_t i = 0; i < tree.implicit().operand_count(n); ++i) {
+      const Dim* d = std::get_if<Dim>(&tree.implicit().operand(n, i));
+      if (d && !fine(*d)) return *d;
+    }
+    for (const auto& [name, value] : g.nodes[n].attributes) {
+      if (const Dim* d = std::get_if<Dim>(&value); d && !fine(*d)) return *d;
+      if (const Dims* dims = std::get_if<Dims>(&value)) {
+        const auto unsaid = std::find_if_not(dims->begin(), dims->end(), fine);
+        if (unsaid != dims->end()) return *unsaid;
+      }
+    }
+    scope.insert(scope.end(), g.nodes[n].results.begin(), g.nodes[n].results.end());
+  }
+  return std::nullopt;
 }
 
 }  // namespace pycandle::emit

@@ -22,6 +22,8 @@ struct Draft {
   std::optional<NnModule> nn;
   bool is_sequence = false;               // nn.Sequential whose parts run one after another
   bool is_repetition = false;             // nn.Sequential of equal parts: a loop where it is called
+  bool is_listed = false;                 // nn.Sequential that is an element of a list: a class, which a list builds in a word
+  std::vector<int32_t> listed_sequences;  // calls that are elements of this one's lists, and no classes yet
   int32_t module_class = -1;
   std::string text;
   std::vector<Column> columns;

@@ -155,7 +155,7 @@ class Drafting {
     // A sequence in a sequence is a class of its own, or the line that builds it would not end.
     const int32_t around = tree_->parent(call_);
     const bool is_inner = around > 0 && raw_.size() > 1 && recorded(around).class_name == recorded(call_).class_name;
-    draft_->is_sequence = !draft_->is_repetition && !is_inner && !is_stage();
+    draft_->is_sequence = !draft_->is_repetition && !is_inner && !draft_->is_listed && !is_stage();
   }
 
   // One or two modules and then a row of equal ones, or before it: a class of its own with a loop.
@@ -211,7 +211,7 @@ class Drafting {
     part.use.path = below(recorded(call).path, recorded(sequence).path);
     part.use.tied = tied(call);
     shift(part.use, static_cast<int32_t>(found.columns.size()));
-    found.text += fmt::format(" [{} {}{}]", part.use.path, part.text, text_of(part.use.tied));
+    found.text += fmt::format(" [{} {}{}]", part.use.path, part.text, ties_of(part.use));
     found.columns.insert(found.columns.end(), part.columns.begin(), part.columns.end());
     found.use.sequence.push_back(std::move(part.use));
   }
@@ -236,9 +236,10 @@ class Drafting {
     return found;
   }
 
-  static std::string text_of(const std::vector<std::pair<std::string, std::string>>& tied) {
+  static std::string ties_of(const Use& use) {
     std::string text;
-    for (const auto& [local, canonical] : tied) text += fmt::format(" {}={}", local, canonical);
+    for (const auto& [local, canonical] : use.tied) text += fmt::format(" {}={}", local, canonical);
+    for (const Use& part : use.sequence) text += ties_of(part);
     return text;
   }
 
@@ -253,6 +254,15 @@ class Drafting {
     }
   }
 
+  // The parts of a sequence get their parameters each for itself.
+  void tie_all(Use& use) const {
+    for (Use& part : use.sequence) tie_all(part);
+    if (!use.sequence.empty()) return;
+    tie_all(use.call, {}, use.tied);
+    std::sort(use.tied.begin(), use.tied.end());
+    use.tied.erase(std::unique(use.tied.begin(), use.tied.end()), use.tied.end());
+  }
+
   // The child for a call, made when there is none that serves.
   int32_t child_for(int32_t call) {
     UseDraft d = describe(call);
@@ -260,9 +270,7 @@ class Drafting {
     d.use.tied = tied(call);
     if (d.use.path.empty()) {
       d.use.path = last_part(recorded(call).path);
-      tie_all(call, {}, d.use.tied);
-      std::sort(d.use.tied.begin(), d.use.tied.end());
-      d.use.tied.erase(std::unique(d.use.tied.begin(), d.use.tied.end()), d.use.tied.end());
+      tie_all(d.use);
     }
     std::string key = recorded(call).path + " " + d.text;
     for (const Column& column : d.columns) key += " " + to_string(column.value);
@@ -270,7 +278,7 @@ class Drafting {
     if (known != child_of_.end()) return known->second;
     Child child;
     child.name = scope_.take(child_names(d.use));
-    draft_->text += fmt::format(" has {} {}{}", d.use.path, d.text, text_of(d.use.tied));
+    draft_->text += fmt::format(" has {} {}{}", d.use.path, d.text, ties_of(d.use));
     add_columns(d, child.name);
     child.use = std::move(d.use);
     return child_of_[key] = add_child(std::move(child));
@@ -349,6 +357,9 @@ class Drafting {
 
   int32_t list_for(const Loop& loop, size_t phase) {
     UseDraft d = element(loop, phase, 0);
+    for (size_t i = 0; i < loop.count && !d.use.sequence.empty(); ++i) {
+      draft_->listed_sequences.push_back(raw_[loop.begin + i * loop.period + phase].unit.call);
+    }
     Child child;
     child.is_list = true;
     const std::string& list = raw_[loop.begin + phase].list;
@@ -563,38 +574,6 @@ class Drafting {
 
 void write_draft(const CallTree& tree, int32_t call, std::vector<Draft>& drafts, const std::vector<ModuleClass>& classes) {
   Drafting(tree, call, drafts, classes).write();
-}
-
-std::optional<Dim> unsaid_size(const CallTree& tree, int32_t call) {
-  const Graph& g = tree.program().graph;
-  Values scope = tree.body(call).inputs;
-  const auto fine = [&](Dim d) {
-    return write_dim(
-               d, g, scope, [](ValueId, size_t) { return std::string(); },
-               [&](const std::string& symbol) { return tree.binds(call, symbol); })
-        .has_value();
-  };
-  for (const Unit& unit : tree.body(call).units) {
-    if (unit.call >= 0) {
-      const Values& results = tree.body(unit.call).outputs;
-      scope.insert(scope.end(), results.begin(), results.end());
-      continue;
-    }
-    const auto n = static_cast<size_t>(unit.node);
-    for (size_t i = 0; i < tree.implicit().operand_count(n); ++i) {
-      const Dim* d = std::get_if<Dim>(&tree.implicit().operand(n, i));
-      if (d && !fine(*d)) return *d;
-    }
-    for (const auto& [name, value] : g.nodes[n].attributes) {
-      if (const Dim* d = std::get_if<Dim>(&value); d && !fine(*d)) return *d;
-      if (const Dims* dims = std::get_if<Dims>(&value)) {
-        const auto unsaid = std::find_if_not(dims->begin(), dims->end(), fine);
-        if (unsaid != dims->end()) return *unsaid;
-      }
-    }
-    scope.insert(scope.end(), g.nodes[n].results.begin(), g.nodes[n].results.end());
-  }
-  return std::nullopt;
 }
 
 }  // namespace pycandle::emit

@@ -27,7 +27,23 @@ class Recovery {
  public:
   Recovery(const Program& p, CallTree& tree) : p_(&p), tree_(&tree), drafts_(p.calls.size()) {}
 
+  // Whether a sequence is an element of a list is known only where the list is found: then it is done again.
   std::vector<ModuleClass> classes() {
+    for (std::set<int32_t> listed;;) {
+      std::vector<ModuleClass> found = attempt();
+      const size_t known = listed.size();
+      for (const Draft& d : drafts_) listed.insert(d.listed_sequences.begin(), d.listed_sequences.end());
+      if (listed.size() == known) return found;
+      drafts_.assign(p_->calls.size(), {});
+      classes_.clear();
+      for (const int32_t call : listed) draft(call).is_listed = true;
+    }
+  }
+
+ private:
+  Draft& draft(int32_t call) { return drafts_[static_cast<size_t>(call)]; }
+
+  std::vector<ModuleClass> attempt() {
     keep_only_calls_with_sizes();
     const std::vector<int32_t> calls = tree_->depth_first();
     int32_t highest = 0;
@@ -46,9 +62,6 @@ class Recovery {
     name_classes(*p_, classes_);
     return std::move(classes_);
   }
-
- private:
-  Draft& draft(int32_t call) { return drafts_[static_cast<size_t>(call)]; }
 
   // A call whose sizes cannot be said in terms of what it is given is no function of it.
   void keep_only_calls_with_sizes() {

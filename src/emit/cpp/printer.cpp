@@ -156,10 +156,12 @@ class ClassPrinter {
     return use.module_class >= 0 && tree_->classes[static_cast<size_t>(use.module_class)].takes_config;
   }
 
-  static std::string weights_at(const std::string& path) { return path.empty() ? "w" : fmt::format("w / {}", quoted(path)); }
+  // What a module gets its parameters from: below `base`, which is `w`, or in a list the element's.
+  static std::string weights_at(const std::string& base, const std::string& path) {
+    return path.empty() ? base : fmt::format("{} / {}", base, quoted(path));
+  }
 
-  static std::string weights(const Use& use, const std::string& base) {
-    std::string text = base;
+  static std::string weights(const Use& use, std::string text) {
     if (use.tied.empty()) return text;
     text = fmt::format("({})", text);
     for (const auto& [local, canonical] : use.tied) text += fmt::format(".tied({}, {})", quoted(local), quoted(canonical));
@@ -168,7 +170,7 @@ class ClassPrinter {
 
   std::string built(const Child& child) const {
     if (child.is_list) return built_list(child);
-    return arguments(child.use, weights(child.use, weights_at(child.use.path)), child.use.path, {});
+    return arguments(child.use, "w", child.use.path, {});
   }
 
   // h(12, w / "h", 768)  or  h(3, [&](int64_t i) { return Block(widths[i], w / "h" / i); })
@@ -177,7 +179,7 @@ class ClassPrinter {
     const bool varies = std::any_of(child.varies.begin(), child.varies.end(), [](bool v) { return v; });
     const bool is_plain = child.first == 0 && child.step == 1 && !varies && child.use.module_class >= 0 &&
                           !child.list_path.ends_with('_');
-    const std::string list = weights_at(child.list_path);
+    const std::string list = weights_at("w", child.list_path);
     if (is_plain) {
       std::vector<std::string> parts{count, list};
       if (takes_config(child.use)) parts.push_back("c");
@@ -189,18 +191,18 @@ class ClassPrinter {
     std::string each = fmt::format("{} / {}", list, index == "i" ? index : "(" + index + ")");
     if (child.list_path.ends_with('_')) each = fmt::format("w / ({} + std::to_string({}))", quoted(child.list_path), index);
     return fmt::format("{}, [&](int64_t i) {{ return {}({}); }}", count, cpp::type_of(*tree_, child.use),
-                       arguments(child.use, each, child.use.path, child.varies));
+                       arguments(child.use, each, {}, child.varies));
   }
 
   // Constructor arguments, weights last: 64, 128, 3, {.stride = 2}, w / "conv"
-  std::string arguments(const Use& use, const std::string& at, const std::string& path, const std::vector<bool>& varies) const {
+  std::string arguments(const Use& use, const std::string& base, const std::string& path, const std::vector<bool>& varies) const {
     std::vector<std::string> parts, options;
+    const std::string at = weights(use, weights_at(base, path));
     if (!use.sequence.empty()) {
       parts.push_back(at);
       for (const Use& part : use.sequence) {
         const std::string inner = path.empty() ? part.path : path + "." + part.path;
-        parts.push_back(
-            fmt::format("{}({})", cpp::type_of(*tree_, part), arguments(part, weights(part, weights_at(inner)), inner, {})));
+        parts.push_back(fmt::format("{}({})", cpp::type_of(*tree_, part), arguments(part, base, inner, {})));
       }
       return joined(parts);
     }
