@@ -11,10 +11,10 @@ namespace pycandle::emit {
 namespace {
 
 // What the front end calls its own things.
-constexpr std::array kTaken{"Tensor",    "Dim",     "Dims",    "Weights",  "Checker", "Array",     "Error",       "DType",
-                            "Scalar",    "Slice",   "Ints",    "Numbers",  "Spread",  "Operand",   "Signature",   "Symbol",
-                            "Compiled",  "Module",  "NewAxis", "Ellipsis", "Output",  "ErrorCode", "CheckResult", "RoundTrip",
-                            "Structure", "Program", "Config",  "State",    "Recorded"};
+constexpr std::array kTaken{"Tensor",    "Dim",     "Dims",    "Weights",  "Checker",  "Array",     "Error",       "DType",
+                            "Scalar",    "Slice",   "Ints",    "Numbers",  "Spread",   "Operand",   "Signature",   "Symbol",
+                            "Compiled",  "Module",  "NewAxis", "Ellipsis", "Output",   "ErrorCode", "CheckResult", "RoundTrip",
+                            "Structure", "Program", "Config",  "State",    "Recorded", "Tensors"};
 
 bool is_plain_sequential(const ModuleClass& c) { return c.python_class == "torch.nn.modules.container.Sequential"; }
 
@@ -33,7 +33,7 @@ std::string base_name(const Program& p, const ModuleClass& c) {
     name = identifier(last_part(c.python_class));
   }
   if (name.empty() || name == "value") name = "Model";
-  if (std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end()) name += "Module";
+  if (std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end() || !may_be_member(name)) name += "Module";
   return name;
 }
 

@@ -72,7 +72,6 @@ class Drafting {
       : tree_(&tree), call_(call), drafts_(&drafts), classes_(&classes), draft_(&drafts[static_cast<size_t>(call)]) {}
 
   void write() {
-    for (const char* name : {"forward", "checker", "path", "w", "c", "Module", "nn", "functional"}) scope_.reserve(name);
     add_raw_steps(tree_->body(call_));
     find_repetition();
     name_inputs();
@@ -313,11 +312,6 @@ class Drafting {
   std::string kind_of(int32_t call) const {
     const auto& nn = draft(call).nn;
     return nn ? usual_name(nn->name) : member_name(snake_case(last_part(recorded(call).class_name)));
-  }
-
-  static std::string member_name(std::string_view python) {
-    const std::string name = identifier(python);
-    return name == "w" || name == "c" || name == "checker" || name == "forward" || name == "path" ? name + "_" : name;
   }
 
   // ---- lists

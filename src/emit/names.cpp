@@ -11,13 +11,40 @@
 namespace pycandle::emit {
 namespace {
 
-// Names that headers have taken, beside C++'s own words.
-constexpr std::array kTaken{"std",   "main",  "assert", "errno", "NULL", "EOF",   "INFINITY", "NAN",   "signbit",
-                            "isnan", "isinf", "M_PI",   "linux", "unix", "stdin", "stdout",   "stderr"};
+// Names that headers have taken, beside C++'s own words: most are macros.
+constexpr std::array kTaken{"std",          "main",          "assert",   "errno",     "NULL",
+                            "EOF",          "INFINITY",      "NAN",      "signbit",   "isnan",
+                            "isinf",        "isfinite",      "isnormal", "M_PI",      "M_E",
+                            "linux",        "unix",          "stdin",    "stdout",    "stderr",
+                            "major",        "minor",         "makedev",  "alloca",    "offsetof",
+                            "BUFSIZ",       "RAND_MAX",      "HUGE_VAL", "MAXFLOAT",  "SNAN",
+                            "CHAR_BIT",     "INT_MAX",       "INT_MIN",  "SIZE_MAX",  "EDOM",
+                            "ERANGE",       "EIO",           "ETIME",    "EPERM",     "EADV",
+                            "PATH_MAX",     "NAME_MAX",      "LINE_MAX", "NZERO",     "TEST",
+                            "TEST_F",       "FAIL",          "SUCCEED",  "BENCHMARK", "WEOF",
+                            "BIG_ENDIAN",   "LITTLE_ENDIAN", "FP_NAN",   "FP_ZERO",   "CLOCKS_PER_SEC",
+                            "EXIT_SUCCESS", "EXIT_FAILURE"};
 
-bool is_taken(const std::string& name) {
-  return cpp_identifier(name) != name || std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end();
+// Functions of C's headers whose names a model could have: they stand where its namespace would.
+constexpr std::array kOfC{
+    "abort",  "abs",    "access", "acos",     "acosh",    "alarm",       "asin",   "asinh",     "atan",     "atanh",  "cbrt",
+    "ceil",   "clock",  "clone",  "close",    "cos",      "cosh",        "crypt",  "daemon",    "div",      "dup",    "erf",
+    "erfc",   "exit",   "exp",    "exp2",     "expm1",    "fabs",        "finite", "floor",     "fma",      "fmax",   "fmin",
+    "fmod",   "fork",   "free",   "gamma",    "hypot",    "index",       "j0",     "j1",        "jn",       "kill",   "lgamma",
+    "link",   "log",    "log10",  "log1p",    "log2",     "logb",        "modf",   "nan",       "nice",     "pause",  "pipe",
+    "pow",    "printf", "puts",   "raise",    "rand",     "random",      "read",   "remainder", "remove",   "rename", "revoke",
+    "rewind", "rint",   "round",  "select",   "signal",   "significand", "sin",    "sinh",      "sleep",    "sqrt",   "stat",
+    "swab",   "sync",   "system", "tan",      "tanh",     "tgamma",      "time",   "trunc",     "truncate", "wait",   "write",
+    "y0",     "y1",     "yn",     "timezone", "daylight", "environ",     "profil", "scalb"};
+
+// Beside what is spoken for: names that constructors and loops have for themselves.
+constexpr std::array kOfConstructors{"w", "c", "i", "checker", "forward", "path"};
+
+template <class Table> bool has(const Table& table, std::string_view name) {
+  return std::find(table.begin(), table.end(), name) != table.end();
 }
+
+bool is_taken(const std::string& name) { return cpp_identifier(name) != name || has(kTaken, name); }
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -69,6 +96,31 @@ std::string identifier(std::string_view python) {
   if (name.empty() || name == "_") return "value";
   if (is_digit(name[0])) name.insert(0, 1, '_');
   if (is_taken(name)) name += '_';
+  return name;
+}
+
+const std::vector<std::string>& spoken_names() {
+  static const std::vector<std::string> names{"arange",     "cat",      "full",    "matmul",   "unpack", "where",   "min",
+                                              "max",        "floordiv", "mod",     "data_dim", "todo",   "nn",      "std",
+                                              "functional", "Tensor",   "Tensors", "Dim",      "State",  "Weights", "Checker",
+                                              "DType",      "Ints",     "Numbers", "Config",   "Output", "Module",  "Error",
+                                              "ErrorCode",  "pycandle", "int64_t"};
+  return names;
+}
+
+bool is_spoken_for(std::string_view name) { return has(spoken_names(), name); }
+
+bool may_be_member(std::string_view name) { return !is_spoken_for(name) && !has(kOfConstructors, name); }
+
+std::string member_name(std::string_view python) {
+  std::string name = identifier(python);
+  const bool is_type = is_upper(name[0]);  // rename_hiding_members() knows those: Tensor Tensor
+  return is_type || may_be_member(name) ? name : name + "_";
+}
+
+std::string namespace_name(std::string_view class_name) {
+  std::string name = snake_case(class_name);
+  if (name == class_name || is_spoken_for(name) || has(kOfC, name)) name += "_model";
   return name;
 }
 

@@ -10,6 +10,14 @@ namespace pycandle::emit {
 
 // "class" → class_, "0" → _0, "größe" → groesse, "a.b" → a_b
 std::string identifier(std::string_view python);
+// Does emitted code use the name without saying whose it is (cat, Tensor, nn)? Then nothing of a model may have it.
+bool is_spoken_for(std::string_view name);
+const std::vector<std::string>& spoken_names();
+// The name of a member or a class: as identifier() gives it, when it is none of those and none that constructors use (w).
+bool may_be_member(std::string_view name);
+std::string member_name(std::string_view python);
+// The namespace of a model: "GPT2Model" → gpt2_model, "Index" → index_model, as C has a function index().
+std::string namespace_name(std::string_view class_name);
 // "layer_norm" → LayerNorm, "conv2d_3x3" → Conv2d3x3
 std::string camel_case(std::string_view name);
 // "GPT2Block" → gpt2_block

@@ -204,11 +204,11 @@ class Recovery {
         }
         return false;
       };
-      if (std::all_of(calls.begin(), calls.end(), agrees)) names.push_back(identifier(name));
+      if (std::all_of(calls.begin(), calls.end(), agrees)) names.push_back(member_name(name));
     }
-    const auto own = std::find(names.begin(), names.end(), identifier(column.name));
+    const auto own = std::find(names.begin(), names.end(), member_name(column.name));
     if (own != names.end()) std::iter_swap(names.begin(), own);
-    names.push_back(identifier(column.name));
+    names.push_back(member_name(column.name));
     if (!column.owner.empty()) names.push_back(identifier(column.owner + "_" + column.name));
     return names;
   }

@@ -22,9 +22,10 @@ constexpr size_t kLongNested = 80;  // an expression that is longer gets a name 
 
 class Body {
  public:
-  Body(const ModelTree& tree, const ModuleClass& made)
+  Body(const ModelTree& tree, const ModuleClass& made, std::vector<std::string> reserved)
       : tree_(&tree),
         class_(&made),
+        reserved_(std::move(reserved)),
         is_random_(draws_numbers(tree.program->graph)),
         names_(tree, made),
         around_{[this](ValueId v) { return value(v); }, [this](Dim d) { return dim(d); },
@@ -66,10 +67,11 @@ class Body {
   // ---- before anything is written
 
   void reserve_names() {
-    for (const char* name :
-         {"arange", "cat",      "full", "matmul",  "stack",   "unpack", "where", "functional", "nn",      "std", "min",
-          "max",    "floordiv", "mod",  "forward", "checker", "Tensor", "Dim",   "pycandle",   "Weights", "todo"}) {
-      scope_.reserve(name);
+    for (const std::string& name : spoken_names()) scope_.reserve(name);
+    for (const char* name : {"stack", "forward", "checker"}) scope_.reserve(name);
+    for (const std::string& name : reserved_) scope_.reserve(name);
+    for (const Symbol& symbol : tree_->program->symbols) {
+      if (symbol.axis < 0) scope_.reserve(symbol.name);  // a size that the data decides, which is said by its name
     }
     const auto& steps = class_->steps;
     if (std::any_of(steps.begin(), steps.end(), [](const Step& s) { return s.kind == Step::Kind::loop; })) scope_.reserve("i");
@@ -156,7 +158,6 @@ class Body {
   bool is_decided_here(const std::string& symbol) {
     if (!tree_->calls->binds(class_->call, symbol)) return false;
     if (!decided_.insert(symbol).second) return true;
-    scope_.reserve(symbol);
     statements_.push_back({{}, fmt::format("const Dim {} = data_dim();", symbol)});
     return true;
   }
@@ -518,6 +519,7 @@ class Body {
 
   const ModelTree* tree_;
   const ModuleClass* class_;
+  std::vector<std::string> reserved_;
   bool is_random_;
   ValueNames names_;
   Surroundings around_;
@@ -537,6 +539,8 @@ class Body {
 
 }  // namespace
 
-Forward write_forward(const ModelTree& tree, const ModuleClass& made) { return Body(tree, made).write(); }
+Forward write_forward(const ModelTree& tree, const ModuleClass& made, std::vector<std::string> reserved) {
+  return Body(tree, made, std::move(reserved)).write();
+}
 
 }  // namespace pycandle::emit::cpp

@@ -13,6 +13,7 @@ struct Forward {
   std::vector<std::string> statements;  // each one line, or a loop of several that are already indented
 };
 
-Forward write_forward(const ModelTree&, const ModuleClass&);
+// reserved: names that stand around it.
+Forward write_forward(const ModelTree&, const ModuleClass&, std::vector<std::string> reserved = {});
 
 }  // namespace pycandle::emit::cpp

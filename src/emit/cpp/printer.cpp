@@ -312,8 +312,7 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   const ModuleClass& model = tree.model();
   PrintedModel printed;
   printed.name = model.name;
-  printed.name_space = snake_case(model.name);
-  if (printed.name_space == printed.name || printed.name_space == "pycandle") printed.name_space += "_model";
+  printed.name_space = namespace_name(model.name);
   printed.notes = tree.notes;
   printed.is_random = draws_numbers(tree.program->graph);
   printed.has_states = !tree.program->states.empty();

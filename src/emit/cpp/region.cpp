@@ -32,7 +32,7 @@ Program program_of(const Program& around, const Graph& region, const std::vector
 std::vector<std::string> write_region(const Program& around, const Graph& region, const std::string& name,
                                       const std::vector<std::string>& inputs) {
   const ModelTree tree = recover(program_of(around, region, inputs), catalogue());
-  const Forward forward = write_forward(tree, tree.model());
+  const Forward forward = write_forward(tree, tree.model(), {"v"});
   std::vector<std::string> lines;
   for (size_t i = 0; i < forward.parameters.size(); ++i) {
     const std::string& parameter = forward.parameters[i];

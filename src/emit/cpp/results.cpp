@@ -42,6 +42,7 @@ bool returns_tuple(const ModuleClass& made) {
 std::vector<std::string> result_fields(const ModelTree& tree, const ModuleClass& made) {
   const ValueNames names(tree, made);
   Scope scope;
+  for (const char* name : {"f", "F", "each", "Tensor", "Output"}) scope.reserve(name);  // what the struct itself uses
   std::vector<std::string> fields;
   for (size_t i = 0; i < made.outputs.size(); ++i) {
     const std::string& path = made.output_names[i];
