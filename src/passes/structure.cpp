@@ -48,13 +48,17 @@ class Hashes {
  private:
   using Known = std::map<ValueId, Hash128>;
 
+  // A size by the first input that has it, wherever the program says it is bound: keyword arguments may stand in another order.
   void name_symbols() {
     size_t by_data = 0;
     for (const Symbol& symbol : program_.symbols) {
+      const Dim size = Dim::symbol(symbol.name);
       std::string name = fmt::format("data{}", by_data);
       if (symbol.axis < 0) ++by_data;
-      for (size_t i = 0; symbol.axis >= 0 && i < program_.inputs.size(); ++i) {
-        if (program_.inputs[i].name == symbol.input) name = fmt::format("i{}a{}", i, symbol.axis);
+      for (size_t i = program_.inputs.size(); symbol.axis >= 0 && i-- > 0;) {
+        const Shape& shape = program_.graph.type(program_.inputs[i].value).shape;
+        const auto axis = std::find(shape.begin(), shape.end(), size);
+        if (axis != shape.end()) name = fmt::format("i{}a{}", i, axis - shape.begin());
       }
       symbols_.emplace(symbol.name, Dim::symbol(name));
     }

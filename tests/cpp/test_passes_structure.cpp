@@ -53,7 +53,21 @@ TEST(Structure, DiffersWhereAnOpDoes) {
 
 TEST(Structure, DiffersWhereAParameterDoes) {
   EXPECT_EQ(changed("norm.weight", "norm.scale"),
-            "output: parameter norm.weight (f32[4]), the other parameter norm.scale (f32[4])");
+            "output: layer_norm (f32[i0a0, 4]) has weight = parameter norm.weight (f32[4]), the other parameter norm.scale "
+            "(f32[4])");
+}
+
+TEST(Structure, ASizeCountsByTheFirstInputThatHasIt) {
+  const std::string bound_by_x = R"(ptir.v1 program "one"
+symbol s0 in [1, inf) example 2 from "x" axis 1
+input %0 "x": f32[4, s0]
+input %1 "y": f32[s0]
+%2 = exp(%0): f32[4, s0]
+output "output" %2
+)";
+  std::string bound_by_y = bound_by_x;
+  bound_by_y.replace(bound_by_y.find("\"x\" axis 1"), 10, "\"y\" axis 0");
+  EXPECT_EQ(first_difference(parsed(bound_by_x), parsed(bound_by_y)), "");
 }
 
 TEST(Structure, DiffersWhereOperandsAreExchanged) { EXPECT_NE(changed("add(%4, %3)", "add(%3, %4)"), ""); }
