@@ -255,6 +255,17 @@ class AnnotatedLayer(nn.Module):
         return self.sub[1](x, self.ff)
 
 
+class SequentialsInAList(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(3)])
+
+    def forward(self, x):
+        for b in self.blocks:
+            x = b(x)
+        return x
+
+
 class NamesOfFunctions(nn.Module):
     """Members named like functions of a library."""
 
@@ -308,5 +319,6 @@ MODELS = [
     entry("in_place_writes", InPlace, "x=f32[batch,6]", batch=3),
     entry("tied_autoencoder", TiedAutoencoder, "x=f32[batch,8]", batch=3),
     entry("annotated_transformer", AnnotatedLayer, "x=f32[batch,seq,8]", dynamic=AXES, batch=2, seq=(5, 1, 3, 9)),
+    entry("sequentials_in_a_list", SequentialsInAList, "x=f32[batch,6]", batch=3),
     entry("names_of_functions", NamesOfFunctions, "x=f32[batch,4]", batch=3),
 ]
