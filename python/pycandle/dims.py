@@ -71,11 +71,18 @@ class DimNames:
 
 
 def write_expression(expression: sympy.Expr, names: dict[sympy.Symbol, str]) -> Dim:
-    renamed = {s: sympy.Symbol(names[s], integer=True, positive=True) for s in expression.free_symbols}
+    renamed = {s: _plain_symbol(names[s]) for s in expression.free_symbols}
     expression = _as_integers(expression.xreplace(renamed))
     if expression.is_Integer:
         return int(expression)
     return _text(expression)
+
+
+def _plain_symbol(name: str) -> sympy.Symbol:
+    """Data may decide for a size of 0; no input has such an axis open."""
+    return sympy.Symbol(
+        name, integer=True, **({"nonnegative": True} if name[0] == "u" else {"positive": True})
+    )
 
 
 def _as_integers(expression: sympy.Expr) -> sympy.Expr:
@@ -126,14 +133,16 @@ def _undominated(candidates: list[sympy.Expr], largest: bool) -> list[sympy.Expr
 
 
 def _never_below(a: sympy.Expr, b: sympy.Expr) -> bool:
-    """a ≥ b whenever every symbol is at least 1: written in symbols − 1, the difference has no negative coefficient."""
+    """a ≥ b whenever every symbol is at least 1 (0, when data decides): written in what the symbols are above that, the
+    difference has no negative coefficient."""
     difference = sympy.expand(a - b)
     if difference.is_Integer:
         return difference >= 0
     if not difference.is_polynomial(*difference.free_symbols):
         return False
-    above_one = sympy.expand(difference.xreplace({s: s + 1 for s in difference.free_symbols}))
-    return all(c >= 0 for c in sympy.Poly(above_one, *above_one.free_symbols).coeffs())
+    least = {s: s + 1 for s in difference.free_symbols if s.is_positive}
+    above = sympy.expand(difference.xreplace(least))
+    return all(c >= 0 for c in sympy.Poly(above, *above.free_symbols).coeffs())
 
 
 def _divide(above: sympy.Expr, below: sympy.Expr) -> sympy.Expr:

@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from .data_numbers import DataNumbers
+from .data_sizes import tie_slices
 from .dims import DimNames, InexpressibleDim, symbol_of
 from .errors import RecordingError
 from .inputs import DTYPE_NAMES
@@ -331,7 +332,8 @@ def _as_declared(value: object, declared: torch.Type) -> object:
 
 
 def bound_symbols(program: Program, dims: DimNames) -> None:
-    """Names the symbols in the order in which the inputs show them."""
+    """Names the symbols in the order in which the inputs show them, and those of slices after what they are cut from."""
+    tie_slices(program.graph, dims)
     for node in program.user_inputs:
         if node is not None:
             for size in node.meta["val"].shape:
