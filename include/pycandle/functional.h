@@ -1418,6 +1418,9 @@ PYCANDLE_API Tensor grouped_matmul(const Tensor& x, const Tensor& weight, const 
 // indices of the boxes [n, 4] (x1, y1, x2, y2) that overlap none of higher score by more than iou_threshold, best first; their number binds the symbol `count`
 PYCANDLE_API Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold, Dim count);
 
+// nms among the boxes of each label by themselves, best first over all; above 1000 boxes it rounds otherwise, as torchvision's does on the CPU; their number binds the symbol `count`
+PYCANDLE_API Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const Tensor& labels, double iou_threshold, Dim count);
+
 struct RoiAlignOptions {
   int64_t sampling = 0;
   bool aligned = false;
@@ -1436,6 +1439,12 @@ struct DeformConv2dOptions {
 };
 // conv2d whose every tap looks `offset` away from its place, times `mask`
 PYCANDLE_API Tensor deform_conv2d(const Tensor& x, const Tensor& weight, const Tensor& offset, const Ints& stride, const Ints& padding, const Ints& dilation, const DeformConv2dOptions& options = {});
+
+// each mask [n, h, w] resampled (bilinear) to its box [n, 4] (x1, y1, x2, y2; both ends count) in an image of its own, 0 outside: [n, height, width]
+PYCANDLE_API Tensor paste_masks(const Tensor& masks, const Tensor& boxes, Dim height, Dim width);
+
+// how high each map [n, k, h, w] is after it was resampled (bicubic) to its size [n, 2] (height, width), and where, as row * width + column
+PYCANDLE_API std::vector<Tensor> heatmap_peaks(const Tensor& maps, const Tensor& sizes);
 
 // y[t] = x[t] minus earlier y times their coefficients, oldest first: x [N, C, T], coefficients [C, order + 1], of which the last (y[t]'s own) counts as 1
 PYCANDLE_API Tensor recursive_filter(const Tensor& x, const Tensor& coefficients);

@@ -25,6 +25,7 @@ from .filter_ops import recursive_filters_stay_whole
 from .inputs import Inputs
 from .module_calls import CallWatcher, ModuleCall
 from .packed import packed_by_lengths
+from .patches import Patch, patched
 from .places import frames_of_text, is_user_file, place_of_exception, place_of_text
 from .quantizers import quantizers_as_they_are
 from .rnn_ops import recurrent_layers_stay_whole
@@ -50,6 +51,7 @@ def export_model(
     """Exports `model` with the given (leaf, axis) pairs left open."""
     specialised: list[Specialised] = []
     notes: list[str] = []
+    patches: list[Patch] = []
     fresh = inputs.copied()
     try:
         with (
@@ -60,6 +62,7 @@ def export_model(
             recurrent_layers_stay_whole(),
             packed_by_lengths(),
             recursive_filters_stay_whole(),
+            patched(patches),
             _full_provenance(),
             _grad_mode_ignored(),
             keywords_as_names(),
@@ -82,6 +85,7 @@ def export_model(
         raise
     except Exception as error:
         raise export_failure(error) from error
+    notes += [patch.note for patch in patches]
     return Exported(program, watcher.calls, specialised, notes)
 
 

@@ -1170,6 +1170,10 @@ Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold, Dim 
   return call("nms", {&boxes, &scores}, nullptr, {{"iou_threshold", attribute(iou_threshold)}, {"count", attribute(count)}});
 }
 
+Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const Tensor& labels, double iou_threshold, Dim count) {
+  return call("batched_nms", {&boxes, &scores, &labels}, nullptr, {{"iou_threshold", attribute(iou_threshold)}, {"count", attribute(count)}});
+}
+
 Tensor roi_align(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width, const RoiAlignOptions& options) {
   return call("roi_align", {&x, &boxes}, nullptr, {{"scale", attribute(scale)}, {"height", attribute(height)}, {"width", attribute(width)}, {"sampling", attribute(options.sampling)}, {"aligned", attribute(options.aligned)}});
 }
@@ -1180,6 +1184,14 @@ std::vector<Tensor> roi_pool(const Tensor& x, const Tensor& boxes, double scale,
 
 Tensor deform_conv2d(const Tensor& x, const Tensor& weight, const Tensor& offset, const Ints& stride, const Ints& padding, const Ints& dilation, const DeformConv2dOptions& options) {
   return call("deform_conv2d", {&x, &weight, &offset, &options.mask, &options.bias}, nullptr, {{"stride", attribute(stride)}, {"padding", attribute(padding)}, {"dilation", attribute(dilation)}, {"groups", attribute(options.groups)}, {"offset_groups", attribute(options.offset_groups)}});
+}
+
+Tensor paste_masks(const Tensor& masks, const Tensor& boxes, Dim height, Dim width) {
+  return call("paste_masks", {&masks, &boxes}, nullptr, {{"height", attribute(height)}, {"width", attribute(width)}});
+}
+
+std::vector<Tensor> heatmap_peaks(const Tensor& maps, const Tensor& sizes) {
+  return call_all("heatmap_peaks", {&maps, &sizes}, nullptr, {});
 }
 
 Tensor recursive_filter(const Tensor& x, const Tensor& coefficients) {

@@ -63,6 +63,7 @@ std::vector<OpDef> distance_ops();
 std::vector<OpDef> rearrange_ops();
 std::vector<OpDef> expert_ops();
 std::vector<OpDef> region_ops();
+std::vector<OpDef> detection_ops();
 std::vector<OpDef> filter_ops();
 
 namespace {
@@ -126,6 +127,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"rearrange", rearrange_ops},
     {"experts", expert_ops},
     {"regions", region_ops},
+    {"detection", detection_ops},
     {"filter", filter_ops},
 };
 

@@ -1486,6 +1486,11 @@ inline ValueId nms(Builder& builder, ValueId boxes, ValueId scores, double iou_t
   return builder.create("nms", {boxes, scores}, {{"iou_threshold", detail::attribute_of(iou_threshold)}, {"count", detail::attribute_of(count)}});
 }
 
+// nms among the boxes of each label by themselves, best first over all; above 1000 boxes it rounds otherwise, as torchvision's does on the CPU; their number binds the symbol `count`
+inline ValueId batched_nms(Builder& builder, ValueId boxes, ValueId scores, ValueId labels, double iou_threshold, Dim count) {
+  return builder.create("batched_nms", {boxes, scores, labels}, {{"iou_threshold", detail::attribute_of(iou_threshold)}, {"count", detail::attribute_of(count)}});
+}
+
 // the means of sampling × sampling points in each cell of a grid over each box; sampling 0: as many as the cell has pixels
 inline ValueId roi_align(Builder& builder, ValueId x, ValueId boxes, double scale, int64_t height, int64_t width, int64_t sampling, bool aligned) {
   return builder.create("roi_align", {x, boxes}, {{"scale", detail::attribute_of(scale)}, {"height", detail::attribute_of(height)}, {"width", detail::attribute_of(width)}, {"sampling", detail::attribute_of(sampling)}, {"aligned", detail::attribute_of(aligned)}});
@@ -1499,6 +1504,16 @@ inline Values roi_pool(Builder& builder, ValueId x, ValueId boxes, double scale,
 // conv2d whose every tap looks `offset` away from its place, times `mask`
 inline ValueId deform_conv2d(Builder& builder, ValueId x, ValueId weight, ValueId offset, std::optional<ValueId> mask, std::optional<ValueId> bias, Ints stride, Ints padding, Ints dilation, int64_t groups, int64_t offset_groups) {
   return builder.create("deform_conv2d", {x, weight, offset, mask.value_or(kNoValue), bias.value_or(kNoValue)}, {{"stride", detail::attribute_of(stride)}, {"padding", detail::attribute_of(padding)}, {"dilation", detail::attribute_of(dilation)}, {"groups", detail::attribute_of(groups)}, {"offset_groups", detail::attribute_of(offset_groups)}});
+}
+
+// each mask [n, h, w] resampled (bilinear) to its box [n, 4] (x1, y1, x2, y2; both ends count) in an image of its own, 0 outside: [n, height, width]
+inline ValueId paste_masks(Builder& builder, ValueId masks, ValueId boxes, Dim height, Dim width) {
+  return builder.create("paste_masks", {masks, boxes}, {{"height", detail::attribute_of(height)}, {"width", detail::attribute_of(width)}});
+}
+
+// how high each map [n, k, h, w] is after it was resampled (bicubic) to its size [n, 2] (height, width), and where, as row * width + column
+inline Values heatmap_peaks(Builder& builder, ValueId maps, ValueId sizes) {
+  return builder.create_all("heatmap_peaks", {maps, sizes}, {});
 }
 
 // y[t] = x[t] minus earlier y times their coefficients, oldest first: x [N, C, T], coefficients [C, order + 1], of which the last (y[t]'s own) counts as 1

@@ -1,5 +1,6 @@
 // Boxes over images, as torchvision has them: suppression of overlapping ones, and what lies inside, resampled to a grid.
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "ops/evaluate.h"
@@ -12,6 +13,51 @@ size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // ---- suppression
 
+// Boxes (x1, y1, x2, y2), four numbers each, that overlap none of higher score by more than the threshold, best first. Overlaps
+// are computed in T, the dtype of the boxes, as torchvision does: the threshold decides.
+template <class T>
+std::vector<int64_t> without_overlaps(const std::vector<T>& boxes, const std::vector<double>& scores, std::vector<int64_t> order,
+                                      double threshold) {
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    const double p = scores[at(a)], q = scores[at(b)];
+    return p > q || (is_nan(p) && !is_nan(q));
+  });
+  const auto area = [](const T* box) { return (box[2] - box[0]) * (box[3] - box[1]); };
+  std::vector<int64_t> kept;
+  for (const int64_t candidate : order) {
+    const T* b = boxes.data() + 4 * candidate;
+    const bool overlaps = std::any_of(kept.begin(), kept.end(), [&](int64_t better) {
+      const T* a = boxes.data() + 4 * better;
+      const T width = std::max(T(0), std::min(a[2], b[2]) - std::max(a[0], b[0]));
+      const T height = std::max(T(0), std::min(a[3], b[3]) - std::max(a[1], b[1]));
+      const T inside = width * height, overlap = inside / (area(a) + area(b) - inside);
+      return static_cast<double>(overlap) > threshold;
+    });
+    if (!overlaps) kept.push_back(candidate);
+  }
+  return kept;
+}
+
+std::vector<int64_t> counted_up_to(size_t count) {
+  std::vector<int64_t> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+// f with the boxes as floats, or as doubles when that is their dtype.
+template <class F> Array kept_boxes(const Evaluation& ev, F&& f) {
+  const std::vector<double> boxes = load_all<double>(ev.array("boxes"));
+  const std::vector<int64_t> kept = ev.array("boxes").dtype() == DType::f64 ? f(boxes)
+                                                                            : f(std::vector<float>(boxes.begin(), boxes.end()));
+  return store_all(DType::i64, {static_cast<int64_t>(kept.size())}, kept);
+}
+
+bool are_scored_boxes(const Call& c) {
+  return c.rank("boxes") == 2 && c.rank("scores") == 1 && c.agree(c.shape("boxes")[1], Dim(4)) &&
+         c.agree(c.shape("boxes")[0], c.shape("scores")[0]) && is_floating(c.type("boxes").dtype) &&
+         is_floating(c.type("scores").dtype);
+}
+
 OpDef nms() {
   return primitive("nms")
       .doc(
@@ -20,34 +66,72 @@ OpDef nms() {
           "their number binds the symbol `count`")
       .operands("boxes", "scores")
       .attributes(attr<double>("iou_threshold"), attr<Dim>("count"))
-      .constraint("nms_c1", "boxes are [n, 4] and scores [n], both floating",
-                  [](const Call& c) {
-                    return c.rank("boxes") == 2 && c.rank("scores") == 1 && c.agree(c.shape("boxes")[1], Dim(4)) &&
-                           c.agree(c.shape("boxes")[0], c.shape("scores")[0]) && is_floating(c.type("boxes").dtype) &&
-                           is_floating(c.type("scores").dtype);
-                  })
+      .constraint("nms_c1", "boxes are [n, 4] and scores [n], both floating", are_scored_boxes)
       .infer([](const Call& c) { return Type{DType::i64, {c.dim("count")}}; })
       .evaluator([](const Evaluation& ev) {
-        const std::vector<double> boxes = load_all<double>(ev.array("boxes")), scores = load_all<double>(ev.array("scores"));
-        const double threshold = ev.number("iou_threshold");
-        std::vector<int64_t> order(scores.size()), kept;
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return scores[at(a)] > scores[at(b)]; });
-        const auto area = [](const double* box) { return (box[2] - box[0]) * (box[3] - box[1]); };
-        for (const int64_t candidate : order) {
-          const double* b = boxes.data() + 4 * candidate;
-          const bool overlaps = std::any_of(kept.begin(), kept.end(), [&](int64_t better) {
-            const double* a = boxes.data() + 4 * better;
-            const double width = std::max(0.0, std::min(a[2], b[2]) - std::max(a[0], b[0]));
-            const double height = std::max(0.0, std::min(a[3], b[3]) - std::max(a[1], b[1]));
-            return width * height / (area(a) + area(b) - width * height) > threshold;
-          });
-          if (!overlaps) kept.push_back(candidate);
-        }
-        return store_all(DType::i64, {static_cast<int64_t>(kept.size())}, kept);
+        const std::vector<double> scores = load_all<double>(ev.array("scores"));
+        return kept_boxes(ev, [&](const auto& boxes) {
+          return without_overlaps(boxes, scores, counted_up_to(scores.size()), ev.number("iou_threshold"));
+        });
       })
       .from_aten_call("torchvision.nms.default", [](AtenCall& c) {
         return c.b.create_all("nms", {c.tensor("dets"), c.tensor("scores")},
+                              {{"iou_threshold", c.number("iou_threshold")}, {"count", c.result().shape.at(0)}});
+      });
+}
+
+// Above this many numbers torchvision takes the boxes of each label by themselves. Below, it moves each label's boxes to a
+// place of their own, which rounds them.
+constexpr size_t kManyCoordinates = 4000;
+
+template <class T>
+std::vector<int64_t> without_overlaps_of_one_label(std::vector<T> boxes, const std::vector<double>& scores,
+                                                   const std::vector<int64_t>& labels, double threshold) {
+  if (boxes.empty()) return {};
+  if (boxes.size() <= kManyCoordinates) {
+    const auto nan = std::find_if(boxes.begin(), boxes.end(), [](T v) { return v != v; });
+    const T apart = (nan == boxes.end() ? *std::max_element(boxes.begin(), boxes.end()) : *nan) + T(1);
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      const T offset = static_cast<T>(labels[i / 4]) * apart;
+      boxes[i] += offset;
+    }
+    return without_overlaps(boxes, scores, counted_up_to(scores.size()), threshold);
+  }
+  std::map<int64_t, std::vector<int64_t>> of_label;
+  for (size_t i = 0; i < labels.size(); ++i) of_label[labels[i]].push_back(static_cast<int64_t>(i));
+  std::vector<int64_t> kept;
+  for (const auto& [label, members] : of_label) {
+    const std::vector<int64_t> best = without_overlaps(boxes, scores, members, threshold);
+    kept.insert(kept.end(), best.begin(), best.end());
+  }
+  std::sort(kept.begin(), kept.end());
+  std::stable_sort(kept.begin(), kept.end(), [&](int64_t a, int64_t b) { return scores[at(a)] > scores[at(b)]; });
+  return kept;
+}
+
+OpDef batched_nms() {
+  return primitive("batched_nms")
+      .doc(
+          "nms among the boxes of each label by themselves, best first over all; above 1000 boxes it rounds otherwise, as "
+          "torchvision's does on the CPU; their number binds the symbol `count`")
+      .operands("boxes", "scores", "labels")
+      .attributes(attr<double>("iou_threshold"), attr<Dim>("count"))
+      .constraint("batched_nms_c1", "boxes are [n, 4] and scores [n], both floating", are_scored_boxes)
+      .constraint("batched_nms_c2", "labels are [n] integers",
+                  [](const Call& c) {
+                    return c.rank("labels") == 1 && is_integral(c.type("labels").dtype) &&
+                           c.agree(c.shape("labels")[0], c.shape("scores")[0]);
+                  })
+      .infer([](const Call& c) { return Type{DType::i64, {c.dim("count")}}; })
+      .evaluator([](const Evaluation& ev) {
+        const std::vector<double> scores = load_all<double>(ev.array("scores"));
+        const std::vector<int64_t> labels = load_all<int64_t>(ev.array("labels"));
+        return kept_boxes(ev, [&](const auto& boxes) {
+          return without_overlaps_of_one_label(boxes, scores, labels, ev.number("iou_threshold"));
+        });
+      })
+      .from_aten_call("pycandle.batched_nms.default", [](AtenCall& c) {
+        return c.b.create_all("batched_nms", {c.tensor("boxes"), c.tensor("scores"), c.tensor("labels")},
                               {{"iou_threshold", c.number("iou_threshold")}, {"count", c.result().shape.at(0)}});
       });
 }
@@ -373,6 +457,6 @@ OpDef deform_conv2d() {
 
 }  // namespace
 
-std::vector<OpDef> region_ops() { return {nms(), roi_align(), roi_pool(), deform_conv2d()}; }
+std::vector<OpDef> region_ops() { return {nms(), batched_nms(), roi_align(), roi_pool(), deform_conv2d()}; }
 
 }  // namespace pycandle

@@ -1,0 +1,223 @@
+"""torchvision's detectors: recorded with patches, run on both backends beside eager torch, verified."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+from torchvision.models.detection import _utils, roi_heads
+from torchvision.ops import batched_nms, boxes, poolers
+
+from pycandle import GoldenRecorder, load_model, patches
+from pycandle.patches import patched
+from pycandle.perturbation import perturb
+
+SMALL = {"min_size": 64, "max_size": 64}
+FEW = {"num_classes": 5}
+# Proposals and detections, so that the heads have little to do.
+HEADS = {
+    "rpn_pre_nms_top_n_test": 40,
+    "rpn_post_nms_top_n_test": 12,
+    "box_score_thresh": 0.02,
+    "box_detections_per_img": 6,
+}
+DETECTORS = {
+    "fasterrcnn_mobilenet_v3_large_320_fpn": {**SMALL, **FEW, **HEADS},
+    "fasterrcnn_mobilenet_v3_large_fpn": {**SMALL, **FEW, **HEADS},
+    "fasterrcnn_resnet50_fpn": {**SMALL, **FEW, **HEADS},
+    "fasterrcnn_resnet50_fpn_v2": {**SMALL, **FEW, **HEADS},
+    "fcos_resnet50_fpn": {**SMALL, **FEW, "score_thresh": 0.02, "detections_per_img": 8},
+    "keypointrcnn_resnet50_fpn": {**SMALL, **HEADS, "num_keypoints": 3},
+    "maskrcnn_resnet50_fpn": {**SMALL, **FEW, **HEADS},
+    "maskrcnn_resnet50_fpn_v2": {**SMALL, **FEW, **HEADS},
+    "retinanet_resnet50_fpn": {**SMALL, **FEW, "score_thresh": 0.02, "detections_per_img": 8},
+    "retinanet_resnet50_fpn_v2": {**SMALL, **FEW, "score_thresh": 0.02, "detections_per_img": 8},
+    "ssd300_vgg16": {**FEW, "score_thresh": 0.05, "detections_per_img": 8},
+    "ssdlite320_mobilenet_v3_large": {**FEW, "score_thresh": 0.05, "detections_per_img": 8},
+}
+QUICK = ("fasterrcnn_mobilenet_v3_large_320_fpn", "retinanet_resnet50_fpn")
+
+
+def detector(name: str) -> nn.Module:
+    """Random weights. Norms know these images, or the signal would die on its way to the heads: every image would give the
+    same boxes, with scores so close that rounding orders them."""
+    torch.manual_seed(0)
+    model = torchvision.models.get_model(name, weights=None, weights_backbone=None, **DETECTORS[name]).eval()
+    perturb(model, seed=1)
+    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = 1.0
+        norm.train()
+    with torch.no_grad():
+        model(images(name))
+    for norm in norms:
+        norm.eval()
+    for path, parameter in model.named_parameters():
+        if path.endswith(("cls_score.weight", "cls_logits.weight")):
+            parameter.data *= 10
+        elif (
+            name == "ssd300_vgg16" and "classification_head" in path
+        ):  # it has no norms: every score is near 1
+            parameter.data *= 0.05
+    return model
+
+
+def images(name: str) -> list[torch.Tensor]:
+    """An example and two others."""
+    size = {"ssd300_vgg16": 300, "ssdlite320_mobilenet_v3_large": 320}.get(name, 64)
+    generator = torch.Generator().manual_seed(2)
+    return [torch.rand(3, size, size, generator=generator) for _ in range(3)]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.full) for n in DETECTORS]
+)
+def test_a_detector_gives_torchs_boxes_at_other_images(name, tmp_path, pycandle):
+    model, (example, *others) = detector(name), images(name)
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(model, [example])
+    recorder.save("m")
+    pycandle("verify", tmp_path)
+    for backend in ("reference", "cpu"):
+        loaded = load_model(tmp_path, backend=backend)
+        for image in others:
+            with torch.no_grad():
+                (expected,) = model([image])
+            found = loaded([image])
+            assert len(expected["boxes"]) > 0
+            assert set(found) == {f"output.0.{key}" for key in expected}
+            for key, value in expected.items():
+                torch.testing.assert_close(found[f"output.0.{key}"], value, rtol=1e-4, atol=1e-4)
+
+
+# ---- patches ------------------------------------------------------------------------------------------------------
+
+
+def random_boxes(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    corners, sizes = torch.rand(2, count, 2, generator=generator) * 60
+    labels = torch.randint(0, 4, (count,), generator=generator)
+    return torch.cat([corners, corners + sizes], dim=1), torch.rand(count, generator=generator), labels
+
+
+def pooled(count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    features = {f"{i}": torch.randn(2, 5, 64 >> i, 64 >> i, generator=generator) for i in range(3)}
+    pool = poolers.MultiScaleRoIAlign(list(features), 3, 2, canonical_scale=30)
+    first, second = random_boxes(count)[0], random_boxes(3, seed=5)[0]
+    return pool(features, [first, second], [(64, 64), (64, 64)])
+
+
+def decoded(count: int) -> torch.Tensor:
+    coder = _utils.BoxCoder((10.0, 10.0, 5.0, 5.0))
+    return coder.decode(
+        torch.randn(count, 8, generator=torch.Generator().manual_seed(1)), [random_boxes(count)[0]]
+    )
+
+
+def pasted(count: int) -> torch.Tensor:
+    masks = torch.rand(count, 1, 7, 7, generator=torch.Generator().manual_seed(1))
+    return roi_heads.paste_masks_in_image(masks, random_boxes(count)[0], (70, 80))
+
+
+def keypoints(count: int) -> list[torch.Tensor]:
+    maps = torch.randn(count, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+    return list(roi_heads.heatmaps_to_keypoints(maps, random_boxes(count)[0]))
+
+
+SAME = {
+    "torchvision.ops.boxes.batched_nms": lambda n: boxes.batched_nms(*random_boxes(n), 0.4),
+    "torchvision.models.detection._utils.BoxCoder.decode": decoded,
+    "torchvision.ops.poolers._multiscale_roi_align": pooled,
+    "torchvision.models.detection.roi_heads.paste_masks_in_image": pasted,
+    "torchvision.models.detection.roi_heads.heatmaps_to_keypoints": keypoints,
+}
+
+
+@pytest.mark.parametrize("target", [patch.target for patch in patches.PATCHES])
+@pytest.mark.parametrize("count", [0, 1, 40, 1500])
+def test_a_patch_changes_no_bit(target, count):
+    plain = SAME[target](count)
+    used = []
+    with patched(used):
+        changed = SAME[target](count)
+    for a, b in zip(*([t] if isinstance(t, torch.Tensor) else t for t in (plain, changed)), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
+    assert target in [patch.target for patch in used] or target.endswith(
+        "decode"
+    )  # which knows plain numbers
+
+
+@pytest.mark.parametrize("name", ["maskrcnn_resnet50_fpn", "keypointrcnn_resnet50_fpn"])
+def test_a_patched_detector_gives_the_same_bits(name):
+    model, (image, *_) = detector(name), images(name)
+    with torch.no_grad():
+        plain = model([image])[0]
+        with patched():
+            changed = model([image])[0]
+    assert len(plain["boxes"]) > 0 and plain.keys() == changed.keys()
+    assert all(torch.equal(plain[key], changed[key]) for key in plain)
+
+
+class Suppressed(nn.Module):
+    """As people write it: the function under a name of this module's own."""
+
+    def forward(self, corners: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        found = torch.where(scores > 0.1)[0]
+        return corners[found][batched_nms(corners[found], scores[found], labels[found], 0.4)[:20]]
+
+
+@pytest.mark.parametrize("count", [40, 1500])
+def test_batched_nms_is_torchvisions_below_and_above_a_thousand_boxes(count, tmp_path, pycandle):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Suppressed(), *random_boxes(count))
+    recorder.save("m")
+    assert "batched_nms(" in pycandle("inspect", tmp_path, "--ptir").stdout
+    pycandle("verify", tmp_path)
+    for seed in (1, 2, 3):
+        given = random_boxes(count + seed, seed)
+        assert torch.equal(load_model(tmp_path)(*given)["output"], Suppressed()(*given))
+
+
+def holders(function: Callable) -> list[object]:
+    return [boxes.batched_nms, torchvision.ops.batched_nms, globals()["batched_nms"], function]
+
+
+def test_patches_are_in_place_only_while_torch_exports(tmp_path):
+    own, method = batched_nms, _utils.BoxCoder.decode
+    with patched():
+        assert all(f is not own for f in holders(own)[:3]) and _utils.BoxCoder.decode is not method
+    assert all(f is own for f in holders(own)) and _utils.BoxCoder.decode is method
+
+    seen: list[bool] = []
+
+    class Watching(nn.Module):
+        def forward(self, *given):
+            seen.append(boxes.batched_nms is own)
+            return Suppressed()(*given)
+
+    GoldenRecorder(tmp_path, progress=lambda text: None).record(Watching(), *random_boxes(9))
+    assert seen.count(False) == 1 and seen.count(True) > 1 and boxes.batched_nms is own
+    with pytest.raises(KeyError), patched():
+        raise KeyError
+    assert boxes.batched_nms is own
+
+
+def test_a_recording_says_which_patches_it_needed(tmp_path):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Suppressed(), *random_boxes(9))
+    files = recorder.save("m")
+    (note,) = json.loads(files.manifest.read_text())["notes"]
+    assert "patch of torchvision.ops.boxes.batched_nms" in note and "1000 boxes" in note
+    recorder.record(nn.ReLU(), torch.randn(2, 3))
+    assert recorder.manifest["notes"] == []
+
+
+def test_the_docs_list_every_patch():
+    page = (Path(__file__).parents[2] / "docs" / "recording.md").read_text()
+    assert patches.table() in page
