@@ -29,8 +29,8 @@ class Tap:
 def choose_taps(writer: GraphWriter, inputs: list[dict], outputs: list[dict], level: str) -> list[Tap]:
     """Every value that crosses a module boundary (`modules`), every result (`all`), or none.
 
-    Results of random operators are always among them: a verifier has to take their values from here. So is what
-    they are drawn by, which is the last that can be judged.
+    Results of random operators, and choices on which sizes depend, are always among them: a verifier has to take their
+    values from here. So is what random ones are drawn by, which is the last that can be judged.
     """
     program = writer.program
     keys = {entry["value"]: f"input:{entry['name']}" for entry in inputs}
@@ -62,8 +62,10 @@ def choose_taps(writer: GraphWriter, inputs: list[dict], outputs: list[dict], le
         if node.op == "call_function" and str(node.target) in _DRAWN_BY_VALUES and is_random(node)
         for used in node.all_input_nodes
     }
+    choices = _choices(program.graph)
     for node, index, value in _node_values(writer):
-        if value not in tapped and (level == "all" or is_random(node) or value in drawn_by):
+        always = is_random(node) or value in drawn_by or (node, index) in choices
+        if value not in tapped and (level == "all" or always):
             taps.append(Tap(f"node:{value}", node, index, value, keys.setdefault(value, f"node:{value}")))
     return taps
 
@@ -117,6 +119,22 @@ def is_random(node: torch.fx.Node) -> bool:
         return False
     decide = _NOT_RANDOM_WITHOUT.get(target._schema.name.split("::")[1])
     return decide(node) if decide else True
+
+
+_aten = torch.ops.aten
+_ORDERS = (_aten.topk.default, _aten.sort.stable, _aten.sort.default)
+
+
+def _choices(graph: torch.fx.Graph) -> set[tuple[torch.fx.Node, int]]:
+    """Which elements a model whose sizes depend on data goes on with (`nonzero`, `nms`), and in which order.
+
+    Rounding may turn a close choice around, and everything after it is then about other elements.
+    """
+    binding = [n for n in graph.nodes if n.op == "call_function" and n.meta.get("unbacked_bindings")]
+    chosen = [n for n in binding if n.target is not _aten.slice.Tensor]
+    choices = {(n, i) for n in chosen for i, tensor in enumerate(flat_results(n)) if tensor is not None}
+    orders = [n for n in graph.nodes if n.target in _ORDERS] if choices else []
+    return choices | {(n, 1) for n in orders}
 
 
 def tap_bytes(tap: Tap, sizes: dict) -> int:

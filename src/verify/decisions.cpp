@@ -12,20 +12,17 @@
 namespace pycandle {
 namespace {
 
-constexpr double kFactor = 16;  // as the largest error of a float
-
 // The op that decided: the slice's last one, when only its shape or integer type was changed afterwards.
 const Node* deciding_node(const Program& p) {
   ValueId v = p.outputs.at(0).value;
   for (;;) {
-    const int32_t index = p.graph.values[static_cast<size_t>(v)].node;
-    if (index < 0) return nullptr;
-    const Node& node = p.graph.nodes[static_cast<size_t>(index)];
-    const std::string& op = node.op->name;
-    if (op == "argmax" || op == "argmin") return &node;
-    if ((op == "topk" || op == "sort") && node.results.at(1) == v) return &node;
+    const Node* node = node_of(p, v);
+    if (node == nullptr) return nullptr;
+    const std::string& op = node->op->name;
+    if (op == "argmax" || op == "argmin") return node;
+    if ((op == "topk" || op == "sort") && node->results.at(1) == v) return node;
     if (op != "reshape" && op != "cast") return nullptr;
-    v = node.operands[0];
+    v = node->operands[0];
   }
 }
 
@@ -49,6 +46,56 @@ struct Layout {
 
 }  // namespace
 
+const Node* node_of(const Program& p, ValueId v) {
+  const int32_t index = p.graph.values[static_cast<size_t>(v)].node;
+  return index < 0 ? nullptr : &p.graph.nodes[static_cast<size_t>(index)];
+}
+
+const Array* SliceRuns::input(ValueId v) const {
+  const auto found = std::find_if(slice_.program.inputs.begin(), slice_.program.inputs.end(),
+                                  [&](const Input& i) { return i.value == v; });
+  return found == slice_.program.inputs.end() ? nullptr : &inputs_[static_cast<size_t>(found - slice_.program.inputs.begin())];
+}
+
+Program SliceRuns::up_to(ValueId v) const {
+  Program before = slice_.program;
+  before.outputs[0].value = v;
+  before.bind_outputs();
+  return before;
+}
+
+Array SliceRuns::rounded(ValueId v) const {
+  const Array* given = input(v);
+  return given ? *given : trials_.rounded(up_to(v), inputs_);
+}
+
+std::optional<Compared> SliceRuns::compared(ValueId v) const {
+  if (!is_floating(slice_.program.graph.type(v).dtype)) return std::nullopt;
+  const bool is_given = node_of(slice_.program, v) == nullptr;
+  Evidence e;
+  if (is_given) {  // goldens themselves: nothing was rounded on the way
+    const Array* given = input(v);
+    if (!given) return std::nullopt;
+    e.f64 = e.rounded = *given;
+  } else {
+    const Program before = up_to(v);
+    e.golden = trials_.rounded(before, inputs_);
+    trials_.judge(before, inputs_, e);
+  }
+  Compared c;
+  c.exact = as_reals(e.f64);
+  c.shape = e.f64.shape();
+  c.roundoff = unit_roundoff(e.rounded.dtype());
+  c.moves.assign(c.exact.size(), is_given ? 0 : c.roundoff * root_mean_square(c.exact));
+  const auto see = [&](const Array& run) {
+    const std::vector<double> values = as_reals(run);
+    for (size_t i = 0; i < c.moves.size(); ++i) c.moves[i] = std::max(c.moves[i], std::abs(values[i] - c.exact[i]));
+  };
+  see(e.rounded);
+  std::for_each(e.jittered.begin(), e.jittered.end(), see);
+  return c;
+}
+
 std::string Decisions::text(const std::string& whose) const {
   std::string text = differing == 0 ? fmt::format("{} choices of {}, all as {}'s", count, op, whose)
                                     : fmt::format("{} of {} choices of {} are not {}'s", differing, count, op, whose);
@@ -61,32 +108,11 @@ std::optional<Decisions> look_at_decisions(const Slice& slice, const Trials& tri
                                            const Array& golden, const Array& ours) {
   const Node* node = deciding_node(slice.program);
   if (node == nullptr || golden.shape() != ours.shape()) return std::nullopt;
-  const ValueId compared = node->operands[0];
-  if (!is_floating(slice.program.graph.type(compared).dtype)) return std::nullopt;
+  const std::optional<Compared> compared = SliceRuns(slice, trials, inputs).compared(node->operands[0]);
+  if (!compared) return std::nullopt;
+  const std::vector<double>&exact = compared->exact, &moves = compared->moves;
 
-  Evidence e;
-  const int32_t from = slice.program.graph.values[static_cast<size_t>(compared)].node;
-  if (from < 0) {  // goldens themselves: nothing was rounded on the way
-    const auto input = std::find_if(slice.program.inputs.begin(), slice.program.inputs.end(),
-                                    [&](const Input& i) { return i.value == compared; });
-    if (input == slice.program.inputs.end()) return std::nullopt;
-    e.f64 = e.rounded = inputs[static_cast<size_t>(input - slice.program.inputs.begin())];
-  } else {
-    Program before = slice.program;
-    before.outputs[0].value = compared;
-    before.bind_outputs();
-    e.golden = trials.rounded(before, inputs);
-    trials.judge(before, inputs, e);
-  }
-  const std::vector<double> exact = as_reals(e.f64), rounded = as_reals(e.rounded);
-  std::vector<double> moves(exact.size(), from < 0 ? 0 : unit_roundoff(e.rounded.dtype()) * root_mean_square(exact));
-  for (size_t i = 0; i < moves.size(); ++i) moves[i] = std::max(moves[i], std::abs(rounded[i] - exact[i]));
-  for (const Array& run : e.jittered) {
-    const std::vector<double> values = as_reals(run);
-    for (size_t i = 0; i < moves.size(); ++i) moves[i] = std::max(moves[i], std::abs(values[i] - exact[i]));
-  }
-
-  const Layout x(e.f64.shape(), integer_attribute(*node, "axis"));
+  const Layout x(compared->shape, integer_attribute(*node, "axis"));
   const std::vector<int64_t> theirs = load_int(golden), mine = load_int(ours);
   const int64_t rows = x.outer * x.inner, picks = rows == 0 ? 0 : static_cast<int64_t>(theirs.size()) / rows;
   if (picks == 0 || x.size == 0) return std::nullopt;
@@ -115,7 +141,7 @@ std::optional<Decisions> look_at_decisions(const Slice& slice, const Trials& tri
             continue;
           }
           const size_t a = x.at(o, theirs[i], n), b = x.at(o, mine[i], n);
-          const bool may_turn = std::abs(exact[a] - exact[b]) <= kFactor * (moves[a] + moves[b]) && !std::isnan(exact[a]);
+          const bool may_turn = std::abs(exact[a] - exact[b]) <= kDecisionFactor * (moves[a] + moves[b]) && !std::isnan(exact[a]);
           d.within_rounding = d.within_rounding && (may_turn || same_number(exact[a], exact[b]));
         }
         if (!in_range) continue;

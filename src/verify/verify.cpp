@@ -23,6 +23,7 @@
 #include "verify/goldens.h"
 #include "verify/hashes.h"
 #include "verify/other_trace.h"
+#include "verify/selections.h"
 #include "verify/slices.h"
 #include "verify/states.h"
 #include "verify/taps.h"
@@ -114,6 +115,7 @@ class Verification {
     for (size_t i = 0; i < whole_.results.size() && i < reference.results.size(); ++i) {
       const auto& [name, value, array, golden, ours] = whole_.results[i];
       if (!is_inexact(golden.dtype()) || p_.graph.values[static_cast<size_t>(value)].node < 0) continue;
+      if (array.shape() != golden.shape()) continue;  // a choice on the way: each is judged by itself
       const Metrics& theirs = reference.results[i].metrics;
       const double least = unit_roundoff(golden.dtype()) * root_mean_square(as_reals(golden));
       const bool is_as_close = ours.rms <= kRmsFactor * std::max(theirs.rms, least) &&
@@ -205,11 +207,13 @@ class Verification {
     evidence.ours = backend_.compile(slice.program, trials_.table(), trials_.parameters(), without_dumps(options_.pipeline))
                         ->run(trials_.request(inputs))
                         .at(0);
-    result.metrics = compare(evidence.ours, evidence.golden);
+    result.metrics = compare_with_sizes(evidence.ours, evidence.golden);
     const bool is_equal = evidence.ours.same_bytes(evidence.golden);
     result.verdict = is_equal ? Verdict::exact : Verdict::within_rounding;
     result.judged = "both";
-    if (options_.tolerance) {
+    if (evidence.ours.shape() != evidence.golden.shape()) {
+      judge_sizes(slice, inputs, evidence, result);
+    } else if (options_.tolerance) {
       judge_by_tolerance(evidence, *options_.tolerance, result);
     } else if (!is_inexact(evidence.golden.dtype())) {
       judge_integers(slice, inputs, evidence, result);
@@ -237,9 +241,24 @@ class Verification {
     if (result.verdict != Verdict::exact) look_at_stability(kept->program, result);
   }
 
+  // Data decided how many there are, here otherwise than in PyTorch.
+  void judge_sizes(const Slice& slice, const std::vector<Array>& inputs, const Evidence& evidence, LayerResult& result) const {
+    const std::optional<Decisions> decisions = look_at_selections(slice, trials_, inputs, evidence.golden, evidence.ours);
+    if (decisions) result.decisions = decisions->text(whose_);
+    if (decisions && decisions->within_rounding) {
+      result.why = result.decisions;
+      return;
+    }
+    result.verdict = Verdict::wrong_here;
+    result.judged = "program";
+    result.why = fmt::format("has the sizes {} where {}'s value has {}", to_string(evidence.ours.shape()), whose_,
+                             to_string(evidence.golden.shape()));
+  }
+
   void judge_integers(const Slice& slice, const std::vector<Array>& inputs, Evidence& evidence, LayerResult& result) const {
     const Judgement equal = judge_exactly(evidence.golden, evidence.ours, evidence.whose);
-    const std::optional<Decisions> decisions = look_at_decisions(slice, trials_, inputs, evidence.golden, evidence.ours);
+    std::optional<Decisions> decisions = look_at_decisions(slice, trials_, inputs, evidence.golden, evidence.ours);
+    if (!decisions) decisions = look_at_selections(slice, trials_, inputs, evidence.golden, evidence.ours);
     if (decisions) result.decisions = decisions->text(whose_);
     if (!equal.passed && decisions && decisions->within_rounding) {
       result.why = result.decisions;

@@ -85,7 +85,7 @@ WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backen
   const auto is_compared = [&](ValueId v) { return goldens.has(v) && !is_drawn[static_cast<size_t>(v)]; };
   request.on_tap = [&](size_t tap, const Array& value) {
     const ValueId v = p.taps[tap].value;
-    if (is_compared(v) && whole.taps.count(v) == 0) whole.taps.emplace(v, compare(value, goldens.get(v)));
+    if (is_compared(v) && whole.taps.count(v) == 0) whole.taps.emplace(v, compare_with_sizes(value, goldens.get(v)));
   };
   try {
     outputs = backend.compile(fed, table, parameters, pipeline)->run(request);
@@ -95,7 +95,7 @@ WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backen
   }
   const auto add = [&](const std::string& name, ValueId v, const Array& ours, const std::optional<Array>& golden) {
     if (!golden || is_drawn[static_cast<size_t>(v)]) return;
-    whole.results.push_back({name, v, ours, *golden, compare(ours, *golden)});
+    whole.results.push_back({name, v, ours, *golden, compare_with_sizes(ours, *golden)});
     if (goldens.has(v)) whole.taps.emplace(v, whole.results.back().metrics);
   };
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -121,6 +121,14 @@ TEST(Reference, ASizeThatDependsOnDataIsBoundByTheResultThatHasIt) {
   EXPECT_EQ(run({f32({4}, {0, 0, 0, 0})}).at(0).shape(), Sizes{0});
 }
 
+TEST(Reference, DataDecidesASizeAlsoWhereTheCallerSaysAnother) {
+  const Running run = compiled(kNonzero);
+  RunRequest request;
+  request.inputs = {f32({4}, {0, 3, 0, 4})};
+  request.symbols = {{"u0", 3}};
+  EXPECT_EQ(run.executable->run(request).at(0).shape(), Sizes{2});
+}
+
 const char* const kWhile = R"(input %0 "x": f32[]
 
 %1, %2 = while_loop(%0, %0) (%0: f32[], %1: f32[]) {

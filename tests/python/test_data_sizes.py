@@ -52,3 +52,18 @@ def test_a_size_that_data_decides_may_be_zero():
     assert write_expression(sympy.Min(s, s * u), names) == "min(s0, s0*u0)"
     assert write_expression(sympy.Max(0, u), names) == "u0"
     assert write_expression(sympy.Max(1, s), names) == "s0"
+
+
+class Thresholded(torch.nn.Module):
+    """One element is 0, the exact product being a little above or below."""
+
+    def forward(self, x):
+        return x[torch.where((x * x.sum()).cumsum(0) > 0)[0]]
+
+
+def test_what_data_chose_is_a_golden_and_judged_with_its_margin(record, tmp_path, pycandle):
+    manifest, goldens = record(Thresholded(), torch.randn(12), options={"taps": "none", "dynamic": False})
+    (chosen,) = [tap for tap in manifest["taps"] if tap["shape"] == [len(goldens["output:output"])]]
+    assert goldens[chosen["key"]].dtype == torch.int64
+    result = pycandle.json("verify", tmp_path)
+    assert any("nonzero" in (layer.get("decisions") or "") for layer in result["layers"])

@@ -266,11 +266,12 @@ std::vector<Array> Walker::run_region(Lane& lane, const Graph& region, std::vect
 
 void Walker::bind_data_symbols(const Graph& g, const Node& node, const std::vector<Array>& results) {
   for (const Symbol& symbol : plan_.program.symbols) {
-    if (symbol.axis >= 0 || bindings_.count(symbol.name) != 0) continue;
+    if (symbol.axis >= 0 || found_.count(symbol.name) != 0) continue;
     for (size_t r = 0; r < results.size(); ++r) {
       const Shape& shape = g.type(node.results[r]).shape;
       const auto axis = std::find(shape.begin(), shape.end(), Dim::symbol(symbol.name));
       if (axis == shape.end()) continue;
+      found_.insert(symbol.name);
       bindings_[symbol.name] = results[r].shape().at(static_cast<size_t>(axis - shape.begin()));
       evaluate_checks(plan_.program, bindings_, symbol.name);
       break;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,7 @@ class Walker {
   std::vector<bool> is_shared_;              // inputs, parameters, decisions, and data moved out of those
   std::vector<Decision> decisions_;          // of the node being run
   Bindings bindings_;
+  std::set<std::string> found_;              // symbols that this run's data decided
   uint64_t random_ops_ = 0;                  // executed so far: each draws from a stream of its own
 };
 
