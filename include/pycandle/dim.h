@@ -4,10 +4,14 @@
 //   x.reshape({x.dim(0), seq / 2, 2 * 64});
 //   if (seq > 16) …               // throws unless the answer is the same for every size that the signature allows
 //   int64_t n = seq.specialise();  // fixes it to the signature's example, checked when the program runs
+//   Dim tall = floor(1.7 * x.dim(2));  // in double precision, as Python's int(1.7 * n)
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "pycandle/api.h"
@@ -51,6 +55,40 @@ class PYCANDLE_API Dim {
   explicit Dim(Node node) : node_(node.pointer) {}
   const void* node_;
 };
+
+// A size in double precision, each operation rounded as Python's and torch's are. Rounding makes it a Dim again.
+class PYCANDLE_API DimReal {
+ public:
+  DimReal(Dim value);  // NOLINT(google-explicit-constructor): a size is a number
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  DimReal(T value) : DimReal(from_number(static_cast<double>(value))) {}  // NOLINT(google-explicit-constructor)
+
+  friend PYCANDLE_API DimReal operator+(const DimReal&, const DimReal&);
+  friend PYCANDLE_API DimReal operator-(const DimReal&, const DimReal&);
+  friend PYCANDLE_API DimReal operator*(const DimReal&, const DimReal&);
+  friend PYCANDLE_API DimReal operator/(const DimReal&, const DimReal&);
+  friend PYCANDLE_API DimReal operator-(const DimReal&);
+
+ private:
+  friend struct DimAccess;
+  explicit DimReal(std::shared_ptr<const void> value) : value_(std::move(value)) {}
+  static DimReal from_number(double);
+  std::shared_ptr<const void> value_;
+};
+// A size and a fraction; a size and a whole number stay a Dim.
+template <std::floating_point T> DimReal operator+(Dim a, T b) { return DimReal(a) + DimReal(b); }
+template <std::floating_point T> DimReal operator+(T a, Dim b) { return DimReal(a) + DimReal(b); }
+template <std::floating_point T> DimReal operator-(Dim a, T b) { return DimReal(a) - DimReal(b); }
+template <std::floating_point T> DimReal operator-(T a, Dim b) { return DimReal(a) - DimReal(b); }
+template <std::floating_point T> DimReal operator*(Dim a, T b) { return DimReal(a) * DimReal(b); }
+template <std::floating_point T> DimReal operator*(T a, Dim b) { return DimReal(a) * DimReal(b); }
+template <std::floating_point T> DimReal operator/(Dim a, T b) { return DimReal(a) / DimReal(b); }
+template <std::floating_point T> DimReal operator/(T a, Dim b) { return DimReal(a) / DimReal(b); }
+PYCANDLE_API Dim floor(const DimReal&);
+PYCANDLE_API Dim ceil(const DimReal&);
+PYCANDLE_API Dim trunc(const DimReal&);  // to zero, as Python's int()
+PYCANDLE_API Dim round(const DimReal&);  // halves to even, as Python's
 
 PYCANDLE_API Dim floordiv(Dim, Dim);
 PYCANDLE_API Dim mod(Dim, Dim);

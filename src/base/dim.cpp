@@ -31,10 +31,6 @@ constexpr size_t kMaxTerms = 1024;
       .expected(fmt::format("at most {} characters, {} terms and {} levels of nesting", kMaxText, kMaxTerms, kMaxDepth));
 }
 
-[[noreturn]] void overflow() {
-  throw Error(ErrorCode::bad_input, "the arithmetic of a dim overflows").expected("sizes and products that fit into 64 bits");
-}
-
 [[noreturn]] void division_by_zero(std::string_view function, Dim a) {
   throw Error(ErrorCode::bad_input, "a dim is divided by zero").found(fmt::format("{}({}, 0)", function, a.text()));
 }
@@ -102,10 +98,10 @@ std::string text_of(const std::vector<Term>& terms, int64_t constant) {
   return out;
 }
 
-const char* name_of(AtomKind kind) {
-  constexpr std::array<const char*, 5> kNames = {"", "floordiv", "mod", "min", "max"};
-  return kNames.at(static_cast<size_t>(kind));
-}
+constexpr std::array<const char*, 4> kFunctions = {"floordiv", "mod", "min", "max"};
+constexpr std::array<const char*, 4> kRoundings = {"floor", "ceil", "trunc", "round"};
+
+const char* name_of(AtomKind kind) { return kFunctions.at(static_cast<size_t>(kind) - 1); }
 
 Dim function(AtomKind kind, std::vector<Dim> args) {
   std::string text = std::string(name_of(kind)) + "(";
@@ -115,7 +111,7 @@ Dim function(AtomKind kind, std::vector<Dim> args) {
     depth = std::max(depth, DimNode::of(args[i]).depth);
   }
   text += ')';
-  if (text.size() > kMaxText || depth + 1 > kMaxDepth) too_large();
+  check_size(text.size(), depth + 1);
   return make_dim(Table::instance().atom({kind, std::move(text), std::move(args), depth + 1}));
 }
 
@@ -326,6 +322,26 @@ bool monomial_before(const Monomial& a, const Monomial& b) {
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), atom_before);
 }
 
+void overflow() {
+  throw Error(ErrorCode::bad_input, "the arithmetic of a dim overflows")
+      .expected("sizes and products that fit into 64 bits, and into 53 where they meet fractions");
+}
+
+void check_size(size_t text, int depth) {
+  if (text > kMaxText || depth > kMaxDepth) too_large();
+}
+
+Dim rounded_atom(DimRounding rounding, std::shared_ptr<const RealNode> real) {
+  std::string text = std::string(kRoundings.at(static_cast<size_t>(rounding))) + "(" + real->text + ")";
+  std::vector<Dim> args;
+  real->collect(args);
+  int depth = real->depth + 1;
+  for (const Dim arg : args) depth = std::max(depth, DimNode::of(arg).depth + real->depth + 2);
+  check_size(text.size(), depth);
+  return make_dim(
+      Table::instance().atom({AtomKind::rounded, std::move(text), std::move(args), depth, std::move(real), rounding}));
+}
+
 int64_t checked_add(int64_t a, int64_t b) {
   int64_t out = 0;
   if (__builtin_add_overflow(a, b, &out)) overflow();
@@ -384,11 +400,22 @@ using detail::Term;
 
 Dim::Dim(int64_t value) : node_(Table::instance().number(value)) {}
 
+bool is_dim_function(std::string_view word) {
+  const auto has = [&](const auto& names) { return std::find(names.begin(), names.end(), word) != names.end(); };
+  return has(detail::kFunctions) || has(detail::kRoundings);
+}
+
+std::optional<DimRounding> rounding_named(std::string_view word) {
+  const auto found = std::find(detail::kRoundings.begin(), detail::kRoundings.end(), word);
+  if (found == detail::kRoundings.end()) return std::nullopt;
+  return static_cast<DimRounding>(found - detail::kRoundings.begin());
+}
+
 Dim Dim::symbol(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const bool good = !name.empty() && name.size() <= 128 && letter(name[0]) &&
                     std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); }) &&
-                    name != "floordiv" && name != "mod" && name != "min" && name != "max";
+                    !is_dim_function(name);
   if (!good)
     throw Error(ErrorCode::bad_input, "a dim symbol has a name that is not allowed")
         .expected("letters, digits and underscores")
@@ -417,6 +444,8 @@ int64_t Dim::evaluate(const Bindings& bindings) const {
         if (bound == bindings.end())
           throw Error(ErrorCode::bad_input, "the dim symbol " + atom->text + " has no value").found(text());
         value = bound->second;
+      } else if (atom->kind == AtomKind::rounded) {
+        value = detail::whole(atom->rounding, atom->real->evaluate([&](Dim arg) { return arg.evaluate(bindings); }));
       } else {
         value = atom->args[0].evaluate(bindings);
         for (size_t i = 1; i < atom->args.size(); ++i) {
@@ -555,28 +584,5 @@ Dim mod(Dim a, Dim b) {
 Dim min(Dim a, Dim b) { return detail::extremum(AtomKind::min, a, b); }
 Dim max(Dim a, Dim b) { return detail::extremum(AtomKind::max, a, b); }
 Dim ceildiv(Dim a, Dim b) { return floordiv(a + b - 1, b); }
-
-std::string to_string(const Shape& shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i) out += (i == 0 ? "" : ", ") + shape[i].text();
-  return out + "]";
-}
-
-Dim product(const Shape& shape) {
-  Dim out(1);
-  for (const Dim d : shape) out = out * d;
-  return out;
-}
-
-std::vector<int64_t> evaluate(const Shape& shape, const Bindings& bindings) {
-  std::vector<int64_t> out;
-  out.reserve(shape.size());
-  for (const Dim d : shape) out.push_back(d.evaluate(bindings));
-  return out;
-}
-
-bool all_numbers(const Shape& shape) {
-  return std::all_of(shape.begin(), shape.end(), [](Dim d) { return d.is_number(); });
-}
 
 }  // namespace pycandle

@@ -5,21 +5,52 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/dim.h"
+#include "base/dim_real.h"
 
 namespace pycandle::detail {
 
-enum class AtomKind : uint8_t { symbol, floordiv, mod, min, max };
+enum class AtomKind : uint8_t { symbol, floordiv, mod, min, max, rounded };
 
 struct Atom {
   AtomKind kind;
   std::string text;       // of a symbol: its name
-  std::vector<Dim> args;  // floordiv and mod: numerator, divisor; min and max: two or more
+  std::vector<Dim> args;  // floordiv and mod: numerator, divisor; min and max: two or more; rounded: the dims in `real`
   int depth;              // levels of parentheses in the text
+  std::shared_ptr<const RealNode> real = nullptr;  // rounded: of what
+  DimRounding rounding = DimRounding::floor;
 };
+
+// Double arithmetic behind DimReal. Two dims are never added or multiplied here: that is a dim again.
+struct RealNode {
+  enum class Kind : uint8_t { dim, number, add, mul, div };
+  Kind kind;
+  Dim dim;
+  double number;
+  std::shared_ptr<const RealNode> left, right;
+  int depth;
+  std::string text;
+
+  double evaluate(const std::function<int64_t(Dim)>& size) const;
+  DimReal replaced(const std::function<Dim(Dim)>& other) const;  // with other dims in the place of its own
+  void collect(std::vector<Dim>& dims) const;
+
+  static const RealNode& of(const DimReal& value) { return *value.node_; }
+  static std::shared_ptr<const RealNode> pointer(const DimReal& value) { return value.node_; }
+  static DimReal wrap(std::shared_ptr<const RealNode> node) { return DimReal(std::move(node)); }
+};
+
+double round_off(DimRounding rounding, double v);
+int64_t whole(DimRounding rounding, double v);  // bad_input for what a double cannot hold exactly
+Dim rounded_atom(DimRounding rounding, std::shared_ptr<const RealNode> real);
+
+[[noreturn]] void overflow();
+void check_size(size_t text, int depth);  // throws for dims that the parser would refuse
 
 using Monomial = std::vector<const Atom*>;  // sorted; an atom stands once for each power
 
@@ -62,11 +93,15 @@ template <class Replace> Dim rebuild(Dim d, const Replace& replace) {
       if (!value) {
         std::vector<Dim> args;
         args.reserve(atom->args.size());
-        for (const Dim arg : atom->args) args.push_back(rebuild(arg, replace));
+        if (atom->kind != AtomKind::rounded)
+          for (const Dim arg : atom->args) args.push_back(rebuild(arg, replace));
         switch (atom->kind) {
           case AtomKind::symbol: value = make_dim(atom); break;
           case AtomKind::floordiv: value = floordiv(args[0], args[1]); break;
           case AtomKind::mod: value = mod(args[0], args[1]); break;
+          case AtomKind::rounded:
+            value = rounded(atom->rounding, atom->real->replaced([&](Dim arg) { return rebuild(arg, replace); }));
+            break;
           case AtomKind::min:
           case AtomKind::max:
             value = args[0];

@@ -1,6 +1,7 @@
 // What can be said of dims for every value of their symbols: bounds by interval arithmetic, and equality by looking at
 // every remainder of a symbol.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -16,6 +17,7 @@ namespace {
 using detail::Atom;
 using detail::AtomKind;
 using detail::DimNode;
+using detail::RealNode;
 using detail::Term;
 
 constexpr int64_t kInfinity = std::numeric_limits<int64_t>::max();
@@ -63,12 +65,54 @@ int64_t divide(int64_t a, int64_t b) {
 
 Interval interval_of(Dim d, const SymbolRanges& ranges);
 
+// Bounds of double arithmetic. IEEE operations are monotone, so the ends of the arguments give the ends of the results.
+struct RealInterval {
+  double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+};
+
+RealInterval ends_of(std::initializer_list<double> corners) {
+  RealInterval out{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+  for (const double corner : corners) {
+    const double v = std::isnan(corner) ? 0 : corner;  // 0*infinity, infinity/infinity: between the other corners
+    out = {std::min(out.low, v), std::max(out.high, v)};
+  }
+  return out;
+}
+
+RealInterval interval_of(const RealNode& n, const SymbolRanges& ranges) {
+  if (n.kind == RealNode::Kind::number) return {n.number, n.number};
+  if (n.kind == RealNode::Kind::dim) {
+    constexpr int64_t kExact = int64_t{1} << 53;
+    const Interval i = interval_of(n.dim, ranges);
+    RealInterval out;
+    if (std::abs(i.low) <= kExact) out.low = static_cast<double>(i.low);
+    if (std::abs(i.high) <= kExact) out.high = static_cast<double>(i.high);
+    return out;
+  }
+  const RealInterval a = interval_of(*n.left, ranges), b = interval_of(*n.right, ranges);
+  if (n.kind == RealNode::Kind::add) return {a.low + b.low, a.high + b.high};
+  if (n.kind == RealNode::Kind::mul) return ends_of({a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high});
+  if (b.low <= 0 && b.high >= 0) return {};
+  return ends_of({a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high});
+}
+
+Interval interval_of_rounded(const Atom& atom, const SymbolRanges& ranges) {
+  const RealInterval real = interval_of(*atom.real, ranges);
+  const auto end = [&](double v) {
+    constexpr double kExact = 9007199254740992.0;
+    if (!(std::abs(v) <= kExact)) return v < 0 ? -kInfinity : kInfinity;
+    return static_cast<int64_t>(detail::round_off(atom.rounding, v));
+  };
+  return {as_low(end(real.low)), as_high(end(real.high))};
+}
+
 Interval interval_of(const Atom& atom, const SymbolRanges& ranges) {
   if (atom.kind == AtomKind::symbol) {
     const auto range = ranges.find(atom.text);
     if (range == ranges.end()) return {0, kInfinity};
     return {as_low(std::max(range->second.min, -kInfinity)), as_high(range->second.max.value_or(kInfinity))};
   }
+  if (atom.kind == AtomKind::rounded) return interval_of_rounded(atom, ranges);
   Interval a = interval_of(atom.args[0], ranges);
   for (size_t i = 1; i < atom.args.size(); ++i) {
     const Interval b = interval_of(atom.args[i], ranges);
@@ -84,7 +128,8 @@ Interval interval_of(const Atom& atom, const SymbolRanges& ranges) {
         if (a.low >= 0 && a.high < b.low) break;  // smaller than the divisor: itself
         a = {0, std::min(b.high == kInfinity ? kInfinity : b.high - 1, a.low >= 0 ? a.high : kInfinity)};
         break;
-      case AtomKind::symbol: break;
+      case AtomKind::symbol:
+      case AtomKind::rounded: break;
     }
   }
   return a;

@@ -1,9 +1,11 @@
-// Dim::parse: sums, products, integers, symbols, parentheses and the four functions (docs/manifest.md).
+// Dim::parse: sums, products, integers, symbols, parentheses and the functions (docs/manifest.md).
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 
 #include "base/dim.h"
+#include "base/dim_real.h"
 #include "base/error.h"
 
 namespace pycandle {
@@ -67,7 +69,63 @@ class Parser {
     if (name == "mod") return call([](Dim a, Dim b) { return mod(a, b); }, 2);
     if (name == "min") return call([](Dim a, Dim b) { return min(a, b); }, 0);
     if (name == "max") return call([](Dim a, Dim b) { return max(a, b); }, 0);
+    if (const auto rounding = rounding_named(name)) {
+      const Nested level(*this);
+      expect('(');
+      const DimReal value = real_sum();
+      expect(')');
+      return rounded(*rounding, value);
+    }
     return Dim::symbol(name);
+  }
+
+  // Inside floor, ceil, trunc and round: double arithmetic, from left to right.
+  DimReal real_sum() {
+    DimReal value = real_product();
+    for (;;) {
+      if (take('+'))
+        value = value + real_product();
+      else if (take('-'))
+        value = value - real_product();
+      else
+        return value;
+    }
+  }
+
+  DimReal real_product() {
+    DimReal value = real_factor();
+    for (;;) {
+      if (take('*'))
+        value = value * real_factor();
+      else if (take('/'))
+        value = value / real_factor();
+      else
+        return value;
+    }
+  }
+
+  DimReal real_factor() {
+    bool negative = false;
+    while (peek() == '-' || peek() == '+') negative ^= text_[at_++] == '-';
+    skip_space();
+    if (at_ < text_.size() && is_digit(text_[at_])) return real_number(negative);
+    if (peek() != '(') return negative ? -DimReal(primary()) : DimReal(primary());
+    const Nested level(*this);
+    expect('(');
+    const DimReal value = real_sum();
+    expect(')');
+    return negative ? -value : value;
+  }
+
+  DimReal real_number(bool negative) {
+    const size_t begin = at_;
+    double value = 0;
+    const auto [end, error] = std::from_chars(text_.data() + begin, text_.data() + text_.size(), value);
+    const std::string_view token = text_.substr(begin, static_cast<size_t>(end - text_.data()) - begin);
+    if (error == std::errc() && token.find_first_of(".e") == std::string_view::npos) return number(negative);
+    if (error != std::errc() || !std::isfinite(value)) fail("a number that fits into a double");
+    at_ += token.size();
+    return negative ? -value : value;
   }
 
   // count: how many arguments there must be; 0 for two or more.

@@ -91,6 +91,12 @@ pycandle::Dim DimAccess::base(Dim d) {
 
 Dim DimAccess::front(pycandle::Dim d) { return Dim(Dim::Node{std::bit_cast<const void*>(d)}); }
 
+const pycandle::DimReal& DimAccess::base(const DimReal& r) { return *static_cast<const pycandle::DimReal*>(r.value_.get()); }
+
+DimReal DimAccess::front(const pycandle::DimReal& r) {
+  return DimReal(std::shared_ptr<const void>(std::make_shared<const pycandle::DimReal>(r)));
+}
+
 Shape base_shape(const Dims& dims) {
   Shape shape;
   shape.reserve(dims.size());

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/dim_real.h"
 #include "capture/store.h"
 #include "ir/builder.h"
 #include "ops/promotion.h"
@@ -27,6 +28,8 @@ namespace pycandle::front {
 struct DimAccess {
   static pycandle::Dim base(Dim);
   static Dim front(pycandle::Dim);
+  static const pycandle::DimReal& base(const DimReal&);
+  static DimReal front(const pycandle::DimReal&);
 };
 Shape base_shape(const Dims&);
 Dims front_dims(const Shape&);

@@ -86,6 +86,18 @@ PYCANDLE_ARITHMETIC(max, pycandle::max(a, b))
 
 Dim operator-(Dim d) { return DimAccess::front(-known(d)); }
 
+DimReal::DimReal(Dim value) : DimReal(DimAccess::front(pycandle::DimReal(known(value)))) {}
+DimReal DimReal::from_number(double value) { return DimAccess::front(pycandle::DimReal(value)); }
+DimReal operator+(const DimReal& a, const DimReal& b) { return DimAccess::front(DimAccess::base(a) + DimAccess::base(b)); }
+DimReal operator-(const DimReal& a, const DimReal& b) { return DimAccess::front(DimAccess::base(a) - DimAccess::base(b)); }
+DimReal operator*(const DimReal& a, const DimReal& b) { return DimAccess::front(DimAccess::base(a) * DimAccess::base(b)); }
+DimReal operator/(const DimReal& a, const DimReal& b) { return DimAccess::front(DimAccess::base(a) / DimAccess::base(b)); }
+DimReal operator-(const DimReal& a) { return DimAccess::front(-DimAccess::base(a)); }
+Dim floor(const DimReal& a) { return DimAccess::front(rounded(DimRounding::floor, DimAccess::base(a))); }
+Dim ceil(const DimReal& a) { return DimAccess::front(rounded(DimRounding::ceil, DimAccess::base(a))); }
+Dim trunc(const DimReal& a) { return DimAccess::front(rounded(DimRounding::trunc, DimAccess::base(a))); }
+Dim round(const DimReal& a) { return DimAccess::front(rounded(DimRounding::round, DimAccess::base(a))); }
+
 bool operator==(Dim a, Dim b) { return decided(equal(known(a), known(b), ranges()), a, "equals", b); }
 bool operator<(Dim a, Dim b) { return decided(at_most(known(a) + 1, known(b), ranges()), a, "is less than", b); }
 bool operator<=(Dim a, Dim b) { return decided(at_most(known(a), known(b), ranges()), a, "is at most", b); }

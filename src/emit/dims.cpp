@@ -1,7 +1,10 @@
 // Sizes in the words of the code around them: s1 is input_ids.dim(1).
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
+#include "base/dim_real.h"
 #include "emit/drafting.h"
 
 namespace pycandle::emit {
@@ -17,7 +20,15 @@ std::optional<std::string> find(Dim d, const Graph& g, const Values& scope, cons
   return {};
 }
 
-bool is_function(std::string_view word) { return word == "floordiv" || word == "mod" || word == "min" || word == "max"; }
+// Behind the parenthesis that closes the one at `open`.
+size_t end_of_call(const std::string& text, size_t open) {
+  int depth = 0;
+  for (size_t at = open; at < text.size(); ++at) {
+    depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
+    if (depth == 0) return at + 1;
+  }
+  return text.size();
+}
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
@@ -27,29 +38,40 @@ std::optional<std::string> write_dim(Dim d, const Graph& g, const Values& scope,
                                      const std::function<bool(const std::string&)>& data) {
   if (d.is_number()) return std::to_string(d.number());
   if (auto found = find(d, g, scope, spell)) return found;
-  // The canonical text, with its symbols replaced.
+  // The canonical text, with its symbols replaced; functions of symbols that nobody here knows may be a size as a whole.
   const std::string text = d.text();
-  std::string out;
-  for (size_t at = 0; at < text.size();) {
-    if (text[at] == '*') out += " * ";
-    if (!is_word(text[at])) {
-      if (text[at] != '*') out += text[at];
-      ++at;
-      continue;
+  const auto written = [&](bool whole_functions) -> std::optional<std::string> {
+    std::string out;
+    for (size_t at = 0; at < text.size();) {
+      if (!is_word(text[at])) {
+        out += text[at] == '*' || text[at] == '/' ? fmt::format(" {} ", text[at]) : std::string(1, text[at]);
+        ++at;
+        continue;
+      }
+      size_t end = at;
+      while (end < text.size() && is_word(text[end])) ++end;
+      const std::string word = text.substr(at, end - at);
+      if (is_dim_function(word) && whole_functions) {
+        const size_t last = end_of_call(text, end);
+        if (const auto found = find(Dim::parse(text.substr(at, last - at)), g, scope, spell)) {
+          out += *found;
+          at = last;
+          continue;
+        }
+      }
+      at = end;
+      if (is_dim_function(word) || std::isdigit(static_cast<unsigned char>(word[0])) != 0) {
+        out += word;
+        continue;
+      }
+      const auto found = find(Dim::symbol(word), g, scope, spell);
+      if (!found && !(data && data(word))) return {};
+      out += found ? *found : word;
     }
-    size_t end = at;
-    while (end < text.size() && is_word(text[end])) ++end;
-    const std::string word = text.substr(at, end - at);
-    at = end;
-    if (is_function(word) || std::isdigit(static_cast<unsigned char>(word[0])) != 0) {
-      out += word;
-      continue;
-    }
-    const auto found = find(Dim::symbol(word), g, scope, spell);
-    if (!found && !(data && data(word))) return {};
-    out += found ? *found : word;
-  }
-  return out;
+    return out;
+  };
+  if (auto said = written(false)) return said;
+  return written(true);
 }
 
 std::optional<Dim> unsaid_size(const CallTree& tree, int32_t call) {

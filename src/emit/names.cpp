@@ -104,7 +104,7 @@ const std::vector<std::string>& spoken_names() {
                                               "max",        "floordiv", "mod",     "data_dim", "todo",   "nn",      "std",
                                               "functional", "Tensor",   "Tensors", "Dim",      "State",  "Weights", "Checker",
                                               "DType",      "Ints",     "Numbers", "Config",   "Output", "Module",  "Error",
-                                              "ErrorCode",  "pycandle", "int64_t"};
+                                              "ErrorCode",  "pycandle", "int64_t", "floor",    "ceil",   "trunc",   "round"};
   return names;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/dim_real.h"
 #include "import/importer.h"
 #include "import/manifest.h"
 
@@ -63,7 +64,7 @@ class Names {
 bool is_symbol_name(const std::string& name) {
   bool good = !name.empty() && name.size() <= 64 && !std::isdigit(static_cast<unsigned char>(name[0]));
   for (char ch : name) good = good && (std::isalnum(static_cast<unsigned char>(ch)) || ch == '_');
-  return good && name != "min" && name != "max" && name != "mod" && name != "floordiv";
+  return good && !is_dim_function(name);
 }
 
 class ManifestReader {

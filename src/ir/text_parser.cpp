@@ -129,7 +129,7 @@ class Parser {
     bool is_symbol = false;
     try {
       is_symbol = Dim::parse(result.name) == Dim::symbol(result.name);
-    } catch (const Error&) {  // min, max, mod, floordiv
+    } catch (const Error&) {  // the name of a function
     }
     if (!is_symbol) in_.fail(at, fmt::format("'{}' cannot name a symbol", result.name.substr(0, 40)), "a name such as s0");
     if (!terms_.declare(result.name)) in_.fail(at, fmt::format("symbol {} is declared twice", result.name), "another name");

@@ -229,7 +229,7 @@ std::string_view TextScanner::dim_text() {
     } else if (c == ')' || c == ',') {
       if (depth == 0) break;
       if (c == ')') --depth;
-    } else if (!is_word(c) && c != '+' && c != '-' && c != '*' && c != ' ') {
+    } else if (!is_word(c) && c != '+' && c != '-' && c != '*' && c != ' ' && (depth == 0 || (c != '/' && c != '.'))) {
       break;
     }
     ++position_;

@@ -31,6 +31,80 @@ TEST(Dims, AreParsedWithPrecedenceSignsAndSpaces) {
   EXPECT_EQ(parse("min( 3,s0 ,s0+1, 2)").text(), "min(s0, 2)");
 }
 
+TEST(Dims, KeepDoubleArithmeticInItsOrder) {
+  for (const char* text : {"floor(1.7*s0)",
+                           "ceil(s0/1.5)",
+                           "round(0.1*s0)",
+                           "trunc(0.3*(-s0 + 3))",
+                           "floor(s0/3.0 + 1.5)",
+                           "floor(1.7*(s0 + 1))",
+                           "floor(1.7*(2*s0))",
+                           "floor(3*(0.1*s0))",
+                           "floor(0.1*(s0*s1))",
+                           "floor(1.0*s0/s1)",
+                           "floor(s0/(s0/1.3 + 1))",
+                           "floor(0.7*floor(1.7*s0))",
+                           "2*floor(1.7*s0) + 1",
+                           "floordiv(floor(1.7*s0) + 1, 2) - 2",
+                           "floor(s0/1.3 - 1.7*s1)",
+                           "floor(1e-05*s0)",
+                           "max(floor(0.3*s0), 1)",
+                           "floor(3.0/s0 + 0.5)",
+                           "floor(s0/7.0 + (s0/3.0 + 0.5))",
+                           "floor(-1*(s0/3.0))",
+                           "floor(s1*(s0/3.0))"}) {
+    EXPECT_EQ(parse(text).text(), text);
+    EXPECT_EQ(Dim::parse(parse(text).text()), parse(text));
+  }
+  // The same IEEE operations, spelled differently.
+  EXPECT_EQ(parse("floor(s0*1.7)"), parse("floor(1.7 * s0)"));
+  EXPECT_EQ(parse("floor((1 + s0) * 1.7)"), parse("floor(1.7*(s0 + 1))"));
+  EXPECT_EQ(parse("floor(s0*3.0)"), parse("3*s0"));
+  EXPECT_EQ(parse("round(s0 + 1)"), parse("s0 + 1"));
+  EXPECT_EQ(parse("floor(10*1.7)").number(), 17);
+  // Others: sums and products of doubles are not associative.
+  EXPECT_NE(parse("floor(3.3*(0.1*s0))"), parse("floor(0.33*s0)"));
+  for (const char* text :
+       {"floor(1.7*s0", "floor()", "1.7*s0", "floor(s0/0)", "s0/2", "floor(1e999*s0)", "floor(s0, 2)", "floor(.5*s0)"})
+    EXPECT_THROW(parse(text), Error) << text;
+}
+
+TEST(Dims, RoundAsPythonDoes) {
+  const auto at = [](const char* text, int64_t s0) { return parse(text).evaluate({{"s0", s0}}); };
+  for (const int64_t n : {10, 20, 30, 40, 50, 1200}) {
+    EXPECT_EQ(at("floor(1.7*s0)", n), static_cast<int64_t>(static_cast<double>(n) * 1.7));
+    EXPECT_EQ(at("floor(1.7*s0)", n), n * 17 / 10);
+  }
+  EXPECT_EQ(at("floor(1.7*s0)", 1300), 2210);
+  EXPECT_EQ(at("floor(0.3*s0)", 10), 3);
+  EXPECT_EQ(at("floor(3*(0.1*s0))", 10), 3);
+  EXPECT_EQ(at("floor(49*(s0/49.0))", 1), 0);  // 1/49*49 is less than 1
+  EXPECT_EQ(at("round(0.5*s0)", 5), 2);        // halves to even
+  EXPECT_EQ(at("round(0.5*s0)", 7), 4);
+  EXPECT_EQ(at("trunc(0.5*(-s0))", 3), -1);
+  EXPECT_EQ(at("floor(0.5*(-s0))", 3), -2);
+  EXPECT_EQ(at("ceil(0.5*s0)", 3), 2);
+  EXPECT_EQ(parse("floor(1.7*s0)").substitute({{"s0", Dim(10)}}).number(), 17);
+  EXPECT_EQ(parse("floor(1.7*s0)").substitute({{"s0", parse("s1 + 1")}}).text(), "floor(1.7*(s1 + 1))");
+  EXPECT_THROW(at("floor(1.7*s0)", int64_t{1} << 60), Error);
+  EXPECT_THROW(at("floor(1e300*s0)", 2), Error);
+  EXPECT_THROW(at("floor(1.0/s0)", 0), Error);
+  std::vector<std::string> symbols;
+  parse("floor(1.7*(s1 + s0))").collect_symbols(symbols);
+  EXPECT_EQ(symbols.size(), 2u);
+}
+
+TEST(Dims, HaveBoundsWhereTheyAreRounded) {
+  const SymbolRanges ranges{{"s0", {2, 10}}};
+  EXPECT_EQ(at_most(1, parse("floor(0.7*s0)"), ranges), Tri::yes);
+  EXPECT_EQ(at_most(parse("floor(0.7*s0)"), 7, ranges), Tri::yes);
+  EXPECT_EQ(at_most(parse("floor(0.7*s0)"), 6, ranges), Tri::unknown);
+  EXPECT_EQ(equal(parse("ceil(s0/1.7)"), 0, ranges), Tri::no);
+  EXPECT_EQ(equal(parse("floor(1.7*s0)"), parse("floor(1.7*s0) + 1")), Tri::no);
+  EXPECT_EQ(equal(parse("floor(1.7*s0)"), parse("floor(1.3*s0)")), Tri::unknown);
+  EXPECT_EQ(equal(parse("floor(3.0/s0 + 0.5)"), 8, {{"s0", {1, std::nullopt}}}), Tri::no);
+}
+
 // Each line holds spellings of one dim: torch's, sympy's, and ours.
 TEST(Dims, SpelledDifferentlyAreTheSame) {
   const std::vector<std::vector<const char*>> same = {
@@ -90,7 +164,8 @@ TEST(Dims, RefuseHostileTexts) {
                                   std::string("floordiv(s0, 2, 3)"),
                                   std::string("min(s0)"),
                                   std::string("floordiv"),
-                                  std::string("ceil(s0)"),
+                                  std::string("ceil(s0, 2)"),
+                                  std::string("ceildiv(s0, 2)"),
                                   std::string("(s0"),
                                   std::string("s0)"),
                                   std::string("1.5"),
