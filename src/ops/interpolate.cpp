@@ -12,6 +12,7 @@ struct Axis {
   int64_t axis;
   Dim in, out;
   std::optional<double> scale;  // out / in as the caller gave it
+  std::optional<Dim> image;     // of two axes: the sum of their sizes in the result
 };
 
 // Positions per output position, in the dtype torch computes coordinates in.
@@ -34,27 +35,45 @@ ValueId coordinates(Builder& b, const Axis& a, bool align_corners, DType dtype) 
   return b.cast(b.add(b.sub(b.mul(at, high), 0.5), b.mul(at, low)), dtype);
 }
 
+// torch copies where the sizes are equal, whatever the scale says. At open sizes that may be so at some of them only:
+// floor(1.1*5) is 5.
+bool may_copy(const Axis& a) { return a.in != a.out && a.scale && *a.scale > 1 && *a.scale < 1.5; }
+ValueId sizes_equal(Builder& b, Dim x, Dim y) { return b.compare("eq", b.dim_value(x), b.dim_value(y)); }
+
 ValueId at_most_last(Builder& b, ValueId index, Dim size) { return b.minimum(index, b.dim_value(size - 1)); }
 ValueId taken(Builder& b, ValueId x, ValueId indices, int64_t axis) { return b.create("take", {x, indices}, {{"axis", axis}}); }
 ValueId weighted(Builder& b, ValueId x, ValueId weights, int64_t axis) {
   return b.mul(x, along_axis(b, weights, axis, b.rank(x)));
 }
 
+// torch has a kernel of its own for small images, which copies where the sizes are equal and halves the index where the result is
+// twice as long. The others follow the scale.
+constexpr int64_t kSmallImage = 128;
+
 ValueId nearest(Builder& b, ValueId x, const Axis& a, bool exact) {
   // torch computes the indices in f32, or in f64 for f64 tensors.
   const DType dtype = b.dtype(x) == DType::f64 ? DType::f64 : DType::f32;
-  if (!exact && a.in == a.out) return x;
+  const bool by_scale = a.scale && *a.scale > 0;
+  if (!exact && a.in == a.out && (!by_scale || *a.scale == 1)) return x;
   ValueId at = b.iota(a.out, dtype);
   if (exact) at = b.add(at, 0.5);
-  // Twice the size is a shift there, whatever the scale says.
-  const ValueId width = !exact && a.out == a.in * Dim(2) ? b.full(0.5, dtype) : step(b, a, false, dtype);
-  const ValueId index = b.cast(b.unary("floor", b.mul(at, width)), DType::i64);
+  ValueId index = b.cast(b.unary("floor", b.mul(at, step(b, a, false, dtype))), DType::i64);
+  const bool may_be_small = a.image && at_most(Dim(kSmallImage + 1), *a.image) != Tri::yes;
+  if (!exact && by_scale && may_be_small) {
+    const auto replaced = [&](Dim size, ValueId other) {
+      const ValueId is_small = b.compare("le", b.dim_value(*a.image), static_cast<double>(kSmallImage));
+      index = b.select(b.logical_and(is_small, sizes_equal(b, size, a.out)), other, index);
+    };
+    if (a.in == a.out || may_copy(a)) replaced(a.in, b.iota(a.out));
+    if (a.out == a.in * Dim(2) || (*a.scale > 2 && *a.scale < 2.5)) replaced(a.in * Dim(2), b.cast(b.unary("floor", b.mul(at, 0.5)), DType::i64));
+  }
   return taken(b, x, at_most_last(b, index, a.in), a.axis);
 }
 
 ValueId linear(Builder& b, ValueId x, const Axis& a, bool align_corners) {
   if (a.in == a.out) return x;
-  const ValueId source = b.maximum(coordinates(b, a, align_corners, b.dtype(x)), 0.0);
+  ValueId source = b.maximum(coordinates(b, a, align_corners, b.dtype(x)), 0.0);
+  if (!align_corners && may_copy(a)) source = b.select(sizes_equal(b, a.in, a.out), b.iota(a.out, b.dtype(x)), source);
   const ValueId low = at_most_last(b, b.cast(b.unary("floor", source), DType::i64), a.in);
   const ValueId high = at_most_last(b, b.add(low, 1.0), a.in);
   const ValueId part = b.minimum(b.maximum(b.sub(source, b.cast(low, b.dtype(x))), 0.0), 1.0);
@@ -172,8 +191,13 @@ ValueId resampled(Builder& b, const Call& c, ValueId x, const Axis& a) {
   const bool is_cubic = mode == "cubic", is_bytes = b.dtype(x) == DType::u8;
   const DType dtype = is_bytes ? DType::f64 : b.dtype(x);
   if (is_bytes || c.boolean("antialias")) {
-    const ValueId weights = c.boolean("antialias") ? antialiased_weights(b, a, corners, is_cubic, dtype)
-                                                   : tap_weights(b, a, corners, is_cubic, dtype);
+    if (a.in == a.out) return x;
+    ValueId weights = c.boolean("antialias") ? antialiased_weights(b, a, corners, is_cubic, dtype)
+                                             : tap_weights(b, a, corners, is_cubic, dtype);
+    if (may_copy(a)) {
+      const ValueId copied = b.cast(b.compare("eq", b.unsqueeze(b.iota(a.out), 1), b.iota(a.in)), dtype);
+      weights = b.select(sizes_equal(b, a.in, a.out), copied, weights);
+    }
     return is_bytes ? resampled_bytes(b, x, a, weights) : times_matrix(b, x, weights, a.axis);
   }
   return mode == "cubic" ? cubic(b, x, a, corners) : linear(b, x, a, corners);
@@ -258,7 +282,8 @@ OpDef interpolate() {
         const Dims size = c.dims("output_size");
         ValueId x = is_nearest(c) ? c.value("x") : b.widened(c.value("x"));
         for (size_t i = size.size(); i-- > 0;) {  // the last axis first, as torch does
-          Axis axis{static_cast<int64_t>(i) + 2, type.shape[i + 2], size[i], std::nullopt};
+          Axis axis{static_cast<int64_t>(i) + 2, type.shape[i + 2], size[i], std::nullopt, std::nullopt};
+          if (size.size() == 2) axis.image = size[0] + size[1];
           if (c.has("scales")) axis.scale = c.numbers("scales")[i];
           x = resampled(b, c, x, axis);
         }
@@ -267,6 +292,11 @@ OpDef interpolate() {
       .sample("F.interpolate(t(2, 3, 5), scale_factor=2)")
       .sample("F.interpolate(t(2, 3, 5), size=7)")
       .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=1.7)")
+      .sample("F.interpolate(t(2, 3, 5), scale_factor=1.1)")
+      .sample("F.interpolate(t(2, 3, 5), scale_factor=2.1)")
+      .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=(1.1, 2.1))")
+      .sample("F.interpolate(t(1, 2, 5, 130), scale_factor=(2.1, 1.0))")
+      .sample("F.interpolate(t(2, 3, 5, 6, 4), scale_factor=(1.1, 2.1, 1.7))")
       .sample("F.interpolate(t(2, 3, 5, 6), size=(3, 11))")
       .sample("F.interpolate(t(2, 3, 5, 6), size=(10, 9), mode='nearest-exact')")
       .sample("F.interpolate(t(2, 3, 5, 6, 4), size=(3, 11, 8))")
@@ -291,6 +321,8 @@ OpDef interpolate() {
       .sample("F.interpolate(i(2, 6, 9, 8, low=0, high=255, dtype=torch.uint8), scale_factor=1.3, mode='bicubic')")
       .sample("F.interpolate(i(2, 3, 9, 8, low=0, high=255, dtype=torch.uint8), size=(4, 12), mode='bilinear', antialias=True)")
       .sample("F.interpolate(i(2, 3, 9, 8, low=0, high=255, dtype=torch.uint8), size=(4, 12), mode='bicubic', antialias=True)")
+      .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=1.1, mode='bilinear', antialias=True)")
+      .sample("F.interpolate(i(2, 3, 5, 6, low=0, high=255, dtype=torch.uint8), scale_factor=1.1, mode='bilinear')")
       .sample("torch.ops.aten.upsample_nearest2d(t(2, 3, 5, 6), [10, 9], 2.0, 1.6)")
       .sample("torch.ops.aten.upsample_bilinear2d(t(2, 3, 5, 6), [7, 9], False, None, 1.6)")
       .sample("torch.ops.aten.upsample_linear1d(t(2, 3, 5), [9], True)")
