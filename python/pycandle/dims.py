@@ -1,22 +1,39 @@
-"""Symbolic sizes as dim texts: `2*s0 + 1`, `floordiv(s0 - 3, 2)`, `mod(s0, 8)`, `min(...)`, `max(...)`."""
+"""Symbolic sizes as dim texts: `2*s0 + 1`, `floordiv(s0 - 3, 2)`, `mod(s0, 8)`, `min(...)`, `max(...)`, `floor(1.7*s0)`."""
 
 from __future__ import annotations
 
-from fractions import Fraction
+import re
 
 import sympy
 import torch
 from torch.utils._sympy import functions as torch_functions
 
+from .float_sizes import (
+    FLOAT_OPERATIONS,
+    FloatAdd,
+    FloatDiv,
+    FloatMul,
+    FloatSizes,
+    Rounded,
+    Rounded_ceil,
+    Rounded_floor,
+    Rounded_trunc,
+    Unclear,
+    evaluate_real,
+    exact_fraction,
+    never_negative,
+)
+
 Dim = int | str
+_ROUNDING = re.compile(r"\b(floor|ceil|trunc|round)\(")
 
 
 class InexpressibleDim(Exception):
     """A size that the manifest's grammar cannot say."""
 
-    def __init__(self, expression: object):
+    def __init__(self, expression: object, why: str = ""):
         self.expression = expression
-        super().__init__(f"the size {expression} cannot be written as a dim")
+        super().__init__(f"the size {expression} cannot be written as a dim{why}")
 
 
 def symbol_of(size: object) -> sympy.Expr | int:
@@ -30,7 +47,9 @@ def symbol_of(size: object) -> sympy.Expr | int:
 class DimNames:
     """Writes sizes as dim texts. Symbols are named by first use: s0, s1, … from inputs, u0, … from data."""
 
-    def __init__(self) -> None:
+    def __init__(self, floats: FloatSizes | None = None) -> None:
+        self.floats = floats or FloatSizes()
+        self.fractions: set[sympy.Expr] = set()  # sizes that stay double arithmetic
         self.names: dict[sympy.Symbol, str] = {}
         self.same_as: dict[sympy.Symbol, sympy.Expr] = {}
         self.data_bound: list[sympy.Symbol] = []
@@ -62,12 +81,28 @@ class DimNames:
         if isinstance(expression, int):
             return expression
         if expression not in self._texts:
-            resolved = self.resolve(expression)
+            resolved = self.resolve(self.in_order(expression))
             # Named before ordering, so that the order of terms does not hang on torch's own symbol names.
             for symbol in sorted(resolved.free_symbols, key=str):
                 self._name(symbol)
-            self._texts[expression] = write_expression(resolved, self.names)
+            text = self._texts[expression] = write_expression(resolved, self.names)
+            if isinstance(text, str) and _ROUNDING.search(text):
+                self.fractions.add(resolved)
         return self._texts[expression]
+
+    def evaluate(self, size: object, sizes: dict[sympy.Symbol, int]) -> int | None:
+        """The value of a size as it is written, when the symbols have these sizes; None where data decides."""
+        expression = symbol_of(size)
+        if isinstance(expression, int):
+            return expression
+        return evaluate_expression(self.resolve(self.in_order(expression)), sizes)
+
+    def in_order(self, expression: sympy.Expr) -> sympy.Expr:
+        try:
+            return self.floats.in_order(expression)
+        except Unclear as unclear:
+            why = ": it does not say in which order Python rounded the floats in it"
+            raise InexpressibleDim(unclear.args[0], why) from None
 
 
 def write_expression(expression: sympy.Expr, names: dict[sympy.Symbol, str]) -> Dim:
@@ -86,20 +121,14 @@ def _plain_symbol(name: str) -> sympy.Symbol:
 
 
 def _as_integers(expression: sympy.Expr) -> sympy.Expr:
-    """Rewrites detours through floats (`CeilToInt(IntTrueDiv(s0, 2))`) into integer division."""
+    """Rewrites detours through floats (`CeilToInt(IntTrueDiv(s0, 2))`) into integer division where that is the same."""
     if not expression.args:
         return expression
     kind = type(expression).__name__
-    if kind in ("FloorToInt", "TruncToInt", "CeilToInt", "floor", "ceiling"):
-        inside = _as_fraction(expression.args[0])
-        above, below = sympy.fraction(sympy.together(inside))
-        if not below.is_Integer:
-            raise InexpressibleDim(expression)
-        if kind in ("CeilToInt", "ceiling"):
-            above = above + below - 1
-        return above if below == 1 else torch_functions.FloorDiv(sympy.expand(above), below)
+    if isinstance(expression, Rounded):
+        return _rounded(type(expression), _real(expression.args[0]))
     arguments = [_as_integers(a) for a in expression.args]
-    if kind in ("CleanDiv", "FloorDiv", "IntTrueDiv"):
+    if kind in ("CleanDiv", "FloorDiv"):
         return _divide(*arguments)
     if kind in ("PythonMod", "Mod"):
         return torch_functions.Mod(*arguments)
@@ -113,6 +142,27 @@ def _as_integers(expression: sympy.Expr) -> sympy.Expr:
         if len(arguments) == 1:
             return arguments[0]
     return expression.func(*arguments)
+
+
+def _real(value: sympy.Expr) -> sympy.Expr:
+    if isinstance(value, FLOAT_OPERATIONS):
+        return value.func(*[_real(side) for side in value.args])
+    return value if value.is_Float else _as_integers(value)
+
+
+def _rounded(rounding: type[Rounded], value: sympy.Expr) -> sympy.Expr:
+    if rounding is Rounded_trunc and never_negative(value):
+        rounding = Rounded_floor
+    fraction = exact_fraction(value)
+    if fraction is not None:
+        above, below = sympy.fraction(sympy.together(fraction))
+        if below == 1:
+            return above
+        if rounding is Rounded_ceil:
+            above = above + below - 1
+        if below.is_Integer and rounding in (Rounded_floor, Rounded_ceil):
+            return torch_functions.FloorDiv(sympy.expand(above), below)
+    return rounding(value)
 
 
 def _undominated(candidates: list[sympy.Expr], largest: bool) -> list[sympy.Expr]:
@@ -152,23 +202,6 @@ def _divide(above: sympy.Expr, below: sympy.Expr) -> sympy.Expr:
     return torch_functions.FloorDiv(above, below)
 
 
-def _as_fraction(expression: sympy.Expr) -> sympy.Expr:
-    """The exact rational function that a float expression over sizes stands for."""
-    kind = type(expression).__name__
-    if kind == "ToFloat":
-        return _as_integers(expression.args[0])
-    if kind in ("IntTrueDiv", "FloatTrueDiv"):
-        above, below = (_as_fraction(a) for a in expression.args)
-        return above / below
-    if expression.is_Float:
-        return sympy.Rational(Fraction(float(expression)))
-    if expression.is_Number or expression.is_Symbol:
-        return expression
-    if expression.is_Add or expression.is_Mul:
-        return expression.func(*[_as_fraction(a) for a in expression.args])
-    return _as_integers(expression)
-
-
 def _text(expression: sympy.Expr) -> str:
     expression = sympy.expand(expression)
     if not expression.is_Add:
@@ -206,15 +239,51 @@ def _factor(factor: sympy.Expr) -> str:
         for other in arguments[1:]:
             text = f"{kind.lower()}({text}, {other})"
         return text
+    if isinstance(factor, Rounded):
+        return f"{kind.removeprefix('Rounded_')}({_real_text(factor.args[0])})"
     if factor.is_Add:
         return f"({_text(factor)})"
     raise InexpressibleDim(factor)
 
 
+def _real_text(value: sympy.Expr) -> str:
+    """Double operations in their order. A division has a float on one side: that of two sizes would be another."""
+    if value.is_Float:
+        return repr(float(value))
+    if not isinstance(value, FLOAT_OPERATIONS):
+        return _text(value)
+    sides = []
+    for side in value.args:
+        text = _real_text(side)
+        sides.append(
+            text
+            if side.is_Symbol or isinstance(side, Rounded) or (text[0].isdigit() and side.is_Number)
+            else f"({text})"
+        )
+    sign = {FloatAdd: " + ", FloatMul: "*", FloatDiv: "/"}[type(value)]
+    return sign.join(sides)
+
+
 def evaluate(size: object, sizes: dict[sympy.Symbol, int]) -> int | None:
     """The value of a size when the symbols have these sizes; None where data decides."""
     expression = symbol_of(size)
-    if isinstance(expression, int):
-        return expression
-    value = expression.xreplace({s: sympy.Integer(n) for s, n in sizes.items()})
-    return int(value) if value.is_number else None
+    return expression if isinstance(expression, int) else evaluate_expression(expression, sizes)
+
+
+def evaluate_expression(expression: sympy.Expr, sizes: dict[sympy.Symbol, int]) -> int | None:
+    """The same for an expression; double operations in it run as Python runs them."""
+
+    def whole(part: sympy.Expr) -> int:
+        value = part.xreplace({r: sympy.Integer(rounded(r)) for r in part.atoms(Rounded)})
+        value = value.xreplace({s: sympy.Integer(n) for s, n in sizes.items()})
+        if not value.is_number:
+            raise KeyError(part)
+        return int(value)
+
+    def rounded(part: Rounded) -> int:
+        return type(part).round_off(evaluate_real(part.args[0], whole))
+
+    try:
+        return whole(expression)
+    except KeyError:
+        return None

@@ -22,7 +22,8 @@ class Group:
 def find_groups(inputs: Inputs, dynamic: object) -> list[Group]:
     """The axes that may stay open.
 
-    None or True   batch (axis 0 of tensors), and sequence (axis 1) of integer inputs and their masks
+    None or True   batch (axis 0 of tensors), sequence (axis 1) of integer inputs and their masks, and axes of other
+                   inputs that must have one of these sizes (ties.py)
     "batch"        batch only
     False, "none"  nothing
     {"input_ids": {0: "batch", 1: "seq"}, "mask": [0, 1]}   exactly these; one label, one size
@@ -50,10 +51,14 @@ def _token_axes(inputs: Inputs) -> list[tuple[str, int, int]]:
     lengths = {(t.shape[1], _side(name)) for _, name, t in tokens}
     axes = []
     for leaf, name, tensor in inputs.tensors():
-        belongs = tensor.dim() >= 2 and "mask" in name and (tensor.shape[1], _side(name)) in lengths
-        if _is_token_input(tensor) or (belongs and tensor.dim() == 2):
+        belongs = _is_mask(name, tensor) and (tensor.shape[1], _side(name)) in lengths
+        if _is_token_input(tensor) or belongs:
             axes.append((f"{_side(name)}sequence", leaf, 1))
     return axes
+
+
+def _is_mask(name: str, tensor: torch.Tensor) -> bool:
+    return tensor.dim() == 2 and ("mask" in name or tensor.dtype is torch.bool)
 
 
 def _is_token_input(tensor: torch.Tensor) -> bool:

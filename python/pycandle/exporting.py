@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 from .eager import no_memory_of_shapes
 from .errors import RecordingError
 from .filter_ops import recursive_filters_stay_whole
+from .float_sizes import FloatSizes
 from .inputs import Inputs
 from .module_calls import CallWatcher, ModuleCall
 from .packed import packed_by_lengths
@@ -30,7 +31,7 @@ from .places import frames_of_text, is_user_file, place_of_exception, place_of_t
 from .quantizers import quantizers_as_they_are
 from .rnn_ops import recurrent_layers_stay_whole
 from .scripted import python_originals
-from .specialisations import Specialised, specialisations_into
+from .specialisations import Frozen, Specialised, specialisations_into
 from .stable_sorts import make_sorts_stable
 from .stand_ins import stand_ins
 
@@ -43,6 +44,8 @@ class Exported:
     calls: list[ModuleCall] = field(default_factory=list)
     specialised: list[Specialised] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    frozen: list[Frozen] = field(default_factory=list)
+    floats: FloatSizes = field(default_factory=FloatSizes)
 
 
 def export_model(
@@ -50,8 +53,10 @@ def export_model(
 ) -> Exported:
     """Exports `model` with the given (leaf, axis) pairs left open."""
     specialised: list[Specialised] = []
+    frozen: list[Frozen] = []
     notes: list[str] = []
     patches: list[Patch] = []
+    floats = FloatSizes()
     fresh = inputs.copied()
     try:
         with (
@@ -67,10 +72,11 @@ def export_model(
             _grad_mode_ignored(),
             keywords_as_names(),
             no_memory_of_shapes(),
+            floats.watching(),
         ):
             with (
                 CallWatcher(traced).watching() as watcher,
-                specialisations_into(specialised),
+                specialisations_into(specialised, frozen),
                 stand_ins(notes),
                 _named_signature(traced, fresh) as signature,
             ):
@@ -86,16 +92,23 @@ def export_model(
     except Exception as error:
         raise export_failure(error) from error
     notes += [patch.note for patch in patches]
-    return Exported(program, watcher.calls, specialised, notes)
+    return Exported(program, watcher.calls, specialised, notes, frozen, floats)
 
 
 def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
     """The same form for a program that somebody else exported."""
+    floats = FloatSizes()
     try:
-        with _quiet(), torch.no_grad(), _grad_mode_ignored(), keywords_as_names():
+        with (
+            _quiet(),
+            torch.no_grad(),
+            _grad_mode_ignored(),
+            keywords_as_names(),
+            floats.watching(),
+        ):
             program = program.run_decompositions(dict(decompositions))
             make_sorts_stable(program.graph_module)
-            return Exported(program)
+            return Exported(program, floats=floats)
     except Exception as error:
         raise export_failure(error) from error
 

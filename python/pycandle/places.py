@@ -55,6 +55,10 @@ def is_user_file(file: str) -> bool:
     return not file.startswith((_TORCH_DIR, _OWN_DIR, _STDLIB_DIR))
 
 
+def is_torch_file(file: str) -> bool:
+    return os.path.abspath(file).startswith(_TORCH_DIR)
+
+
 def is_own_file(file: str) -> bool:
     return os.path.abspath(file).startswith(_OWN_DIR)
 

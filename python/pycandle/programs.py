@@ -35,7 +35,7 @@ def record_exported_program(recorder, exported, args: tuple, kwargs: dict):
     form = functionalise(exported, recorder.decompositions)
     program = build_program(form, _tied_names(exported))
     calls_from_stacks(program)
-    chosen = Chosen(program, DimNames(), _open_groups(program, inputs, form), [])
+    chosen = Chosen(program, DimNames(form.floats), _open_groups(program, inputs, form), [])
     bound_symbols(program, chosen.dims)
     _check(eager, chosen, inputs, result.outputs)
     refuse_active_dropout(program)

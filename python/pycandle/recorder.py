@@ -178,7 +178,10 @@ class GoldenRecorder:
             expected = _meta_run(eager, inputs) if meta else _first_run(eager, inputs)
             if not meta:
                 check_repeatable(eager, inputs, expected, notes)
-        chosen = choose_program(eager, inputs, groups, expected, self.decompositions, self.progress)
+        exactly_these = isinstance(self.dynamic, dict)
+        chosen = choose_program(
+            eager, inputs, groups, expected, self.decompositions, self.progress, exactly_these
+        )
         output_names = names_of_outputs(chosen.program.out_spec)
         refuse_active_dropout(chosen.program)
         refuse_memory_views(chosen.program)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .dims import evaluate
+from .dims import DimNames, evaluate, symbol_of
 from .eager import Eager
 from .inputs import Inputs
 from .interpreter import ROUNDOFF, ProgramFailed, run_call, run_program
@@ -30,20 +30,32 @@ class Check:
 class Mismatch(Exception):
     """The program and the model gave different results for `inputs`."""
 
-    def __init__(self, what: str, inputs: Inputs, detail: str):
+    def __init__(self, what: str, inputs: Inputs, detail: str, node: torch.fx.Node | None = None):
         self.what = what
         self.inputs = inputs
         self.detail = detail
+        self.node = node  # where it shows, when that is known
         super().__init__(f"{what}: {detail}")
 
 
-def compare(what: str, eager: Eager, program: Program, inputs: Inputs, expected: list | None = None) -> Check:
-    """Runs both; `expected` are the model's outputs when they are known already."""
+def compare(
+    what: str,
+    eager: Eager,
+    program: Program,
+    inputs: Inputs,
+    expected: list | None = None,
+    dims: DimNames | None = None,
+) -> Check:
+    """Runs both; `expected` are the model's outputs when they are known already.
+
+    With `dims`, every result must also have the shape that the manifest writes for it.
+    """
     expected = eager.run(inputs) if expected is None else expected
     named = {f"output {i}": value for i, value in enumerate(expected)}
+    see = _sizes_as_written(what, program, dims, inputs) if dims else None
 
     def run(**how) -> dict:
-        outputs = run_program(program, inputs.copied().leaves, eager.seed, **how)
+        outputs = run_program(program, inputs.copied().leaves, eager.seed, see=see, **how)
         return {f"output {i}": value for i, value in enumerate(outputs)}
 
     return Check(what, inputs.shapes(), _compare(what, inputs, named, run, eager.seed))
@@ -75,6 +87,30 @@ def compare_calls(eager: Eager, program: Program, calls: list[Inputs]) -> list[C
 def _named(outputs: list, states: dict) -> dict:
     named = {f"output {i}": value for i, value in enumerate(outputs)}
     return named | {f"state {name}": value for name, value in states.items()}
+
+
+def _sizes_as_written(what: str, program: Program, dims: DimNames, inputs: Inputs):
+    sizes = symbol_sizes(program, inputs)
+    known: dict[object, int | None] = {}
+
+    def written(size: object) -> int | None:
+        expression = symbol_of(size)
+        if expression not in known:
+            known[expression] = dims.evaluate(size, sizes)
+        return known[expression]
+
+    def see(node: torch.fx.Node, value: object) -> None:
+        recorded = node.meta.get("val")
+        if not isinstance(value, torch.Tensor) or not isinstance(recorded, torch.Tensor):
+            return
+        shape = [written(size) for size in recorded.shape]
+        if any(w not in (None, found) for w, found in zip(shape, value.shape, strict=True)):
+            texts = [dims.write(size) for size in recorded.shape]
+            raise Mismatch(
+                what, inputs, f"{node.name} is {list(value.shape)} instead of {shape} ({texts})", node
+            )
+
+    return see
 
 
 def compare_shapes(what: str, program: Program, inputs: Inputs) -> Check:
@@ -159,6 +195,9 @@ def within_rounding(found: torch.Tensor, expected: torch.Tensor, exact: object, 
     `exact` is the program in double precision and `moved` the same with every value jittered by one rounding.
     The model's result has no part in the floor: a wrong program would otherwise raise its own tolerance.
     """
+    if expected.dtype.is_complex and isinstance(exact, torch.Tensor) and exact.is_complex():
+        parts = (torch.view_as_real(t.resolve_conj()) for t in (found, expected, exact, moved))
+        return within_rounding(*parts)
     if (
         not expected.dtype.is_floating_point
         or not isinstance(exact, torch.Tensor)
