@@ -17,6 +17,9 @@ class Progress:
     def __init__(self, say: Callable[[str], None] | None = None):
         self._say = say or (lambda text: print(text, file=sys.stderr, flush=True))
 
+    def say(self, text: str) -> None:
+        self._say(text)
+
     @contextlib.contextmanager
     def step(self, text: str):
         started = time.monotonic()

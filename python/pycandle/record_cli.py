@@ -327,6 +327,7 @@ def _inputs_for(model, options, seed: int) -> tuple[tuple, dict]:
 
     from .errors import UsageError
     from .inputs import arguments_by_name, parse_input
+    from .preparation import unwrapped
 
     named: dict = {}
     if options.inputs:
@@ -337,7 +338,7 @@ def _inputs_for(model, options, seed: int) -> tuple[tuple, dict]:
         if name in named:
             raise UsageError(f"two inputs named {name}")
         named[name] = tensor
-    signature = inspect.signature(model.forward)
+    signature = inspect.signature(unwrapped(model, []).forward)
     if not named:
         raise UsageError(f'no inputs: give --input "name=f32[...]" for forward{signature}')
     return arguments_by_name(signature, named)
@@ -390,6 +391,7 @@ def _facts(name: str, files, recorder) -> dict:
         "symbols": manifest["symbols"],
         "fixed_dims": manifest["fixed_dims"],
         "notes": files.notes,
+        "gaps": [vars(gap) for gap in files.gaps],
     }
 
 
@@ -411,6 +413,7 @@ def _summary(name: str, files, recorder, seconds: float) -> str:
             f"  fixed  axis {fixed['axis']} of {fixed['input']} at {fixed['size']}: {fixed['reason']}{place}"
         )
     lines += [f"  note   {note}" for note in files.notes]
+    lines += [f"  gap    {gap}" for gap in files.gaps]
     for path in files:
         lines.append(f"  wrote  {path}  {_size_text(files.sizes[path.name])}")
     return "\n".join(lines)

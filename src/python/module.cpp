@@ -186,6 +186,25 @@ std::vector<std::string> aten_overloads() {
   return names;
 }
 
+std::vector<nb::dict> gaps(const std::string& path) {
+  std::vector<Gap> found;
+  {
+    const nb::gil_scoped_release unlocked;
+    found = analyze_manifest(path, catalogue()).gaps;
+  }
+  std::vector<nb::dict> out;
+  for (const Gap& gap : found) {
+    nb::dict entry;
+    entry["op"] = gap.op;
+    entry["reason"] = gap.reason;
+    entry["count"] = gap.count;
+    entry["places"] = gap.places;
+    entry["suggestion"] = gap.suggestion;
+    out.push_back(entry);
+  }
+  return out;
+}
+
 }  // namespace
 }  // namespace pycandle
 
@@ -266,5 +285,6 @@ NB_MODULE(_core, m) {
   m.def("load_call", &load_call, "text"_a, "backend"_a = "reference",
         "One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.");
   m.def("content_hash", &content_hash, "bytes"_a, "The checksum of a tensor's bytes, as the manifest keeps it.");
+  m.def("gaps", &gaps, "manifest"_a, "What of a recording nothing supports: op, reason, count, places, suggestion.");
   m.def("aten_overloads", &aten_overloads, "The ATen overloads that the catalogue maps.");
 }
