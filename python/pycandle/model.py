@@ -85,17 +85,10 @@ class Model(Stateful):
     def _named(self, in_order: tuple, inputs: dict[str, Any]) -> dict[str, Any]:
         if not in_order:
             return inputs
-        each = [i.name for i in self.inputs]
-        names = list(dict.fromkeys(name.split(".")[0] for name in each))
-        if len(names) < len(in_order) == len(each):  # forward(*tensors)
-            names = each
-        if len(in_order) > len(names):
-            raise TypeError(
-                f"{len(in_order)} inputs are given, and {self.name} has {len(names)}: {', '.join(names)}"
-            )
-        placed = dict(zip(names, in_order, strict=False))
+        placed = _in_places([i.name for i in self.inputs], in_order, self.name)
+        given = {name.split(".")[0] for name in placed}
         for name in inputs:
-            if name.split(".")[0] in placed:
+            if name.split(".")[0] in given:
                 raise TypeError(f"{name} is given by place and by name")
         return placed | inputs
 
@@ -118,6 +111,26 @@ def load_model(path: str | os.PathLike, backend: str | None = None, threads: int
     check_threads(threads)
     core = _core.load_model(os.fspath(path), "cpu" if backend is None else backend, threads or 0)
     return Model(core, (lambda: core.on("reference")) if backend is None else None)
+
+
+def _in_places(each: list[str], in_order: tuple, model: str) -> dict[str, Any]:
+    """Values in the order of the inputs, by name. Those of `forward(*tensors)`, `xs.0` and `xs.1`, may come one by one."""
+    names = list(dict.fromkeys(name.split(".")[0] for name in each))
+    placed: dict[str, Any] = {}
+    values = list(in_order)
+    if len(values) == len(each) and not any(isinstance(value, (Mapping, list, tuple)) for value in values):
+        return dict(zip(each, values, strict=True))
+    for name in names:
+        parts = [one for one in each if one.split(".")[0] == name]
+        one_by_one = parts == [f"{name}.{i}" for i in range(len(parts))]
+        if values and one_by_one and not isinstance(values[0], (Mapping, list, tuple)):
+            placed |= dict(zip(parts, values, strict=False))
+            values = values[len(parts) :]
+        elif values:
+            placed[name] = values.pop(0)
+    if values:
+        raise TypeError(f"{len(in_order)} inputs are given, and {model} has {len(names)}: {', '.join(names)}")
+    return placed
 
 
 def _flatten(tree: Mapping[str, Any]) -> dict[str, Any]:

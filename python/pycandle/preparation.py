@@ -1,4 +1,4 @@
-"""What must be so before a model is traced: caches off, lazy modules materialised."""
+"""What must be so before a model is traced: wrappers off, caches off, lazy modules materialised."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import contextlib
 from collections.abc import Iterator
 
 import torch
+from torch._dynamo import OptimizedModule
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import is_lazy
 
 from .eager import quiet_inference
 
+_COMPILED_NOTE = "recorded as it was before torch.compile: the same values, layer by layer"
 CACHE_NOTE = "use_cache was set to False: a cache object cannot be recorded"
 
 
@@ -30,10 +32,42 @@ def prepared(
     for config in changed:
         config.use_cache = False
     try:
-        yield args, kwargs
+        with _layers_unwrapped(model, notes):
+            yield args, kwargs
     finally:
         for config in changed:
             config.use_cache = True
+
+
+def unwrapped(model: torch.nn.Module, notes: list[str]) -> torch.nn.Module:
+    """The model inside torch.compile and nn.DataParallel: they change how it runs, not what."""
+    while True:
+        if isinstance(model, OptimizedModule):
+            if _COMPILED_NOTE not in notes:
+                notes.append(_COMPILED_NOTE)
+            model = model._orig_mod
+        elif isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            model = model.module
+        else:
+            return model
+
+
+@contextlib.contextmanager
+def _layers_unwrapped(model: torch.nn.Module, notes: list[str]) -> Iterator[None]:
+    """The same for layers of the model, for as long as it is recorded."""
+    wrapped = [
+        (parent, name, child)
+        for parent in model.modules()
+        for name, child in parent._modules.items()
+        if child is not None and unwrapped(child, []) is not child
+    ]
+    for parent, name, child in wrapped:
+        parent._modules[name] = unwrapped(child, notes)
+    try:
+        yield
+    finally:
+        for parent, name, child in wrapped:
+            parent._modules[name] = child
 
 
 def _caching_configs(model: torch.nn.Module) -> list[object]:

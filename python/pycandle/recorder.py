@@ -8,7 +8,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -28,6 +28,7 @@ from .dynamic import find_groups
 from .eager import Eager
 from .errors import RecordingError, UsageError
 from .folders import check_writable, writing_into
+from .gaps import Gap, gaps_of
 from .goldens import Goldens, write_goldens
 from .inputs import Inputs, gather_inputs, names_of_outputs
 from .interpreter import run_call
@@ -36,7 +37,7 @@ from .meta_buffers import recompute_buffers
 from .module_calls import class_name
 from .perturbation import is_perturbed
 from .places import place_of_exception
-from .preparation import prepared
+from .preparation import prepared, unwrapped
 from .processor import dtypes_of, make_bf16_safe, safe_for
 from .program import Program
 from .programs import record_exported_program
@@ -78,6 +79,7 @@ class Files:
     sizes: dict[str, int]
     notes: list[str]
     second_trace: Path | None = None  # of a second call in a row, when the model has states
+    gaps: list[Gap] = field(default_factory=list)  # operators that nothing supports
 
     def moved_to(self, folder: Path) -> Files:
         moved = {name: folder / path.name for name, path in vars(self).items() if isinstance(path, Path)}
@@ -160,6 +162,8 @@ class GoldenRecorder:
                 f"record takes an nn.Module, an ExportedProgram or a .pt2 file, not {type(model).__name__}"
             )
         notes: list[str] = []
+        model = unwrapped(model, notes)
+        refuse_options(inspect.signature(model.forward), kwargs, notes)
         safely = safe_for(dtypes_of(model, (args, kwargs)), notes)
         with safely, prepared(model, args, kwargs, self.seed, notes) as (call_args, call_kwargs):
             self._recording = self._record_module(model, call_args, call_kwargs, notes)
@@ -234,8 +238,12 @@ class GoldenRecorder:
             for path in reversed(list(made)):  # the manifest last: it names the others
                 os.replace(path, self.output_dir / path.name)
         files = made.moved_to(self.output_dir)
+        files = replace(files, gaps=gaps_of(files.manifest))
         if overrides:
             overrides.saved.append((name, files, self))
+        else:
+            for gap in files.gaps:
+                self.progress.say(f"not supported: {gap}")
         return files
 
     def _write_files(self, recording: Recording, name: str, folder: Path) -> Files:
@@ -330,6 +338,20 @@ class GoldenRecorder:
         if self._recording is None:
             raise UsageError(f"{what} comes after record")
         return self._recording
+
+
+def refuse_options(signature: inspect.Signature, kwargs: dict, notes: list[str]) -> None:
+    """Options of the recorder that were given to `record`, which passes what it gets on to the model."""
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    for name in inspect.signature(GoldenRecorder).parameters:
+        if name not in kwargs or name in signature.parameters:
+            continue
+        if not takes_any:
+            raise UsageError(
+                f"{name} is an option of the recorder: GoldenRecorder({name}=…).record(model, …); "
+                f"record passes its arguments on to forward{signature}"
+            )
+        notes.append(f"{name} was passed on to the model; for the recorder it is GoldenRecorder({name}=…)")
 
 
 def _first_run(eager: Eager, inputs: Inputs) -> list:
