@@ -17,6 +17,7 @@ ROUNDOFF = {
     torch.bfloat16: 2.0**-8,
     torch.float32: 2.0**-24,
     torch.float64: 2.0**-53,
+    torch.complex64: 2.0**-24,
 }
 
 
@@ -138,21 +139,26 @@ class _Lazy:
         if not isinstance(self.value, torch.Tensor):
             return self.value
         if self.value.dtype is torch.complex64:
-            return self.value.to(torch.complex128)
-        if self.value.dtype not in _NARROW:
+            wide = self.value.to(torch.complex128)
+        elif self.value.dtype in _NARROW:
+            wide = self.value.double()
+        else:
             return self.value
-        wide = self.value.double()
         return wide if self.jitter is None else _jittered(wide, ROUNDOFF[self.value.dtype], self.jitter)
 
 
 def _jittered(value: torch.Tensor, roundoff: float, generator: torch.Generator) -> torch.Tensor:
+    if value.is_complex():
+        parts = torch.view_as_real(value.resolve_conj().resolve_neg())
+        return torch.view_as_complex(_jittered(parts, roundoff, generator))
     noise = torch.rand(value.shape, generator=generator, dtype=torch.float64)
     return value * (1 + roundoff * (2 * noise - 1))
 
 
 def _jittered_result(node: Node, value: object, generator: torch.Generator) -> object:
     dtype = getattr(node.meta.get("val"), "dtype", None)
-    if dtype in _NARROW and isinstance(value, torch.Tensor) and value.dtype is torch.float64:
+    wide = torch.complex128 if dtype is torch.complex64 else torch.float64
+    if dtype in ROUNDOFF and isinstance(value, torch.Tensor) and value.dtype is wide is not dtype:
         return _jittered(value, ROUNDOFF[dtype], generator)
     return value
 

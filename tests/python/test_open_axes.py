@@ -1,0 +1,162 @@
+"""Models at sizes that were not recorded: splits, complex products, wrapped models, and how their inputs are given."""
+
+import functools
+
+import pytest
+import torch
+from torch import nn
+
+import pycandle as candle
+from pycandle.recorder import GoldenRecorder
+
+
+class Function(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+def loaded(folder, model: nn.Module, *inputs, dynamic=None, **named):
+    recorder = GoldenRecorder(folder, dynamic=dynamic, taps="none")
+    recorder.record(model.eval(), *inputs, **named)
+    files = recorder.save("model")
+    assert files.gaps == []
+    return candle.load_model(files.manifest), recorder.manifest
+
+
+SPLITS = {
+    "a part in the middle": lambda x: x.tensor_split(3, 1)[1],
+    "all parts": lambda x: torch.stack([part.sum(1) for part in torch.tensor_split(x, 3, dim=1)]),
+    "by its keyword": lambda x: x.tensor_split(sections=4, dim=-1)[3],
+    "by indices": lambda x: x.tensor_split((2,), -1)[1],
+    "chunks": lambda x: x.chunk(3, 1)[1],
+    "sizes": lambda x: x.split([2, x.shape[1] - 2], 1)[1],
+    "windows": lambda x: x.unfold(1, 3, 2),
+    "narrow": lambda x: x.narrow(1, x.shape[1] // 3, x.shape[1] // 2),
+}
+
+
+@pytest.mark.parametrize("what", SPLITS)
+def test_an_open_axis_is_split_as_torch_does_at_every_size(tmp_path, what) -> None:
+    model = Function(SPLITS[what])
+    ours, manifest = loaded(tmp_path, model, torch.randn(2, 9), dynamic={"x": {0: "batch", 1: "size"}})
+    assert not manifest["fixed_dims"]
+    for size in range(max(3, manifest["symbols"][1]["min"]), 20):
+        x = torch.randn(1, size)
+        torch.testing.assert_close(ours(x)["output"], model(x), msg=f"{size}")
+
+
+def test_a_shape_that_holds_from_some_size_on_bounds_the_axis(tmp_path) -> None:
+    """torch writes s0 - 2 for what is empty at size 1."""
+    model = Function(lambda x: x.tensor_split((2,), -1)[1])
+    _, manifest = loaded(tmp_path, model, torch.randn(9), dynamic={"x": [0]})
+    assert manifest["symbols"][0]["min"] >= 2
+    model = Function(lambda x: torch.conv1d(x, torch.ones(1, 1, 5))[..., :2])
+    _, manifest = loaded(tmp_path, model, torch.randn(1, 1, 12), dynamic={"x": [2]})
+    assert manifest["symbols"][0]["min"] == 6, "shorter ones have fewer than two results"
+
+
+COMPLEX = {
+    "conj @ mT": lambda z: z.conj() @ z.mT,
+    "mH": lambda z: z @ z.mH,
+    "einsum": lambda z: torch.einsum("bij,bkj->bik", z, z.conj()),
+    "view_as_real": lambda z: torch.view_as_real(z.conj() @ z.mT),
+    "a sum of products": lambda z: (z.conj() * z).sum(-1),
+}
+
+
+@pytest.mark.parametrize("what", COMPLEX)
+def test_complex_products_keep_an_open_batch(tmp_path, what) -> None:
+    model = Function(COMPLEX[what])
+    ours, manifest = loaded(tmp_path, model, torch.randn(3, 19, 33, dtype=torch.complex64))
+    assert manifest["symbols"][0]["min"] == 1, manifest["notes"]
+    for batch in (1, 2, 5):
+        z = torch.randn(batch, 19, 33, dtype=torch.complex64)
+        torch.testing.assert_close(ours(z)["output"], model(z), atol=1e-4, rtol=1e-4)
+
+
+class Reordered(nn.Module):
+    """Sums that torch.export traces in another order than eager mode runs them, as its products may."""
+
+    def __init__(self, error: float = 0.0) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting():
+            return (z + z.conj() * 0.3) + z * (0.1 + self.error)
+        return z + (z.conj() * 0.3 + z * 0.1)
+
+
+def test_complex_values_may_differ_by_rounding_and_no_more() -> None:
+    z = torch.randn(3, 4, dtype=torch.complex64)
+    recorder = GoldenRecorder()
+    recorder.record(Reordered().eval(), z)
+    assert "within rounding" in {check["result"] for check in recorder.manifest["soundness"]["checks"]}
+    with pytest.raises(candle.RecordingError, match="is not the model"):
+        recorder.record(Reordered(1e-4).eval(), z)
+
+
+class Many(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, *xs: torch.Tensor) -> torch.Tensor:
+        return sum(self.layer(x) for x in xs)
+
+
+class Mixed(nn.Module):
+    def forward(self, first, *rest, scale, **others) -> torch.Tensor:
+        return (first - sum(rest)) * scale + others["shift"]
+
+
+class Partial(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.forward = functools.partial(self.run, factor=2.0)
+
+    def run(self, x: torch.Tensor, factor: float) -> torch.Tensor:
+        return self.layer(x) * factor
+
+
+def test_inputs_of_any_number_are_given_as_forward_takes_them(tmp_path) -> None:
+    x, y, z = torch.randn(3, 2, 4)
+    model = Many().eval()
+    one, _ = loaded(tmp_path, model, x)
+    torch.testing.assert_close(one(y)["output"], model(y))
+    two, _ = loaded(tmp_path, model, x, y)
+    torch.testing.assert_close(two(y, z)["output"], model(y, z))
+    torch.testing.assert_close(two(xs=[y, z])["output"], model(y, z))
+    mixed, _ = loaded(tmp_path, Mixed(), x, y, z, scale=x, shift=y)
+    torch.testing.assert_close(mixed(x, y, z, scale=z, shift=x)["output"], Mixed()(x, y, z, scale=z, shift=x))
+    with pytest.raises(TypeError, match="3 inputs are given"):
+        two(x, y, z)
+    partial = Partial().eval()
+    ours, _ = loaded(tmp_path, partial, x)
+    torch.testing.assert_close(ours(y)["output"], partial(y))
+
+
+@pytest.mark.parametrize("wrap", [torch.compile, nn.DataParallel])
+def test_a_wrapped_model_is_recorded_as_what_it_wraps(tmp_path, wrap) -> None:
+    inner = Partial().eval()
+    x = torch.randn(2, 4)
+    ours, manifest = loaded(tmp_path, wrap(inner), x)
+    assert [entry["name"] for entry in manifest["inputs"]] == ["x"]
+    assert [entry["name"] for entry in manifest["parameters"]] == ["layer.weight", "layer.bias"]
+    torch.testing.assert_close(ours(x)["output"], inner(x))
+
+
+def test_a_layer_inside_torch_compile_is_recorded_as_itself(tmp_path) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), torch.compile(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))).eval()
+    wrapped = model[1]
+    ours, manifest = loaded(tmp_path, model, torch.randn(2, 4))
+    assert {entry["name"] for entry in manifest["parameters"]} >= {"1.0.weight"}
+    assert any("torch.compile" in note for note in manifest["notes"])
+    assert model[1] is wrapped, "the user's model stays as it was"
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(ours(x)["output"], wrapped._orig_mod(model[0](x)))
