@@ -166,10 +166,11 @@ class Pyramid(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.up = nn.Upsample(scale_factor=1.7)
+        self.again = Resampled(0.9, "linear")
         self.down = nn.Conv1d(2, 2, 3, stride=2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = self.down(self.up(x))
+        y = self.down(self.again(self.up(x)))
         return F.interpolate(y, scale_factor=0.7, mode="linear")[..., : math.ceil(x.shape[2] / 3.3)]
 
 
@@ -179,3 +180,4 @@ def test_emitted_code_says_them_as_python_does(tmp_path, pycandle) -> None:
     text = (tmp_path / "model.hpp").read_text()
     assert "floor(1.7 * x.dim(2))" in text
     assert "ceil(x.dim(2) / 3.3)" in text
+    assert "floor(0.9 * x.dim(2))" in text, "a layer says sizes in terms of what it is given"
