@@ -85,6 +85,7 @@ def load_call(text: str, backend: str = 'reference') -> Model:
 
 def content_hash(bytes: Annotated[NDArray, dict(order='C', device='cpu', writable=False)]) -> str:
     """The checksum of a tensor's bytes, as the manifest keeps it."""
+
 def gaps(manifest: str) -> list[dict]:
     """
     What of a recording nothing supports: op, reason, count, places, suggestion.

@@ -421,7 +421,7 @@ def _least_size(eager: Eager, inputs: Inputs, entry: OpenGroup, chosen: Chosen) 
         return True
 
     low, high = entry.minimum, max(entry.minimum, min(entry.derived, entry.group.size))
-    if holds(low):
+    if low == high or holds(low):
         return low
     # One after another as long as they are small: where sizes are compared, some may fail behind one that holds.
     near = min(high, low + _SMALL_SIZES)

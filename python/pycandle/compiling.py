@@ -13,6 +13,7 @@ from .call_programs import CallPrograms, Options
 from .errors import UsageError
 from .inputs import gather_inputs
 from .model import Model, check_threads
+from .preparation import unwrapped
 from .states import Stateful
 
 _UNSET: Any = type("Unset", (), {"__repr__": lambda self: "unset"})()
@@ -78,6 +79,7 @@ def compile(
     given = {name: value for name, value in given.items() if value is not _UNSET}
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"compile takes an nn.Module, not {type(model).__name__}")
+    model = unwrapped(model, [])
     signature = inspect.signature(model.forward)
     _refuse_ambiguous(signature, example, given, type(model).__name__)
     options = Options(**given)

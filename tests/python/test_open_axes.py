@@ -149,6 +149,7 @@ def test_a_wrapped_model_is_recorded_as_what_it_wraps(tmp_path, wrap) -> None:
     assert [entry["name"] for entry in manifest["inputs"]] == ["x"]
     assert [entry["name"] for entry in manifest["parameters"]] == ["layer.weight", "layer.bias"]
     torch.testing.assert_close(ours(x)["output"], inner(x))
+    torch.testing.assert_close(candle.compile(wrap(inner), x)(x), inner(x))
 
 
 def test_a_layer_inside_torch_compile_is_recorded_as_itself(tmp_path) -> None:
