@@ -169,7 +169,9 @@ template <class Wide> void store_into(DType d, void* out, const Wide* from, int6
 template <class Wide> Array store_all(DType d, Sizes shape, const std::vector<Wide>& values) {
   Array out(d, std::move(shape));
   if (out.size() != static_cast<int64_t>(values.size()))
-    internal_error(fmt::format("{} values are stored into an array of shape {}", values.size(), to_string(out.shape())));
+    throw Error(ErrorCode::usage, "the values do not fill the array")
+        .expected(fmt::format("{} for the shape {}", out.size(), to_string(out.shape())))
+        .found(fmt::format("{} values", values.size()));
   if (out.size() != 0) store_into(d, out.mutable_data(), values.data(), out.size());
   return out;
 }
@@ -213,13 +215,26 @@ Array::Array(DType dtype, Sizes shape, const void* data, std::shared_ptr<const v
     : dtype_(dtype), shape_(std::move(shape)), size_(element_count(shape_)), owner_(std::move(owner)), data_(data) {}
 
 void* Array::mutable_data() {
-  require(writable_ || size_ == 0, "memory that is only viewed is written");
+  if (!writable_ && size_ != 0) {
+    throw Error(ErrorCode::usage, "memory that is only viewed is written")
+        .expected("an array made by Array(dtype, shape), which owns its memory")
+        .hint("copy the values into such an array");
+  }
   return const_cast<void*>(data_);
+}
+
+void Array::wrong_type(size_t bytes) const {
+  throw Error(ErrorCode::usage, fmt::format("an array of {} is read as another type", name_of(dtype_)))
+      .expected(fmt::format("the type that {} elements have, of {} bytes each", name_of(dtype_), size_of(dtype_)))
+      .found(fmt::format("a type of {} bytes, or of another kind", bytes))
+      .hint("cast(array, dtype) converts it; load_double and load_int read any dtype");
 }
 
 Array Array::reshaped(Sizes shape) const {
   if (element_count(shape) != size_)
-    internal_error("an array of shape " + to_string(shape_) + " is reshaped to " + to_string(shape));
+    throw Error(ErrorCode::usage, "an array is reshaped to another number of elements")
+        .expected(fmt::format("{} elements, as in {}", size_, to_string(shape_)))
+        .found(to_string(shape));
   Array out = *this;
   out.shape_ = std::move(shape);
   return out;

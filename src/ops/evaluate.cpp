@@ -108,7 +108,7 @@ Domain domain_of(DType d) { return is_floating(d) ? Domain::real : is_complex(d)
 
 template <class C> void load_chunk(const Array& x, int64_t first, int64_t count, C* out, int64_t stride) {
   with_storage(x.dtype(), [&](auto element) {
-    const auto* in = x.as<decltype(element)>() + first;
+    const auto* in = stored<decltype(element)>(x) + first;
     if (stride == 1) {
       for (int64_t i = 0; i < count; ++i) out[i] = as_number<C>(decode(in[i]));
     } else {
@@ -120,7 +120,7 @@ template <class C> void load_chunk(const Array& x, int64_t first, int64_t count,
 template <class C> void store_chunk(Array& x, int64_t first, int64_t count, const C* in, int64_t stride) {
   with_storage(x.dtype(), [&](auto element) {
     using T = decltype(element);
-    T* out = x.mutable_as<T>() + first;
+    T* out = mutable_stored<T>(x) + first;
     if (stride == 1) {
       for (int64_t i = 0; i < count; ++i) out[i] = encode<T>(in[i]);
     } else {
@@ -209,7 +209,7 @@ void copy_strided(const Array& from, int64_t from_offset, const Sizes& from_stri
   if (walk.shape.empty()) walk = {{1}, {1}, {1}};
   with_element(from.dtype(), [&](auto element) {
     using T = decltype(element);
-    copy_rows(from.as<T>() + from_offset, to.mutable_as<T>() + to_offset, walk);
+    copy_rows(stored<T>(from) + from_offset, mutable_stored<T>(to) + to_offset, walk);
   });
 }
 

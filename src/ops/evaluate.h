@@ -134,6 +134,9 @@ template <class F> void with_element(DType dtype, F&& f) {
     default: return f(std::array<uint64_t, 2>{});
   }
 }
+// The elements as they are stored, whatever the dtype; Array::as checks it.
+template <class T> const T* stored(const Array& a) { return static_cast<const T*>(a.data()); }
+template <class T> T* mutable_stored(Array& a) { return static_cast<T*>(a.mutable_data()); }
 // Copies a block of `shape` elements between two arrays that are walked with their own strides (in elements).
 void copy_strided(const Array& from, int64_t from_offset, const Sizes& from_strides, Array& to, int64_t to_offset,
                   const Sizes& to_strides, const Sizes& shape);

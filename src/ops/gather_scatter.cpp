@@ -105,8 +105,8 @@ OpDef gather() {
         Array out(ev.out_dtype(), index.shape());
         with_element(x.dtype(), [&](auto element) {
           using T = decltype(element);
-          T* to = out.mutable_as<T>();
-          for_each_indexed(ev, index, x.shape(), [&](int64_t position, int64_t source) { to[position] = x.as<T>()[source]; });
+          T* to = mutable_stored<T>(out);
+          for_each_indexed(ev, index, x.shape(), [&](int64_t position, int64_t source) { to[position] = stored<T>(x)[source]; });
         });
         return out;
       });
@@ -193,8 +193,8 @@ OpDef gather_nd() {
         Array out(ev.out_dtype(), indexed_shape(x.shape(), ev.arrays("indices")[0]->shape(), ev.integers("axes")));
         with_element(x.dtype(), [&](auto element) {
           using T = decltype(element);
-          T* to = out.mutable_as<T>();
-          for_each_point(ev, x, [&](int64_t position, int64_t source) { to[position] = x.as<T>()[source]; });
+          T* to = mutable_stored<T>(out);
+          for_each_point(ev, x, [&](int64_t position, int64_t source) { to[position] = stored<T>(x)[source]; });
         });
         return out;
       });
@@ -272,8 +272,9 @@ OpDef scatter() {
           Array out = copy_of(x);
           with_element(x.dtype(), [&](auto element) {
             using T = decltype(element);
-            T* to = out.mutable_as<T>();
-            for_each_indexed(ev, index, x.shape(), [&](int64_t position, int64_t target) { to[target] = src.as<T>()[position]; });
+            T* to = mutable_stored<T>(out);
+            for_each_indexed(ev, index, x.shape(),
+                             [&](int64_t position, int64_t target) { to[target] = stored<T>(src)[position]; });
           });
           return out;
         }
@@ -333,8 +334,8 @@ OpDef scatter_nd() {
         Array out = copy_of(x);
         with_element(x.dtype(), [&](auto element) {
           using T = decltype(element);
-          T* to = out.mutable_as<T>();
-          for_each_point(ev, x, [&](int64_t position, int64_t target) { to[target] = updates.as<T>()[position]; });
+          T* to = mutable_stored<T>(out);
+          for_each_point(ev, x, [&](int64_t position, int64_t target) { to[target] = stored<T>(updates)[position]; });
         });
         return out;
       });

@@ -53,8 +53,8 @@ OpDef select() {
         with_element(out.dtype(), [&](auto element) {
           using T = decltype(element);
           const auto* holds = condition.as<uint8_t>();
-          const T *a = yes.as<T>(), *b = no.as<T>();
-          T* result = out.mutable_as<T>();
+          const T *a = stored<T>(yes), *b = stored<T>(no);
+          T* result = mutable_stored<T>(out);
           for_chunks(out.size(), [&](int64_t first, int64_t count) {
             for (int64_t i = first; i < first + count; ++i) result[i] = holds[i] ? a[i] : b[i];
           });

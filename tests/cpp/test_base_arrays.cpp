@@ -43,6 +43,42 @@ TEST(Arrays, AreNotWrittenThroughViews) {
   EXPECT_THROW(view.mutable_data(), Error);
 }
 
+template <class Run> ErrorCode error_of(const Run& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return ErrorCode::internal;
+}
+
+TEST(Arrays, AreReadInTheTypeOfTheirDTypeOnly) {
+  const Array floats(DType::f32, {2}), ids(DType::i64, {2}), flags(DType::boolean, {2}), halves(DType::bf16, {2});
+  EXPECT_EQ(floats.as<float>(), floats.data());
+  EXPECT_EQ(ids.as<int64_t>(), ids.data());
+  EXPECT_EQ(flags.as<bool>(), flags.data());
+  EXPECT_EQ(flags.as<uint8_t>(), flags.data());
+  EXPECT_EQ(halves.as<uint16_t>(), halves.data());
+  EXPECT_EQ(halves.as<char>(), halves.data()) << "bytes of any dtype";
+  EXPECT_EQ(error_of([&] { floats.as<double>(); }), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { floats.as<int32_t>(); }), ErrorCode::usage) << "of the same size";
+  EXPECT_EQ(error_of([&] { ids.as<int32_t>(); }), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { halves.as<float>(); }), ErrorCode::usage);
+  Array owned(DType::f32, {2});
+  EXPECT_EQ(error_of([&] { owned.mutable_as<int64_t>(); }), ErrorCode::usage);
+}
+
+TEST(Arrays, SayThatAMistakeIsTheCallers) {
+  const Array a(DType::f32, {2, 3});
+  EXPECT_EQ(error_of([&] { a.reshaped({4}); }), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { store(DType::f32, {3}, std::vector<double>{1, 2}); }), ErrorCode::usage);
+  const float values[2] = {1, 2};
+  Array view(DType::f32, {2}, values, nullptr);
+  EXPECT_EQ(error_of([&] { view.mutable_data(); }), ErrorCode::usage);
+  EXPECT_EQ(error_of([&] { element_count({-1}); }), ErrorCode::bad_input);
+}
+
 TEST(Arrays, RefuseShapesThatAreTooLarge) {
   const int64_t big = int64_t{1} << 62;
   for (const Sizes& shape : {Sizes{big, 2}, Sizes{-1}, Sizes{0, big, 2}, Sizes{big}, Sizes{int64_t{1} << 46}})
