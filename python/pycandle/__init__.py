@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 
 from .version import VERSION as __version__
 
@@ -18,6 +19,7 @@ _HOMES = {
     "compile": "compiling",
     "lockstep": "side_by_side",
 }
+_NEEDS_TORCH = ("recorder", "perturbation", "compiling", "side_by_side")
 __all__ = ["__version__", *_HOMES]
 
 
@@ -25,3 +27,9 @@ def __getattr__(name: str):
     if name not in _HOMES:
         raise AttributeError(f"module 'pycandle' has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    """The public names that work here, for completion and `help(pycandle)`."""
+    has_torch = importlib.util.find_spec("torch") is not None
+    return ["__version__", *(n for n, home in _HOMES.items() if has_torch or home not in _NEEDS_TORCH)]

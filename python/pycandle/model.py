@@ -31,9 +31,23 @@ class Model(Stateful):
     from several threads at once; calls of one with states take turns, and `session()` gives a caller its own states.
     """
 
-    def __init__(self, core: _core.Model, traced: Callable[[], _core.Model] | None = None) -> None:
+    def __init__(
+        self,
+        core: _core.Model,
+        traced: Callable[[], _core.Model] | None = None,
+        opened: dict[str, Any] | None = None,
+    ) -> None:
         self._core = core
         self._traced = functools.cache(traced or (lambda: core))  # with whatever states
+        self._opened = opened  # the arguments of load_model
+
+    def __reduce__(self):
+        """Pickled by path: the other process opens the same files. The states come along."""
+        if self._opened is None:
+            raise TypeError(
+                f"{self.name} was not loaded from files, so it cannot be pickled: load_model(path) can"
+            )
+        return _load_again, (self._opened, self.states.copy())
 
     @property
     def name(self) -> str:
@@ -61,7 +75,7 @@ class Model(Stateful):
 
     def session(self) -> Model:
         """The same weights and plans, with states of its own that begin as recorded: one for each caller."""
-        return Model(self._core.session(), self._traced)
+        return Model(self._core.session(), self._traced, self._opened)
 
     def forward(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
         """Outputs by name, in the order of `outputs`. States that the model changes stay changed.
@@ -104,13 +118,38 @@ def check_threads(threads: int | None) -> None:
         raise ValueError(f"threads must be a number from 1 to 1024, not {threads}")
 
 
-def load_model(path: str | os.PathLike, backend: str | None = None, threads: int | None = None) -> Model:
-    """Opens a manifest, the folder of one, or a bundle, and the weights. Without a backend, `forward` runs on `cpu`
-    and `trace` on the reference; without `threads`, on PYCANDLE_THREADS or all cores. The files may be replaced
-    afterwards (by renaming), not changed in place."""
+def load_model(
+    path: str | os.PathLike,
+    backend: str | None = None,
+    threads: int | None = None,
+    *,
+    memory: str = "fast",
+    check_weights: bool = False,
+) -> Model:
+    """Opens a manifest, the folder of one, or a bundle, and the weights.
+
+    backend        without one, `forward` runs on `cpu` and `trace` on the reference
+    threads        of the cpu backend; PYCANDLE_THREADS or all cores otherwise
+    memory         "fast" packs weights for the kernels, "small" reads them where they lie, in about half the memory
+    check_weights  read all of them first, and refuse those whose checksum is not the recorded one
+
+    The files may be replaced afterwards (by renaming), not changed in place."""
     check_threads(threads)
-    core = _core.load_model(os.fspath(path), "cpu" if backend is None else backend, threads or 0)
-    return Model(core, (lambda: core.on("reference")) if backend is None else None)
+    if memory not in ("fast", "small"):
+        raise ValueError(f"memory must be 'fast' or 'small', not {memory!r}")
+    place = os.path.abspath(os.fspath(path))
+    core = _core.load_model(
+        place, "cpu" if backend is None else backend, threads or 0, memory == "fast", check_weights
+    )
+    opened = {"path": place, "backend": backend, "threads": threads, "memory": memory}
+    return Model(core, (lambda: core.on("reference")) if backend is None else None, opened)
+
+
+def _load_again(opened: dict[str, Any], states: dict[str, Any]) -> Model:
+    model = load_model(**opened)
+    if states:
+        model.states.update(states)
+    return model
 
 
 def _in_places(each: list[str], in_order: tuple, model: str) -> dict[str, Any]:

@@ -153,10 +153,12 @@ TensorInfo info(const std::string& name, const Type& type) {
   return {name, std::string(name_of(type.dtype)), shape};
 }
 
-Model load(const std::filesystem::path& path, const std::string& backend, int threads) {
+Model load(const std::filesystem::path& path, const std::string& backend, int threads, bool pack_weights, bool check_weights) {
   const nb::gil_scoped_release unlocked;
   LoadOptions options{.backend = backend, .pipeline = {}};
   options.pipeline.threads = threads;
+  options.pipeline.pack_weights = pack_weights;
+  options.check_weights = check_weights;
   return load_model(path, options);
 }
 
@@ -279,8 +281,8 @@ NB_MODULE(_core, m) {
       .def_prop_ro(
           "output_tree", [](const Model& model) { return model.recording().output_tree; },
           "The nesting of the outputs, as JSON text.");
-  m.def("load_model", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0,
-        "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
+  m.def("load_model", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "pack_weights"_a = true,
+        "check_weights"_a = false, "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
   m.def("load_manifest", &load_manifest, "text"_a, "backend"_a = "reference", "The text of a manifest that needs no weights.");
   m.def("load_call", &load_call, "text"_a, "backend"_a = "reference",
         "One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.");

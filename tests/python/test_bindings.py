@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import pydoc
 import subprocess
 import sys
 import threading
@@ -277,3 +279,62 @@ def test_hypotenuses_of_special_values_are_those_of_torch(dtype, backend, tmp_pa
     for ours, theirs in zip(got, Hypotenuses()(x, y), strict=True):
         torch.testing.assert_close(ours, theirs, equal_nan=True)
         assert ours[~theirs.isnan()].signbit().equal(theirs[~theirs.isnan()].signbit())
+
+
+def test_the_public_names_are_shown_by_dir_and_help() -> None:
+    assert set(pycandle.__all__) <= set(dir(pycandle))
+    text = pydoc.plain(pydoc.render_doc(pycandle))
+    for name in ("GoldenRecorder", "load_model", "compile", "lockstep", "RecordingError"):
+        assert name in text
+
+
+def test_a_loaded_model_is_pickled_by_path(tmp_path, module, monkeypatch) -> None:
+    recorder = GoldenRecorder(tmp_path / "out")
+    recorder.record(module, **arguments())
+    recorder.save("m")
+    monkeypatch.chdir(tmp_path)
+    model = pycandle.load_model("out", threads=1)
+    monkeypatch.chdir("/")
+    again = pickle.loads(pickle.dumps(model))
+    assert len(pickle.dumps(model)) < 2000, "the files are named, not copied"
+    for name, value in model(**arguments()).items():
+        assert torch.equal(value, again(**arguments())[name])
+    assert again.backend == model.backend == "cpu"
+
+
+def test_a_pickled_model_brings_its_states(tmp_path) -> None:
+    class Counter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+
+        def forward(self, x):
+            self.count += 1
+            return x * self.count
+
+    recorder = GoldenRecorder(tmp_path)
+    recorder.record(Counter().eval(), torch.ones(2))
+    recorder.save("m")
+    model = pycandle.load_model(tmp_path)
+    model(np.ones(2, np.float32))
+    model(np.ones(2, np.float32))
+    again = pickle.loads(pickle.dumps(model))
+    assert again(np.ones(2, np.float32))["output"][0] == 3 and model.states["count"] == 2
+
+
+def test_a_compiled_model_says_that_it_cannot_be_pickled(module) -> None:
+    compiled = pycandle.compile(module, **arguments())
+    with pytest.raises(TypeError, match="load_model"):
+        pickle.dumps(compiled.model)
+
+
+def test_small_memory_gives_the_same_values_to_rounding(tmp_path, module) -> None:
+    recorder = GoldenRecorder(tmp_path)
+    recorder.record(module, **arguments())
+    recorder.save("m")
+    small = pycandle.load_model(tmp_path, memory="small", check_weights=True)
+    for _ in range(3):
+        for name, value in pycandle.load_model(tmp_path)(**arguments(3)).items():
+            torch.testing.assert_close(small(**arguments(3))[name], value)
+    with pytest.raises(ValueError, match="'fast' or 'small'"):
+        pycandle.load_model(tmp_path, memory="tiny")
