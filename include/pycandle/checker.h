@@ -4,6 +4,8 @@
 //   Gpt2 model(Weights::open("traces/gpt2_manifest.json"), checker);     // checks after each module call
 //   CheckResult r = checker.verify("transformer.h.0.mlp", x);            // or by hand
 //   check(checker, "transformer.h.0.mlp", x);                            // throws when it is wrong; nothing without a checker
+//
+// Threads: safe to share; results of all threads are collected.
 #pragma once
 
 #include <map>

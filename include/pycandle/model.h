@@ -54,10 +54,16 @@ using Signature = std::vector<InputSpec>;
 // Of a recording: names, dtypes, dynamic sizes with their ranges and examples.
 PYCANDLE_API Signature signature_of(const std::string& manifest);
 
+// What the cpu backend does with weights. fast: packs them for its kernels from the second call on. small: reads them where
+// they lie, where the kernels can, so that the process needs about half of the memory and a call takes longer.
+enum class Memory { fast, small };
+
 struct CompileOptions {
   std::string name = "captured";       // of the program
   std::string backend = {};            // cpu; the reference, which shows every value, when the model has a checker
   std::string dump_dir = {};           // PTIR after each pass
+  int threads = 0;                     // of the cpu backend; 0: PYCANDLE_THREADS, or all cores
+  Memory memory = Memory::fast;
 };
 
 // A handle: copies share the states. Safe to use from several threads, also while it captures: calls of a model with states

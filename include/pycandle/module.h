@@ -5,6 +5,8 @@
 //     explicit Mlp(const Weights& w) : Module(w), up(16, 64, w / "up"), down(64, 16, w / "down") {}
 //     Tensor forward(const Tensor& x) const { return down(functional::gelu(up(x))); }
 //   };
+//
+// Threads: forward() is const and keeps nothing, so several threads may call one module.
 #pragma once
 
 #include <cstddef>

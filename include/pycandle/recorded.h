@@ -15,13 +15,20 @@
 namespace pycandle {
 namespace front {
 
+struct LoadOptions {
+  std::string backend = "cpu";         // or "reference", the definition of right
+  int threads = 0;                     // of the cpu backend; 0: PYCANDLE_THREADS, or all cores
+  Memory memory = Memory::fast;
+  bool check_weights = false;          // read all of them, and refuse those whose checksum is not the recorded one
+};
+
 // A handle: copies share the states. Safe to use from several threads: calls of a model with states take turns, all others
 // run side by side.
 class PYCANDLE_API Recorded {
  public:
   using Tensors = Compiled::Tensors;
   // A manifest, the folder of one, or a bundle.
-  static Recorded load(const std::string& path, const std::string& backend = "reference");
+  static Recorded load(const std::string& path, const LoadOptions& = {});
 
   std::vector<Symbol> symbols() const;  // the sizes that the inputs leave open
   // Floats standard normal, integers within the recorded range; at the recorded sizes, or those in `sizes`.

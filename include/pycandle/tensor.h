@@ -3,6 +3,9 @@
 //   Tensor y = functional::softmax(x.transpose(1, 2) * 0.5, -1);
 //   y.dim(0)                                     // a Dim, symbolic when the signature says so
 //   x[{Slice(), 0, Slice(1, x.dim(2)), NewAxis}]
+//
+// Threads: a tensor of forward() belongs to the capture that made it, on its thread. Several threads may capture models, or
+// compute eagerly, at once.
 #pragma once
 
 #include <array>

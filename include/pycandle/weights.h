@@ -2,6 +2,8 @@
 //
 //   Weights w = Weights::open("gpt2_manifest.json");     // or a .safetensors file, or a folder
 //   Tensor weight = (w / "h" / 3 / "ln_1").get("weight");
+//
+// Threads: safe to share; copies are handles on the same files.
 #pragma once
 
 #include <map>

@@ -1,5 +1,6 @@
 #include "base/threads.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -19,7 +20,6 @@ namespace pycandle {
 
 namespace {
 
-constexpr int kMostParts = 1024;
 // How long a thread waits actively: longer than the gap between two kernels, shorter than it takes to notice a neighbour.
 constexpr auto kPatience = std::chrono::microseconds(60);
 
@@ -153,7 +153,7 @@ class Pool {
   const FunctionRef<void(int)>* body_ = nullptr;
   std::exception_ptr failure_;
   std::mutex failure_mutex_;
-  std::atomic<uint8_t> claims_[kMostParts] = {};
+  std::atomic<uint8_t> claims_[kMostThreads] = {};
   alignas(64) std::atomic<int> remaining_{0};
   alignas(64) std::atomic<uint64_t> round_{0};
   alignas(64) std::atomic<int> sleepers_{0};
@@ -167,8 +167,10 @@ int wanted_threads() {
   if (wish == nullptr || *wish == '\0') return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 256u));
   int value = 0;
   const auto [end, error] = std::from_chars(wish, wish + std::strlen(wish), value);
-  if (error != std::errc() || *end != '\0' || value < 1 || value > kMostParts)
-    throw Error(ErrorCode::usage, "PYCANDLE_THREADS is not a number of threads").expected("1 to 1024").found(wish);
+  if (error != std::errc() || *end != '\0' || value < 1 || value > kMostThreads)
+    throw Error(ErrorCode::usage, "PYCANDLE_THREADS is not a number of threads")
+        .expected(fmt::format("1 to {}", kMostThreads))
+        .found(wish);
   return value;
 }
 
@@ -181,7 +183,7 @@ int thread_count() {
 
 void parallel_parts(int parts, FunctionRef<void(int)> body) {
   parts = std::max(parts, 0);
-  if (parts > 1 && parts <= kMostParts && !inside_body && Pool::instance().try_run(parts, body, true)) return;
+  if (parts > 1 && parts <= kMostThreads && !inside_body && Pool::instance().try_run(parts, body, true)) return;
   const Inside inside;
   for (int p = 0; p < parts; ++p) body(p);
 }
@@ -198,7 +200,7 @@ void Team::barrier() {
 }
 
 void parallel_team(int wanted, FunctionRef<void(Team&, int)> body) {
-  if (wanted > 1 && wanted <= kMostParts && !inside_body) {
+  if (wanted > 1 && wanted <= kMostThreads && !inside_body) {
     Team team(Pool::instance().threads_for(wanted));
     if (team.size() > 1 && Pool::instance().try_run(team.size(), [&](int member) { body(team, member); }, false)) return;
   }

@@ -6,6 +6,8 @@
 
 namespace pycandle {
 
+inline constexpr int kMostThreads = 1024;
+
 // PYCANDLE_THREADS, or what the machine has. Throws usage when the variable is not a positive number.
 int thread_count();
 

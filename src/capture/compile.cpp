@@ -102,6 +102,8 @@ std::shared_ptr<const Plan> captured(const Callable& model, const Signature& sig
   const auto parameters = std::make_shared<CapturedParameters>(capture);
   PipelineOptions pipeline;
   pipeline.dump_dir = options.dump_dir;
+  pipeline.threads = options.threads;
+  pipeline.pack_weights = options.memory == Memory::fast;
   auto plan = std::make_shared<Plan>();
   plan->signature = signature;
   plan->program = run_program_pipeline(std::move(capture.program), catalogue(), pipeline);

@@ -8,11 +8,14 @@ struct Recorded::State {
   Model model;
 };
 
-Recorded Recorded::load(const std::string& path, const std::string& backend) {
-  LoadOptions options;
-  options.backend = backend;
+Recorded Recorded::load(const std::string& path, const LoadOptions& options) {
+  pycandle::LoadOptions load;
+  load.backend = options.backend;
+  load.pipeline.threads = options.threads;
+  load.pipeline.pack_weights = options.memory == Memory::fast;
+  load.check_weights = options.check_weights;
   Recorded recorded;
-  recorded.state_ = std::make_shared<State>(State{load_model(path, options)});
+  recorded.state_ = std::make_shared<State>(State{load_model(path, load)});
   return recorded;
 }
 

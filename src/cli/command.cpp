@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/json.h"
+#include "base/threads.h"
 #include "cli/terminal.h"
 
 namespace pycandle::cli {
@@ -38,7 +39,7 @@ void add_pipeline_options(Command& command, PipelineOptions& options) {
 void add_backend_options(Command& command, PipelineOptions& options, bool with_threads) {
   if (with_threads) {
     command.add_option("--threads", options.threads, "threads of the cpu backend; PYCANDLE_THREADS or all cores otherwise")
-        .between(1, 1024);
+        .between(1, kMostThreads);
   }
   command.add_option_function(
       "--override",

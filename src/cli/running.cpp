@@ -22,6 +22,12 @@ void add_run_options(Command& command, RunOptions& options) {
   command.add_option("--set", options.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
       .excludes(inputs);
   command.add_option("--out", options.out, "write the tensors to this safetensors file");
+  command
+      .add_option_function(
+          "--memory",
+          [&options](const std::vector<std::string>& words) { options.load.pipeline.pack_weights = words.back() == "fast"; },
+          "fast: weights are packed for the cpu backend's kernels (default); small: read where they lie, in half the memory")
+      .one_of({"fast", "small"});
   command.add_flag("--check-weights", options.load.check_weights, "compare the weights with their checksums first");
   command.add_flag("--timing", options.timing, "show how long each pass took");
   add_backend_options(command, options.load.pipeline);

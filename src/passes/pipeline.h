@@ -30,6 +30,7 @@ struct PipelineOptions {
   bool verify = true;
   // Of the backend that compiles:
   int threads = 0;                              // 0: thread_count()
+  bool pack_weights = true;                     // false: they are read where they lie, in half the memory
   std::map<std::string, std::string> overrides;  // functional → implementation: {"linear", "naive"} decomposes it
 };
 

@@ -60,7 +60,7 @@ struct Recording {
     write_safetensors(folder.path() / "w.safetensors", first_states());
     write_text(folder.path() / "counter_manifest.json", kManifest);
   }
-  Recorded load(const std::string& backend) const { return Recorded::load(folder.path().string(), backend); }
+  Recorded load(const std::string& backend) const { return Recorded::load(folder.path().string(), {.backend = backend}); }
   std::string file(const char* name) const { return (folder.path() / name).string(); }
 };
 

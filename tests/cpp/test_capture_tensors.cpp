@@ -205,6 +205,9 @@ TEST(Compiling, TakesTheCpuBackendUnlessAnotherIsNamed) {
   EXPECT_EQ(packed_by_two_calls({}), 1U);
   EXPECT_EQ(packed_by_two_calls({.backend = "cpu"}), 1U);
   EXPECT_EQ(packed_by_two_calls({.backend = "reference"}), 0U);
+  EXPECT_EQ(packed_by_two_calls({.memory = front::Memory::small}), 0U) << "weights are read where they lie";
+  EXPECT_EQ(packed_by_two_calls({.threads = 2}), 1U);
+  EXPECT_THROW(packed_by_two_calls({.threads = -1}), Error);
   EXPECT_THROW(packed_by_two_calls({.backend = "abacus"}), Error);
 }
 

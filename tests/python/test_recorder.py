@@ -431,10 +431,10 @@ def test_nothing_half_written_survives_a_failure(tmp_path, monkeypatch):
     recorder.record(mlp().eval(), torch.randn(2, 4))
 
     def broken(*_):
-        raise OSError("disk full")
+        raise OSError(28, "disk full")
 
     monkeypatch.setattr("pycandle.recorder.place_weights", broken)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(UsageError, match=r"cannot write into .*disk full"):
         recorder.save("m")
     assert list(tmp_path.iterdir()) == []
 

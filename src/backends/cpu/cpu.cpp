@@ -89,6 +89,13 @@ cpu::Shared shared_by_plans(Program p, std::shared_ptr<const ParameterSource> pa
   return shared;
 }
 
+void check_threads(int threads) {
+  if (threads >= 0 && threads <= kMostThreads) return;
+  throw Error(ErrorCode::usage, "this is not a number of threads")
+      .expected(fmt::format("1 to {}, or 0 for PYCANDLE_THREADS or all cores", kMostThreads))
+      .found(fmt::format("{}", threads));
+}
+
 class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }
@@ -105,6 +112,7 @@ class CpuBackend final : public Backend {
     cpu::kernels();  // a wrong PYCANDLE_ISA is told here, not as the error of the first op that is planned
     if (has_data_bound_sizes(p)) return reference_backend().compile(p, table, std::move(parameters), options, timings);
     check_overrides(options, table, *this);
+    check_threads(options.threads);
     const auto claimed = [&](const Call& call) {
       const auto choice = options.overrides.find(call.op().name);
       return (choice == options.overrides.end() || choice->second != "naive") && claims(call);
@@ -112,6 +120,7 @@ class CpuBackend final : public Backend {
     cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings, optimising_passes()),
                                          std::move(parameters));
     shared.threads = options.threads > 0 ? options.threads : thread_count();
+    shared.packs = options.pack_weights;
     return std::make_unique<cpu::CpuExecutable>(std::move(shared));
   }
 };

@@ -34,18 +34,18 @@ std::shared_ptr<CpuExecutable::Entry> CpuExecutable::entry_for(const RunRequest&
   for (auto it = entries_.begin(); it != entries_.end(); ++it) {
     if ((*it)->key != key || (*it)->symbols != request.symbols) continue;
     entries_.splice(entries_.begin(), entries_, it);
-    if (!entries_.front()->plan->reads_unpacked) return entries_.front();
+    if (!is_for_one_call(*entries_.front()->plan)) return entries_.front();
     is_known = true;
     break;
   }
   Bindings bindings = bind_inputs(shared_.program, request.inputs, request.symbols);
   std::string why = is_known ? "its weights are packed from the second call on" : why_no_plan_fits(request, key);
-  const bool is_first = planned_.empty() && !request.prepare_fully;
+  const bool reads = !shared_.packs || (planned_.empty() && !request.prepare_fully);
   const Clock::time_point begin = Clock::now();
   auto entry = std::make_shared<Entry>();
   entry->key = std::move(key);
   entry->symbols = request.symbols;
-  entry->plan = Planner(shared_, std::move(bindings), is_first ? Unpacked::read : Unpacked::pack).plan();
+  entry->plan = Planner(shared_, std::move(bindings), reads ? Unpacked::read : Unpacked::pack).plan();
   if (is_known) entries_.pop_front();
   entries_.push_front(entry);
   if (entries_.size() > kMostPlans) {
@@ -223,7 +223,7 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
     if (plan.buffers[b].kind != Buffer::Kind::constant && plan.buffers[b].kind != Buffer::Kind::arena)
       context->arrays[b] = Array();
   }
-  if (plan.reads_unpacked) return outputs;  // it ran for the last time, and another call may be packing with the lock
+  if (is_for_one_call(plan)) return outputs;  // it ran for the last time, and another call may be packing with the lock
   const std::lock_guard lock(mutex_);
   entry->idle.push_back(std::move(context));
   return outputs;

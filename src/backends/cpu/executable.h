@@ -30,6 +30,7 @@ class CpuExecutable final : public Executable {
     std::vector<std::unique_ptr<Context>> idle;  // contexts that no run uses at the moment
   };
   std::shared_ptr<Entry> entry_for(const RunRequest&) const;
+  bool is_for_one_call(const Plan& plan) const { return plan.reads_unpacked && shared_.packs; }
   std::string why_no_plan_fits(const RunRequest&, const std::vector<int64_t>& key) const;
   std::unique_ptr<Context> new_context(const Plan&) const;
   void bind(const Plan&, const RunRequest&, Context&) const;

@@ -21,6 +21,7 @@ struct Shared {
   Program program;
   std::shared_ptr<const ParameterSource> parameters;
   int threads = 1;
+  bool packs = true;             // weights, from the second call on
   std::vector<int32_t> uses;     // per value: by nodes, outputs and states; taps do not count
   std::vector<std::vector<size_t>> users;    // per value: nodes
   std::vector<std::vector<size_t>> taps_of;  // per value

@@ -92,7 +92,7 @@ std::string next_step(const Compiled& run) {
 }
 
 @GOLDENS@TEST(@MODEL@, AgreesAtAnotherShape) {
-  const Recorded recorded = Recorded::load(manifest());
+  const Recorded recorded = Recorded::load(manifest(), {.backend = "reference"});
   const auto inputs = recorded.random_inputs(1, other_sizes(recorded));
   const @SPACE@::@MODEL@ model(Weights::open(manifest()));
   const auto outputs = compile(model, signature_of(manifest()), on_reference()).run(inputs);
@@ -151,7 +151,7 @@ constexpr const char* kStateTest = R"text(TEST(@MODEL@, ChangesItsStatesAsRecord
 }
 
 TEST(@MODEL@, KeepsItsStatesBetweenCalls) {
-  const Recorded recorded = Recorded::load(manifest());
+  const Recorded recorded = Recorded::load(manifest(), {.backend = "reference"});
   const @SPACE@::@MODEL@ model(Weights::open(manifest()));
   const Compiled run = compile(model, signature_of(manifest()), on_reference());
   Recorded::Tensors states = recorded.states();
@@ -192,7 +192,7 @@ constexpr const char* kBenchmark = R"text(// How fast @MODEL@ is. Made by pycand
 }
 
 const Recorded& recorded() {
-  static const Recorded loaded = Recorded::load(manifest());
+  static const Recorded loaded = Recorded::load(manifest(), {.backend = "reference"});
   return loaded;
 }
 
