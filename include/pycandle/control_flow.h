@@ -17,14 +17,16 @@ using Body = std::function<Tensors(const Tensors&)>;
 namespace functional {
 
 // One of the two, by a 0-d bool; both give the same types.
-PYCANDLE_API Tensors cond(const Tensor& condition, const Tensors& operands, const Body& yes, const Body& no);
+PYCANDLE_API Tensors cond(const Tensor& condition, const Tensors& operands, const Body& yes, const Body& no,
+                          Here = Here::current());
 // The carries after `body` has run as long as `condition` says true of them.
-PYCANDLE_API Tensors while_loop(const Tensors& carries, const Body& condition, const Body& body);
+PYCANDLE_API Tensors while_loop(const Tensors& carries, const Body& condition, const Body& body, Here = Here::current());
 struct ScanOptions {
   bool reverse = false;
 };
 // (carries, x_t) → (carries, y_t) for each t: `values` are the first carries and then sequences, sliced on axis 0.
-PYCANDLE_API Tensors scan(const Tensors& values, int64_t carries, Dim length, const Body& body, const ScanOptions& options = {});
+PYCANDLE_API Tensors scan(const Tensors& values, int64_t carries, Dim length, const Body& body, const ScanOptions& options = {},
+                          Here = Here::current());
 
 }  // namespace functional
 }  // namespace pycandle::front

@@ -17,518 +17,518 @@ struct ConstantOptions {
   Dims shape = {};
 };
 // a tensor of one repeated number
-PYCANDLE_API Tensor constant(const Scalar& value, DType dtype, const ConstantOptions& options = {});
+PYCANDLE_API Tensor constant(const Scalar& value, DType dtype, const ConstantOptions& options = {}, Here = Here::current());
 
 // a size as a 0-d i64 tensor
-PYCANDLE_API Tensor dim(Dim value);
+PYCANDLE_API Tensor dim(Dim value, Here = Here::current());
 
 struct IotaOptions {
   DType dtype = DType::i64;
 };
 // 0, 1, …, size - 1
-PYCANDLE_API Tensor iota(Dim size, const IotaOptions& options = {});
+PYCANDLE_API Tensor iota(Dim size, const IotaOptions& options = {}, Here = Here::current());
 
 // -x; integers wrap
-PYCANDLE_API Tensor neg(const Tensor& x);
+PYCANDLE_API Tensor neg(const Tensor& x, Here = Here::current());
 
 // -1, 0 or 1 (0 for NaN, as torch); x/|x| for complex numbers
-PYCANDLE_API Tensor sign(const Tensor& x);
+PYCANDLE_API Tensor sign(const Tensor& x, Here = Here::current());
 
 // e to the x
-PYCANDLE_API Tensor exp(const Tensor& x);
+PYCANDLE_API Tensor exp(const Tensor& x, Here = Here::current());
 
 // 2 to the x
-PYCANDLE_API Tensor exp2(const Tensor& x);
+PYCANDLE_API Tensor exp2(const Tensor& x, Here = Here::current());
 
 // exp(x) - 1
-PYCANDLE_API Tensor expm1(const Tensor& x);
+PYCANDLE_API Tensor expm1(const Tensor& x, Here = Here::current());
 
 // natural logarithm
-PYCANDLE_API Tensor log(const Tensor& x);
+PYCANDLE_API Tensor log(const Tensor& x, Here = Here::current());
 
 // logarithm to base 2
-PYCANDLE_API Tensor log2(const Tensor& x);
+PYCANDLE_API Tensor log2(const Tensor& x, Here = Here::current());
 
 // logarithm to base 10
-PYCANDLE_API Tensor log10(const Tensor& x);
+PYCANDLE_API Tensor log10(const Tensor& x, Here = Here::current());
 
 // log(1 + x)
-PYCANDLE_API Tensor log1p(const Tensor& x);
+PYCANDLE_API Tensor log1p(const Tensor& x, Here = Here::current());
 
 // square root
-PYCANDLE_API Tensor sqrt(const Tensor& x);
+PYCANDLE_API Tensor sqrt(const Tensor& x, Here = Here::current());
 
 // 1 / sqrt(x)
-PYCANDLE_API Tensor rsqrt(const Tensor& x);
+PYCANDLE_API Tensor rsqrt(const Tensor& x, Here = Here::current());
 
 // sine
-PYCANDLE_API Tensor sin(const Tensor& x);
+PYCANDLE_API Tensor sin(const Tensor& x, Here = Here::current());
 
 // cosine
-PYCANDLE_API Tensor cos(const Tensor& x);
+PYCANDLE_API Tensor cos(const Tensor& x, Here = Here::current());
 
 // tangent
-PYCANDLE_API Tensor tan(const Tensor& x);
+PYCANDLE_API Tensor tan(const Tensor& x, Here = Here::current());
 
 // inverse sine
-PYCANDLE_API Tensor asin(const Tensor& x);
+PYCANDLE_API Tensor asin(const Tensor& x, Here = Here::current());
 
 // inverse cosine
-PYCANDLE_API Tensor acos(const Tensor& x);
+PYCANDLE_API Tensor acos(const Tensor& x, Here = Here::current());
 
 // inverse tangent
-PYCANDLE_API Tensor atan(const Tensor& x);
+PYCANDLE_API Tensor atan(const Tensor& x, Here = Here::current());
 
 // hyperbolic sine
-PYCANDLE_API Tensor sinh(const Tensor& x);
+PYCANDLE_API Tensor sinh(const Tensor& x, Here = Here::current());
 
 // hyperbolic cosine
-PYCANDLE_API Tensor cosh(const Tensor& x);
+PYCANDLE_API Tensor cosh(const Tensor& x, Here = Here::current());
 
 // hyperbolic tangent
-PYCANDLE_API Tensor tanh(const Tensor& x);
+PYCANDLE_API Tensor tanh(const Tensor& x, Here = Here::current());
 
 // inverse hyperbolic sine
-PYCANDLE_API Tensor asinh(const Tensor& x);
+PYCANDLE_API Tensor asinh(const Tensor& x, Here = Here::current());
 
 // inverse hyperbolic cosine
-PYCANDLE_API Tensor acosh(const Tensor& x);
+PYCANDLE_API Tensor acosh(const Tensor& x, Here = Here::current());
 
 // inverse hyperbolic tangent
-PYCANDLE_API Tensor atanh(const Tensor& x);
+PYCANDLE_API Tensor atanh(const Tensor& x, Here = Here::current());
 
 // error function
-PYCANDLE_API Tensor erf(const Tensor& x);
+PYCANDLE_API Tensor erf(const Tensor& x, Here = Here::current());
 
 // 1 - erf(x)
-PYCANDLE_API Tensor erfc(const Tensor& x);
+PYCANDLE_API Tensor erfc(const Tensor& x, Here = Here::current());
 
 // inverse of erf
-PYCANDLE_API Tensor erfinv(const Tensor& x);
+PYCANDLE_API Tensor erfinv(const Tensor& x, Here = Here::current());
 
 // log |gamma(x)|
-PYCANDLE_API Tensor lgamma(const Tensor& x);
+PYCANDLE_API Tensor lgamma(const Tensor& x, Here = Here::current());
 
 // derivative of lgamma
-PYCANDLE_API Tensor digamma(const Tensor& x);
+PYCANDLE_API Tensor digamma(const Tensor& x, Here = Here::current());
 
 // least integer not below x
-PYCANDLE_API Tensor ceil(const Tensor& x);
+PYCANDLE_API Tensor ceil(const Tensor& x, Here = Here::current());
 
 // greatest integer not above x
-PYCANDLE_API Tensor floor(const Tensor& x);
+PYCANDLE_API Tensor floor(const Tensor& x, Here = Here::current());
 
 // nearest integer, half to even
-PYCANDLE_API Tensor round(const Tensor& x);
+PYCANDLE_API Tensor round(const Tensor& x, Here = Here::current());
 
 // toward zero
-PYCANDLE_API Tensor trunc(const Tensor& x);
+PYCANDLE_API Tensor trunc(const Tensor& x, Here = Here::current());
 
 // 1 / x
-PYCANDLE_API Tensor reciprocal(const Tensor& x);
+PYCANDLE_API Tensor reciprocal(const Tensor& x, Here = Here::current());
 
 // complex conjugate; a real x itself
-PYCANDLE_API Tensor conj(const Tensor& x);
+PYCANDLE_API Tensor conj(const Tensor& x, Here = Here::current());
 
 // |x|; real for complex x
-PYCANDLE_API Tensor abs(const Tensor& x);
+PYCANDLE_API Tensor abs(const Tensor& x, Here = Here::current());
 
 // real part
-PYCANDLE_API Tensor real(const Tensor& x);
+PYCANDLE_API Tensor real(const Tensor& x, Here = Here::current());
 
 // imaginary part
-PYCANDLE_API Tensor imag(const Tensor& x);
+PYCANDLE_API Tensor imag(const Tensor& x, Here = Here::current());
 
 // argument of a complex number; 0 or pi for a real one, NaN for NaN
-PYCANDLE_API Tensor angle(const Tensor& x);
+PYCANDLE_API Tensor angle(const Tensor& x, Here = Here::current());
 
 // is it NaN, in either part?
-PYCANDLE_API Tensor isnan(const Tensor& x);
+PYCANDLE_API Tensor isnan(const Tensor& x, Here = Here::current());
 
 // is it infinite, in either part?
-PYCANDLE_API Tensor isinf(const Tensor& x);
+PYCANDLE_API Tensor isinf(const Tensor& x, Here = Here::current());
 
 // every bit flipped; logical not for bool
-PYCANDLE_API Tensor bitwise_not(const Tensor& x);
+PYCANDLE_API Tensor bitwise_not(const Tensor& x, Here = Here::current());
 
 // a + b
-PYCANDLE_API Tensor add(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor add(const Operand& a, const Operand& b, Here = Here::current());
 
 // a - b
-PYCANDLE_API Tensor sub(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor sub(const Operand& a, const Operand& b, Here = Here::current());
 
 // a * b
-PYCANDLE_API Tensor mul(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor mul(const Operand& a, const Operand& b, Here = Here::current());
 
 // a / b, true division
-PYCANDLE_API Tensor div(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor div(const Operand& a, const Operand& b, Here = Here::current());
 
 // a to the b; integers wrap, and a negative exponent gives 0 unless a is 1 or -1
-PYCANDLE_API Tensor pow(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor pow(const Operand& a, const Operand& b, Here = Here::current());
 
 // the larger; NaN wins
-PYCANDLE_API Tensor maximum(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor maximum(const Operand& a, const Operand& b, Here = Here::current());
 
 // the smaller; NaN wins
-PYCANDLE_API Tensor minimum(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor minimum(const Operand& a, const Operand& b, Here = Here::current());
 
 // the larger; NaN loses
-PYCANDLE_API Tensor fmax(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor fmax(const Operand& a, const Operand& b, Here = Here::current());
 
 // the smaller; NaN loses
-PYCANDLE_API Tensor fmin(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor fmin(const Operand& a, const Operand& b, Here = Here::current());
 
 // what floor_divide leaves: the sign of b, as Python's %
-PYCANDLE_API Tensor remainder(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor remainder(const Operand& a, const Operand& b, Here = Here::current());
 
 // what trunc_divide leaves: the sign of a
-PYCANDLE_API Tensor fmod(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor fmod(const Operand& a, const Operand& b, Here = Here::current());
 
 // the quotient toward minus infinity
-PYCANDLE_API Tensor floor_divide(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor floor_divide(const Operand& a, const Operand& b, Here = Here::current());
 
 // the quotient toward zero
-PYCANDLE_API Tensor trunc_divide(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor trunc_divide(const Operand& a, const Operand& b, Here = Here::current());
 
 // the angle of the point (b, a)
-PYCANDLE_API Tensor atan2(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor atan2(const Operand& a, const Operand& b, Here = Here::current());
 
 // bits of both; logical and for bool
-PYCANDLE_API Tensor bitwise_and(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor bitwise_and(const Operand& a, const Operand& b, Here = Here::current());
 
 // bits of either; logical or for bool
-PYCANDLE_API Tensor bitwise_or(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor bitwise_or(const Operand& a, const Operand& b, Here = Here::current());
 
 // bits of one; logical xor for bool
-PYCANDLE_API Tensor bitwise_xor(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor bitwise_xor(const Operand& a, const Operand& b, Here = Here::current());
 
 // a << b; 0 when b is not within the width
-PYCANDLE_API Tensor shift_left(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor shift_left(const Operand& a, const Operand& b, Here = Here::current());
 
 // a >> b with the sign filled in, also when b is not within the width
-PYCANDLE_API Tensor shift_right(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor shift_right(const Operand& a, const Operand& b, Here = Here::current());
 
 // a + b i; f32 gives c64, f64 gives c128
-PYCANDLE_API Tensor make_complex(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor make_complex(const Operand& a, const Operand& b, Here = Here::current());
 
 // a == b; NaN equals nothing
-PYCANDLE_API Tensor eq(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor eq(const Operand& a, const Operand& b, Here = Here::current());
 
 // a != b
-PYCANDLE_API Tensor ne(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor ne(const Operand& a, const Operand& b, Here = Here::current());
 
 // a < b
-PYCANDLE_API Tensor lt(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor lt(const Operand& a, const Operand& b, Here = Here::current());
 
 // a <= b
-PYCANDLE_API Tensor le(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor le(const Operand& a, const Operand& b, Here = Here::current());
 
 // a > b
-PYCANDLE_API Tensor gt(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor gt(const Operand& a, const Operand& b, Here = Here::current());
 
 // a >= b
-PYCANDLE_API Tensor ge(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor ge(const Operand& a, const Operand& b, Here = Here::current());
 
 // yes where the condition holds, no elsewhere
-PYCANDLE_API Tensor where(const Operand& condition, const Operand& yes, const Operand& no);
+PYCANDLE_API Tensor where(const Operand& condition, const Operand& yes, const Operand& no, Here = Here::current());
 
 // x in another dtype: rounded to nearest even, truncated toward zero to integers, which wrap; bool is x != 0
-PYCANDLE_API Tensor cast(const Tensor& x, DType dtype);
+PYCANDLE_API Tensor cast(const Tensor& x, DType dtype, Here = Here::current());
 
 // the same elements in row-major order under another shape
-PYCANDLE_API Tensor reshape(const Tensor& x, const Dims& shape);
+PYCANDLE_API Tensor reshape(const Tensor& x, const Dims& shape, Here = Here::current());
 
 // axis i of the result is axis permutation[i] of x
-PYCANDLE_API Tensor transpose(const Tensor& x, const Ints& permutation);
+PYCANDLE_API Tensor transpose(const Tensor& x, const Ints& permutation, Here = Here::current());
 
 // axis i of x becomes axis axes[i] of the result; an axis of size 1 stretches, axes that x lacks repeat it
-PYCANDLE_API Tensor broadcast(const Tensor& x, const Dims& shape, const Ints& axes);
+PYCANDLE_API Tensor broadcast(const Tensor& x, const Dims& shape, const Ints& axes, Here = Here::current());
 
 // x[starts : stops : steps] on every axis; 0 <= start <= stop <= size, steps are positive
-PYCANDLE_API Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Ints& steps);
+PYCANDLE_API Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Ints& steps, Here = Here::current());
 
 // the tensors one after another along an axis
-PYCANDLE_API Tensor concat(const std::vector<Tensor>& xs, int64_t axis);
+PYCANDLE_API Tensor concat(const std::vector<Tensor>& xs, int64_t axis, Here = Here::current());
 
 struct PadOptions {
   Scalar value = int64_t{0};
 };
 // x with low elements before and high after it on every axis; a negative amount crops
-PYCANDLE_API Tensor pad(const Tensor& x, const Dims& low, const Dims& high, const PadOptions& options = {});
+PYCANDLE_API Tensor pad(const Tensor& x, const Dims& low, const Dims& high, const PadOptions& options = {}, Here = Here::current());
 
 // the axes run backwards
-PYCANDLE_API Tensor reverse(const Tensor& x, const Ints& axes);
+PYCANDLE_API Tensor reverse(const Tensor& x, const Ints& axes, Here = Here::current());
 
 // sum over the axes, accumulated in double; integers wrap
-PYCANDLE_API Tensor reduce_sum(const Tensor& x, const Ints& axes);
+PYCANDLE_API Tensor reduce_sum(const Tensor& x, const Ints& axes, Here = Here::current());
 
 // product over the axes; integers wrap
-PYCANDLE_API Tensor reduce_prod(const Tensor& x, const Ints& axes);
+PYCANDLE_API Tensor reduce_prod(const Tensor& x, const Ints& axes, Here = Here::current());
 
 // largest over the axes; NaN wins
-PYCANDLE_API Tensor reduce_max(const Tensor& x, const Ints& axes);
+PYCANDLE_API Tensor reduce_max(const Tensor& x, const Ints& axes, Here = Here::current());
 
 // smallest over the axes; NaN wins
-PYCANDLE_API Tensor reduce_min(const Tensor& x, const Ints& axes);
+PYCANDLE_API Tensor reduce_min(const Tensor& x, const Ints& axes, Here = Here::current());
 
 // do all hold?
-PYCANDLE_API Tensor reduce_and(const Tensor& x, const Ints& axes);
+PYCANDLE_API Tensor reduce_and(const Tensor& x, const Ints& axes, Here = Here::current());
 
 // does any hold?
-PYCANDLE_API Tensor reduce_or(const Tensor& x, const Ints& axes);
+PYCANDLE_API Tensor reduce_or(const Tensor& x, const Ints& axes, Here = Here::current());
 
 // index of the first largest element along the axis; NaN is largest
-PYCANDLE_API Tensor argmax(const Tensor& x, int64_t axis);
+PYCANDLE_API Tensor argmax(const Tensor& x, int64_t axis, Here = Here::current());
 
 // index of the first smallest element along the axis; NaN is smallest
-PYCANDLE_API Tensor argmin(const Tensor& x, int64_t axis);
+PYCANDLE_API Tensor argmin(const Tensor& x, int64_t axis, Here = Here::current());
 
 // products summed over the contracted axes; the result has the batch axes, the rest of left, the rest of right
-PYCANDLE_API Tensor dot_general(const Tensor& left, const Tensor& right, const Ints& batch_left, const Ints& batch_right, const Ints& contract_left, const Ints& contract_right);
+PYCANDLE_API Tensor dot_general(const Tensor& left, const Tensor& right, const Ints& batch_left, const Ints& batch_right, const Ints& contract_left, const Ints& contract_right, Here = Here::current());
 
 struct ConvolutionOptions {
   int64_t groups = 1;
 };
 // x [N, C, spatial…] with weight [O, C/groups, kernel…]; input_dilation puts gaps between the elements of x, negative padding crops
-PYCANDLE_API Tensor convolution(const Tensor& x, const Tensor& weight, const Ints& strides, const Ints& padding_low, const Ints& padding_high, const Ints& dilation, const Ints& input_dilation, const ConvolutionOptions& options = {});
+PYCANDLE_API Tensor convolution(const Tensor& x, const Tensor& weight, const Ints& strides, const Ints& padding_low, const Ints& padding_high, const Ints& dilation, const Ints& input_dilation, const ConvolutionOptions& options = {}, Here = Here::current());
 
 struct TakeOptions {
   int64_t axis = 0;
 };
 // x's slices at the indices along an axis, which the shape of indices replaces: index_select, embedding
-PYCANDLE_API Tensor take(const Tensor& x, const Tensor& indices, const TakeOptions& options = {});
+PYCANDLE_API Tensor take(const Tensor& x, const Tensor& indices, const TakeOptions& options = {}, Here = Here::current());
 
 // out[i, j, k] = x[i, index[i, j, k], k] for axis 1, as torch.gather; a 0-d x and index count as 1-d
-PYCANDLE_API Tensor gather(const Tensor& x, const Tensor& index, int64_t axis);
+PYCANDLE_API Tensor gather(const Tensor& x, const Tensor& index, int64_t axis, Here = Here::current());
 
 // x at several index tensors of one shape, one for each listed axis; negative indices count from the end. The shape of the indices stands in place of the axes when they are consecutive, else first
-PYCANDLE_API Tensor gather_nd(const Tensor& x, const std::vector<Tensor>& indices, const Ints& axes);
+PYCANDLE_API Tensor gather_nd(const Tensor& x, const std::vector<Tensor>& indices, const Ints& axes, Here = Here::current());
 
 struct ScatterOptions {
   std::string reduce = "none";
   bool include_self = true;
 };
 // x with src written at [i, index[i, j, k], k] for axis 1, as torch.scatter; what meets is combined (none: the last stays)
-PYCANDLE_API Tensor scatter(const Tensor& x, const Tensor& index, const Tensor& src, int64_t axis, const ScatterOptions& options = {});
+PYCANDLE_API Tensor scatter(const Tensor& x, const Tensor& index, const Tensor& src, int64_t axis, const ScatterOptions& options = {}, Here = Here::current());
 
 struct ScatterNdOptions {
   bool accumulate = false;
 };
 // x with updates (of the shape that gather_nd gives) written at the indices; accumulate adds them, otherwise the last one stays
-PYCANDLE_API Tensor scatter_nd(const Tensor& x, const Tensor& updates, const std::vector<Tensor>& indices, const Ints& axes, const ScatterNdOptions& options = {});
+PYCANDLE_API Tensor scatter_nd(const Tensor& x, const Tensor& updates, const std::vector<Tensor>& indices, const Ints& axes, const ScatterNdOptions& options = {}, Here = Here::current());
 
 // sum, prod, max or min in windows over the last axes; padding takes no part; NaN wins in max and min
-PYCANDLE_API Tensor reduce_window(const Tensor& x, const std::string& kind, const Ints& window, const Ints& strides, const Ints& dilation, const Ints& padding_low, const Ints& padding_high);
+PYCANDLE_API Tensor reduce_window(const Tensor& x, const std::string& kind, const Ints& window, const Ints& strides, const Ints& dilation, const Ints& padding_low, const Ints& padding_high, Here = Here::current());
 
 // where the largest element of each window stands: its flat index in the plane of the axes that have windows
-PYCANDLE_API Tensor window_argmax(const Tensor& x, const Ints& window, const Ints& strides, const Ints& dilation, const Ints& padding_low, const Ints& padding_high);
+PYCANDLE_API Tensor window_argmax(const Tensor& x, const Ints& window, const Ints& strides, const Ints& dilation, const Ints& padding_low, const Ints& padding_high, Here = Here::current());
 
 // sum, mean, max or min in windows that divide the last axes into `output` cells: cell i of n sees [floor(i in / n), ceil((i + 1) in / n))
-PYCANDLE_API Tensor adaptive_window(const Tensor& x, const std::string& kind, const Dims& output);
+PYCANDLE_API Tensor adaptive_window(const Tensor& x, const std::string& kind, const Dims& output, Here = Here::current());
 
 // where the largest element of each adaptive window stands: its flat index in the plane of the axes of `output`
-PYCANDLE_API Tensor adaptive_window_argmax(const Tensor& x, const Dims& output);
+PYCANDLE_API Tensor adaptive_window_argmax(const Tensor& x, const Dims& output, Here = Here::current());
 
 // running sums along the axis; integers wrap
-PYCANDLE_API Tensor cumsum(const Tensor& x, int64_t axis);
+PYCANDLE_API Tensor cumsum(const Tensor& x, int64_t axis, Here = Here::current());
 
 // running products along the axis; integers wrap
-PYCANDLE_API Tensor cumprod(const Tensor& x, int64_t axis);
+PYCANDLE_API Tensor cumprod(const Tensor& x, int64_t axis, Here = Here::current());
 
 // running maxima along the axis and where they stand
-PYCANDLE_API std::vector<Tensor> cummax(const Tensor& x, int64_t axis);
+PYCANDLE_API std::vector<Tensor> cummax(const Tensor& x, int64_t axis, Here = Here::current());
 
 // running minima along the axis and where they stand
-PYCANDLE_API std::vector<Tensor> cummin(const Tensor& x, int64_t axis);
+PYCANDLE_API std::vector<Tensor> cummin(const Tensor& x, int64_t axis, Here = Here::current());
 
 // logarithms of the running sums of exp(x)
-PYCANDLE_API Tensor logcumsumexp(const Tensor& x, int64_t axis);
+PYCANDLE_API Tensor logcumsumexp(const Tensor& x, int64_t axis, Here = Here::current());
 
 struct SortOptions {
   bool descending = false;
   bool stable = true;
 };
 // the elements along an axis in order and where they stood; NaN is largest; always stable
-PYCANDLE_API std::vector<Tensor> sort(const Tensor& x, int64_t axis, const SortOptions& options = {});
+PYCANDLE_API std::vector<Tensor> sort(const Tensor& x, int64_t axis, const SortOptions& options = {}, Here = Here::current());
 
 struct TopkOptions {
   bool largest = true;
   bool sorted = true;
 };
 // the k largest or smallest elements along an axis, in order, and where they stood; of equal ones the first
-PYCANDLE_API std::vector<Tensor> topk(const Tensor& x, Dim k, int64_t axis, const TopkOptions& options = {});
+PYCANDLE_API std::vector<Tensor> topk(const Tensor& x, Dim k, int64_t axis, const TopkOptions& options = {}, Here = Here::current());
 
 // the indices of the elements that are not zero, one a row, in row-major order; their number binds the symbol `count`
-PYCANDLE_API Tensor nonzero(const Tensor& x, Dim count);
+PYCANDLE_API Tensor nonzero(const Tensor& x, Dim count, Here = Here::current());
 
 struct FftOptions {
   bool inverse = false;
 };
 // discrete Fourier transform along an axis, forward (e^-i…) or inverse (e^+i…), neither of them scaled
-PYCANDLE_API Tensor fft(const Tensor& x, int64_t axis, const FftOptions& options = {});
+PYCANDLE_API Tensor fft(const Tensor& x, int64_t axis, const FftOptions& options = {}, Here = Here::current());
 
 // random numbers in [0, 1)
-PYCANDLE_API Tensor uniform(const Dims& shape, DType dtype);
+PYCANDLE_API Tensor uniform(const Dims& shape, DType dtype, Here = Here::current());
 
 // random numbers with mean 0 and variance 1
-PYCANDLE_API Tensor normal(const Dims& shape, DType dtype);
+PYCANDLE_API Tensor normal(const Dims& shape, DType dtype, Here = Here::current());
 
 struct MultinomialOptions {
   bool replacement = false;
 };
 // places of the last axis drawn at random by their weights, with or without putting them back
-PYCANDLE_API Tensor multinomial(const Tensor& weights, Dim count, const MultinomialOptions& options = {});
+PYCANDLE_API Tensor multinomial(const Tensor& weights, Dim count, const MultinomialOptions& options = {}, Here = Here::current());
 
 // modified Bessel function of order 0
-PYCANDLE_API Tensor i0(const Tensor& x);
+PYCANDLE_API Tensor i0(const Tensor& x, Here = Here::current());
 
 // exp(-|x|) i0(x)
-PYCANDLE_API Tensor i0e(const Tensor& x);
+PYCANDLE_API Tensor i0e(const Tensor& x, Here = Here::current());
 
 // modified Bessel function of order 1
-PYCANDLE_API Tensor i1(const Tensor& x);
+PYCANDLE_API Tensor i1(const Tensor& x, Here = Here::current());
 
 // exp(-|x|) i1(x)
-PYCANDLE_API Tensor i1e(const Tensor& x);
+PYCANDLE_API Tensor i1e(const Tensor& x, Here = Here::current());
 
 // exp(x²) erfc(x)
-PYCANDLE_API Tensor erfcx(const Tensor& x);
+PYCANDLE_API Tensor erfcx(const Tensor& x, Here = Here::current());
 
 // logarithm of the normal distribution function
-PYCANDLE_API Tensor log_ndtr(const Tensor& x);
+PYCANDLE_API Tensor log_ndtr(const Tensor& x, Here = Here::current());
 
 // inverse of the normal distribution function
-PYCANDLE_API Tensor ndtri(const Tensor& x);
+PYCANDLE_API Tensor ndtri(const Tensor& x, Here = Here::current());
 
 // -x log x; 0 at 0, -inf below
-PYCANDLE_API Tensor entr(const Tensor& x);
+PYCANDLE_API Tensor entr(const Tensor& x, Here = Here::current());
 
 // Hurwitz zeta function: the sum of (k + b)^-a
-PYCANDLE_API Tensor zeta(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor zeta(const Operand& a, const Operand& b, Here = Here::current());
 
 // lower incomplete gamma function of order a, regularised
-PYCANDLE_API Tensor igamma(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor igamma(const Operand& a, const Operand& b, Here = Here::current());
 
 // upper incomplete gamma function of order a, regularised
-PYCANDLE_API Tensor igammac(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor igammac(const Operand& a, const Operand& b, Here = Here::current());
 
 // greatest common divisor, not negative
-PYCANDLE_API Tensor gcd(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor gcd(const Operand& a, const Operand& b, Here = Here::current());
 
 // least common multiple, not negative
-PYCANDLE_API Tensor lcm(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor lcm(const Operand& a, const Operand& b, Here = Here::current());
 
 // n-th derivative of digamma
-PYCANDLE_API Tensor polygamma(const Tensor& x, int64_t n);
+PYCANDLE_API Tensor polygamma(const Tensor& x, int64_t n, Here = Here::current());
 
 // the next number after a in the direction of b, among those of the dtype
-PYCANDLE_API Tensor nextafter(const Operand& a, const Operand& b);
+PYCANDLE_API Tensor nextafter(const Operand& a, const Operand& b, Here = Here::current());
 
 // x = mantissa * 2^exponent, with the mantissa's size from 0.5 to 1
-PYCANDLE_API std::vector<Tensor> frexp(const Tensor& x);
+PYCANDLE_API std::vector<Tensor> frexp(const Tensor& x, Here = Here::current());
 
 struct LuOptions {
   bool pivot = true;
 };
 // a = P L U: L (unit, below the diagonal) and U in one matrix, the rows exchanged at each step (from 1, as LAPACK), and the order of rows that they amount to: a[order] = L U
-PYCANDLE_API std::vector<Tensor> lu(const Tensor& a, const LuOptions& options = {});
+PYCANDLE_API std::vector<Tensor> lu(const Tensor& a, const LuOptions& options = {}, Here = Here::current());
 
 struct CholeskyOptions {
   bool check = true;
 };
 // the lower triangle L with a = L Lᴴ, from a's lower triangle; and 0, or the order of the first minor that is not positive (an error with check)
-PYCANDLE_API std::vector<Tensor> cholesky(const Tensor& a, const CholeskyOptions& options = {});
+PYCANDLE_API std::vector<Tensor> cholesky(const Tensor& a, const CholeskyOptions& options = {}, Here = Here::current());
 
 struct SolveTriangularOptions {
   bool unit = false;
 };
 // x with a x = b, where a counts as upper or lower triangular; with unit, ones stand on its diagonal
-PYCANDLE_API Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, const SolveTriangularOptions& options = {});
+PYCANDLE_API Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, const SolveTriangularOptions& options = {}, Here = Here::current());
 
 struct QrOptions {
   bool complete = false;
 };
 // a = Q R by Householder's reflections, with LAPACK's signs; complete: Q is square
-PYCANDLE_API std::vector<Tensor> qr(const Tensor& a, const QrOptions& options = {});
+PYCANDLE_API std::vector<Tensor> qr(const Tensor& a, const QrOptions& options = {}, Here = Here::current());
 
 struct SvdOptions {
   bool complete = false;
 };
 // a = U diag(S) Vᴴ with S falling, as U, S and V; the directions of U and V are not determined; complete: both are square
-PYCANDLE_API std::vector<Tensor> svd(const Tensor& a, const SvdOptions& options = {});
+PYCANDLE_API std::vector<Tensor> svd(const Tensor& a, const SvdOptions& options = {}, Here = Here::current());
 
 // eigenvalues, rising, and eigenvectors (columns) of hermitian matrices, from a's lower triangle
-PYCANDLE_API std::vector<Tensor> eigh(const Tensor& a);
+PYCANDLE_API std::vector<Tensor> eigh(const Tensor& a, Here = Here::current());
 
 // the first columns of the product of the reflections I - tau v vᴴ, v: 1 on the diagonal of a, its column below
-PYCANDLE_API Tensor householder_product(const Tensor& a, const Tensor& tau);
+PYCANDLE_API Tensor householder_product(const Tensor& a, const Tensor& tau, Here = Here::current());
 
 // exponentials of matrices
-PYCANDLE_API Tensor matrix_exp(const Tensor& a);
+PYCANDLE_API Tensor matrix_exp(const Tensor& a, Here = Here::current());
 
 // the block of `sizes` that begins at the starts
-PYCANDLE_API Tensor dynamic_slice(const Tensor& x, const std::vector<Tensor>& starts, const Dims& sizes);
+PYCANDLE_API Tensor dynamic_slice(const Tensor& x, const std::vector<Tensor>& starts, const Dims& sizes, Here = Here::current());
 
 // x with the block that begins at the starts replaced by update
-PYCANDLE_API Tensor dynamic_update(const Tensor& x, const Tensor& update, const std::vector<Tensor>& starts);
+PYCANDLE_API Tensor dynamic_update(const Tensor& x, const Tensor& update, const std::vector<Tensor>& starts, Here = Here::current());
 
 struct SliceBetweenOptions {
   bool strict = false;
 };
 // x[start : stop] on an axis, with Python's rules for negative numbers and for ends outside of it (strict: there are none); the size of the result binds the symbol `count`
-PYCANDLE_API Tensor slice_between(const Tensor& x, const Tensor& start, const Tensor& stop, int64_t axis, Dim count, const SliceBetweenOptions& options = {});
+PYCANDLE_API Tensor slice_between(const Tensor& x, const Tensor& start, const Tensor& stop, int64_t axis, Dim count, const SliceBetweenOptions& options = {}, Here = Here::current());
 
 struct ClampOptions {
   std::optional<Scalar> min = {};
   std::optional<Scalar> max = {};
 };
 // x, not below min and not above max (max wins when they cross); NaN stays NaN
-PYCANDLE_API Tensor clamp(const Tensor& x, const ClampOptions& options = {});
+PYCANDLE_API Tensor clamp(const Tensor& x, const ClampOptions& options = {}, Here = Here::current());
 
 // x cut along an axis into parts of these sizes, one after another
-PYCANDLE_API std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int64_t axis);
+PYCANDLE_API std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int64_t axis, Here = Here::current());
 
 struct StackOptions {
   int64_t axis = 0;
 };
 // tensors of one type along a new axis
-PYCANDLE_API Tensor stack(const std::vector<Tensor>& xs, const StackOptions& options = {});
+PYCANDLE_API Tensor stack(const std::vector<Tensor>& xs, const StackOptions& options = {}, Here = Here::current());
 
 // x repeated as a whole along every axis; repeats has an entry for each axis of the result, aligned at the end
-PYCANDLE_API Tensor repeat(const Tensor& x, const Dims& repeats);
+PYCANDLE_API Tensor repeat(const Tensor& x, const Dims& repeats, Here = Here::current());
 
 // each slice of an axis several times in a row
-PYCANDLE_API Tensor repeat_interleave(const Tensor& x, Dim repeats, int64_t axis);
+PYCANDLE_API Tensor repeat_interleave(const Tensor& x, Dim repeats, int64_t axis, Here = Here::current());
 
 // elements moved along axes; what leaves at the end comes back at the start. Without axes, x counts as flat
-PYCANDLE_API Tensor roll(const Tensor& x, const Dims& shifts, const Ints& axes);
+PYCANDLE_API Tensor roll(const Tensor& x, const Dims& shifts, const Ints& axes, Here = Here::current());
 
 struct SliceScatterOptions {
   int64_t step = 1;
 };
 // x with x[start : stop : step] on an axis replaced by src
-PYCANDLE_API Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t axis, Dim start, Dim stop, const SliceScatterOptions& options = {});
+PYCANDLE_API Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t axis, Dim start, Dim stop, const SliceScatterOptions& options = {}, Here = Here::current());
 
 // x continued at its edges by its mirror image, without repeating the edge
-PYCANDLE_API Tensor reflection_pad(const Tensor& x, const Dims& low, const Dims& high);
+PYCANDLE_API Tensor reflection_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
 
 // x continued at its edges by its outermost elements
-PYCANDLE_API Tensor replication_pad(const Tensor& x, const Dims& low, const Dims& high);
+PYCANDLE_API Tensor replication_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
 
 // x continued at its edges by its other end
-PYCANDLE_API Tensor circular_pad(const Tensor& x, const Dims& low, const Dims& high);
+PYCANDLE_API Tensor circular_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
 
 struct TrilOptions {
   Dim diagonal = 0;
 };
 // the lower triangle of matrices, zero above it
-PYCANDLE_API Tensor tril(const Tensor& x, const TrilOptions& options = {});
+PYCANDLE_API Tensor tril(const Tensor& x, const TrilOptions& options = {}, Here = Here::current());
 
 struct TriuOptions {
   Dim diagonal = 0;
 };
 // the upper triangle of matrices, zero below it
-PYCANDLE_API Tensor triu(const Tensor& x, const TriuOptions& options = {});
+PYCANDLE_API Tensor triu(const Tensor& x, const TriuOptions& options = {}, Here = Here::current());
 
 struct DiagonalOptions {
   int64_t offset = 0;
@@ -536,16 +536,16 @@ struct DiagonalOptions {
   int64_t axis2 = 1;
 };
 // the diagonal of two axes, as a new last axis
-PYCANDLE_API Tensor diagonal(const Tensor& x, const DiagonalOptions& options = {});
+PYCANDLE_API Tensor diagonal(const Tensor& x, const DiagonalOptions& options = {}, Here = Here::current());
 
 struct DiagEmbedOptions {
   int64_t offset = 0;
 };
 // matrices with the last axis of x on a diagonal, zero elsewhere, as two new last axes
-PYCANDLE_API Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options = {});
+PYCANDLE_API Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options = {}, Here = Here::current());
 
 // windows of an axis: their number takes the axis' place, their elements are a new last axis
-PYCANDLE_API Tensor unfold(const Tensor& x, int64_t axis, Dim size, Dim step);
+PYCANDLE_API Tensor unfold(const Tensor& x, int64_t axis, Dim size, Dim step, Here = Here::current());
 
 struct ArangeOptions {
   Dim start = 0;
@@ -553,99 +553,99 @@ struct ArangeOptions {
   DType dtype = DType::i64;
 };
 // start, start + step, …, before stop
-PYCANDLE_API Tensor arange(Dim stop, const ArangeOptions& options = {});
+PYCANDLE_API Tensor arange(Dim stop, const ArangeOptions& options = {}, Here = Here::current());
 
 struct LinspaceOptions {
   DType dtype = DType::f32;
 };
 // steps numbers from start to end, both included, at equal distances
-PYCANDLE_API Tensor linspace(double start, double end, Dim steps, const LinspaceOptions& options = {});
+PYCANDLE_API Tensor linspace(double start, double end, Dim steps, const LinspaceOptions& options = {}, Here = Here::current());
 
 struct EyeOptions {
   DType dtype = DType::f32;
 };
 // ones on the diagonal, zeros elsewhere
-PYCANDLE_API Tensor eye(Dim rows, Dim columns, const EyeOptions& options = {});
+PYCANDLE_API Tensor eye(Dim rows, Dim columns, const EyeOptions& options = {}, Here = Here::current());
 
 struct MeanOptions {
   bool keep = false;
 };
 // the mean over the axes; f16 and bf16 are summed in f32 and rounded once
-PYCANDLE_API Tensor mean(const Tensor& x, const Ints& axes, const MeanOptions& options = {});
+PYCANDLE_API Tensor mean(const Tensor& x, const Ints& axes, const MeanOptions& options = {}, Here = Here::current());
 
 struct VarOptions {
   bool keep = false;
   double correction = 1.0;
 };
 // variance over the axes: squared distances from the mean, summed and divided by count - correction
-PYCANDLE_API Tensor var(const Tensor& x, const Ints& axes, const VarOptions& options = {});
+PYCANDLE_API Tensor var(const Tensor& x, const Ints& axes, const VarOptions& options = {}, Here = Here::current());
 
 struct StdOptions {
   bool keep = false;
   double correction = 1.0;
 };
 // square root of var
-PYCANDLE_API Tensor std(const Tensor& x, const Ints& axes, const StdOptions& options = {});
+PYCANDLE_API Tensor std(const Tensor& x, const Ints& axes, const StdOptions& options = {}, Here = Here::current());
 
 struct VectorNormOptions {
   bool keep = false;
   double order = 2.0;
 };
 // (sum |x|^order)^(1/order) over the axes; inf and -inf are the extremes, 0 counts what is not zero
-PYCANDLE_API Tensor vector_norm(const Tensor& x, const Ints& axes, const VectorNormOptions& options = {});
+PYCANDLE_API Tensor vector_norm(const Tensor& x, const Ints& axes, const VectorNormOptions& options = {}, Here = Here::current());
 
 struct LogsumexpOptions {
   bool keep = false;
 };
 // log of the sum of exp(x) over the axes, from the largest
-PYCANDLE_API Tensor logsumexp(const Tensor& x, const Ints& axes, const LogsumexpOptions& options = {});
+PYCANDLE_API Tensor logsumexp(const Tensor& x, const Ints& axes, const LogsumexpOptions& options = {}, Here = Here::current());
 
 struct DiffOptions {
   int64_t n = 1;
 };
 // differences of neighbours along an axis, taken n times; for bool, whether they differ
-PYCANDLE_API Tensor diff(const Tensor& x, int64_t axis, const DiffOptions& options = {});
+PYCANDLE_API Tensor diff(const Tensor& x, int64_t axis, const DiffOptions& options = {}, Here = Here::current());
 
 struct SearchsortedOptions {
   bool right = false;
 };
 // where each value belongs among sorted boundaries: before equal ones, or after them with right
-PYCANDLE_API Tensor searchsorted(const Tensor& boundaries, const Tensor& values, const SearchsortedOptions& options = {});
+PYCANDLE_API Tensor searchsorted(const Tensor& boundaries, const Tensor& values, const SearchsortedOptions& options = {}, Here = Here::current());
 
 // how many elements fall into each of the bins between min and max, max included; others are not counted
-PYCANDLE_API Tensor histc(const Tensor& x, Dim bins, double min, double max);
+PYCANDLE_API Tensor histc(const Tensor& x, Dim bins, double min, double max, Here = Here::current());
 
 struct UniqueOptions {
   std::optional<int64_t> axis = {};
   bool consecutive = false;
 };
 // distinct elements (or slices along an axis) in order, or with consecutive runs of equal ones; the place of each element among them; how often each occurs. Their number binds the symbol `count`
-PYCANDLE_API std::vector<Tensor> unique(const Tensor& x, Dim count, const UniqueOptions& options = {});
+PYCANDLE_API std::vector<Tensor> unique(const Tensor& x, Dim count, const UniqueOptions& options = {}, Here = Here::current());
 
 struct BincountOptions {
   Tensor weights = {};
   int64_t minlength = 0;
 };
 // how often (or with what total weight) each of 0, 1, … occurs in x, up to the largest or minlength; their number binds the symbol `count`
-PYCANDLE_API Tensor bincount(const Tensor& x, Dim count, const BincountOptions& options = {});
+PYCANDLE_API Tensor bincount(const Tensor& x, Dim count, const BincountOptions& options = {}, Here = Here::current());
 
 // each place of a vector of repeats as often as it says: [2, 0, 1] gives [0, 0, 2]; their number binds the symbol `count`
-PYCANDLE_API Tensor repeat_indices(const Tensor& repeats, Dim count);
+PYCANDLE_API Tensor repeat_indices(const Tensor& repeats, Dim count, Here = Here::current());
 
 // the bytes of x, of dtype `from`, read as another dtype; the last axis grows or shrinks with the size of an element
-PYCANDLE_API Tensor bitcast(const Tensor& x, DType from, DType to);
+PYCANDLE_API Tensor bitcast(const Tensor& x, DType from, DType to, Here = Here::current());
 
 // determinants of matrices
-PYCANDLE_API Tensor det(const Tensor& a);
+PYCANDLE_API Tensor det(const Tensor& a, Here = Here::current());
 
 // sign (or direction) of the determinant, and the logarithm of its size
-PYCANDLE_API std::vector<Tensor> slogdet(const Tensor& a);
+PYCANDLE_API std::vector<Tensor> slogdet(const Tensor& a, Here = Here::current());
 
 // inverse matrices
-PYCANDLE_API Tensor inverse(const Tensor& a);
+PYCANDLE_API Tensor inverse(const Tensor& a, Here = Here::current());
 
 // x with a x = b, matrix by matrix
-PYCANDLE_API Tensor solve(const Tensor& a, const Tensor& b);
+PYCANDLE_API Tensor solve(const Tensor& a, const Tensor& b, Here = Here::current());
 
 struct StftOptions {
   Tensor window = {};
@@ -653,7 +653,7 @@ struct StftOptions {
   bool onesided = true;
 };
 // Fourier transforms of overlapping frames of the last axis, each times the window: […, bins, frames]
-PYCANDLE_API Tensor stft(const Tensor& x, int64_t n_fft, int64_t hop_length, int64_t win_length, const StftOptions& options = {});
+PYCANDLE_API Tensor stft(const Tensor& x, int64_t n_fft, int64_t hop_length, int64_t win_length, const StftOptions& options = {}, Here = Here::current());
 
 struct IstftOptions {
   Tensor window = {};
@@ -664,7 +664,7 @@ struct IstftOptions {
   bool return_complex = false;
 };
 // the signal whose stft is x: frames transformed back, times the window, summed and divided by the windows' squares
-PYCANDLE_API Tensor istft(const Tensor& x, int64_t n_fft, int64_t hop_length, int64_t win_length, const IstftOptions& options = {});
+PYCANDLE_API Tensor istft(const Tensor& x, int64_t n_fft, int64_t hop_length, int64_t win_length, const IstftOptions& options = {}, Here = Here::current());
 
 struct SignalWindowOptions {
   bool periodic = true;
@@ -673,61 +673,61 @@ struct SignalWindowOptions {
   DType dtype = DType::f32;
 };
 // a window of `length` numbers: cosine (alpha - beta cos; Hann, Hamming), blackman, bartlett or kaiser (beta); a periodic one leaves out its last point
-PYCANDLE_API Tensor signal_window(const std::string& kind, int64_t length, const SignalWindowOptions& options = {});
+PYCANDLE_API Tensor signal_window(const std::string& kind, int64_t length, const SignalWindowOptions& options = {}, Here = Here::current());
 
 struct LinearOptions {
   Tensor bias = {};
   std::string weight_order = "out_in";
 };
 // x @ weight.T + bias; with weight_order "in_out" x @ weight + bias
-PYCANDLE_API Tensor linear(const Tensor& x, const Tensor& weight, const LinearOptions& options = {});
+PYCANDLE_API Tensor linear(const Tensor& x, const Tensor& weight, const LinearOptions& options = {}, Here = Here::current());
 
 // product of vectors, matrices or batches of matrices; batch dims broadcast
-PYCANDLE_API Tensor matmul(const Tensor& left, const Tensor& right);
+PYCANDLE_API Tensor matmul(const Tensor& left, const Tensor& right, Here = Here::current());
 
 struct AddmmOptions {
   Scalar beta = int64_t{1};
   Scalar alpha = int64_t{1};
 };
 // beta * x + alpha * (left @ right)
-PYCANDLE_API Tensor addmm(const Tensor& x, const Tensor& left, const Tensor& right, const AddmmOptions& options = {});
+PYCANDLE_API Tensor addmm(const Tensor& x, const Tensor& left, const Tensor& right, const AddmmOptions& options = {}, Here = Here::current());
 
 struct BaddbmmOptions {
   Scalar beta = int64_t{1};
   Scalar alpha = int64_t{1};
 };
 // beta * x + alpha * (left @ right), batch by batch
-PYCANDLE_API Tensor baddbmm(const Tensor& x, const Tensor& left, const Tensor& right, const BaddbmmOptions& options = {});
+PYCANDLE_API Tensor baddbmm(const Tensor& x, const Tensor& left, const Tensor& right, const BaddbmmOptions& options = {}, Here = Here::current());
 
 struct AddbmmOptions {
   Scalar beta = int64_t{1};
   Scalar alpha = int64_t{1};
 };
 // beta * x + alpha * the sum over the batch of left @ right
-PYCANDLE_API Tensor addbmm(const Tensor& x, const Tensor& left, const Tensor& right, const AddbmmOptions& options = {});
+PYCANDLE_API Tensor addbmm(const Tensor& x, const Tensor& left, const Tensor& right, const AddbmmOptions& options = {}, Here = Here::current());
 
 struct AddmvOptions {
   Scalar beta = int64_t{1};
   Scalar alpha = int64_t{1};
 };
 // beta * x + alpha * (left @ right) for a matrix and a vector
-PYCANDLE_API Tensor addmv(const Tensor& x, const Tensor& left, const Tensor& right, const AddmvOptions& options = {});
+PYCANDLE_API Tensor addmv(const Tensor& x, const Tensor& left, const Tensor& right, const AddmvOptions& options = {}, Here = Here::current());
 
 struct AddrOptions {
   Scalar beta = int64_t{1};
   Scalar alpha = int64_t{1};
 };
 // beta * x + alpha * the outer product of two vectors
-PYCANDLE_API Tensor addr(const Tensor& x, const Tensor& left, const Tensor& right, const AddrOptions& options = {});
+PYCANDLE_API Tensor addr(const Tensor& x, const Tensor& left, const Tensor& right, const AddrOptions& options = {}, Here = Here::current());
 
 // outer product of two vectors
-PYCANDLE_API Tensor outer(const Tensor& left, const Tensor& right);
+PYCANDLE_API Tensor outer(const Tensor& left, const Tensor& right, Here = Here::current());
 
 struct BilinearOptions {
   Tensor bias = {};
 };
 // x1 · weight[o] · x2 + bias for each output o
-PYCANDLE_API Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const BilinearOptions& options = {});
+PYCANDLE_API Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const BilinearOptions& options = {}, Here = Here::current());
 
 struct RotaryEmbeddingOptions {
   bool interleaved = false;
@@ -735,16 +735,16 @@ struct RotaryEmbeddingOptions {
   std::optional<int64_t> unsqueeze_dim = {};
 };
 // x * cos + (x turned by 90°) * sin; pairs are halves of x or, interleaved, neighbours. paired: cos and sin have one entry a pair. What of x is wider than them stays
-PYCANDLE_API Tensor rotary_embedding(const Tensor& x, const Tensor& cos, const Tensor& sin, const RotaryEmbeddingOptions& options = {});
+PYCANDLE_API Tensor rotary_embedding(const Tensor& x, const Tensor& cos, const Tensor& sin, const RotaryEmbeddingOptions& options = {}, Here = Here::current());
 
 // exp(x) over its sum along one axis
-PYCANDLE_API Tensor softmax(const Tensor& x, int64_t dim);
+PYCANDLE_API Tensor softmax(const Tensor& x, int64_t dim, Here = Here::current());
 
 // softmax in which a row of nothing but -inf gives zeros
-PYCANDLE_API Tensor safe_softmax(const Tensor& x, int64_t dim);
+PYCANDLE_API Tensor safe_softmax(const Tensor& x, int64_t dim, Here = Here::current());
 
 // x minus the logarithm of the sum of exp(x) along one axis
-PYCANDLE_API Tensor log_softmax(const Tensor& x, int64_t dim);
+PYCANDLE_API Tensor log_softmax(const Tensor& x, int64_t dim, Here = Here::current());
 
 struct LayerNormOptions {
   Tensor weight = {};
@@ -752,7 +752,7 @@ struct LayerNormOptions {
   double eps = 1e-05;
 };
 // (x - mean) / sqrt(var + eps) over the last dims, then weight and bias
-PYCANDLE_API Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const LayerNormOptions& options = {});
+PYCANDLE_API Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const LayerNormOptions& options = {}, Here = Here::current());
 
 struct NativeLayerNormOptions {
   Tensor weight = {};
@@ -760,7 +760,7 @@ struct NativeLayerNormOptions {
   double eps = 1e-05;
 };
 // layer_norm that also gives mean and 1 / sqrt(var + eps)
-PYCANDLE_API std::vector<Tensor> native_layer_norm(const Tensor& x, const Dims& normalized_shape, const NativeLayerNormOptions& options = {});
+PYCANDLE_API std::vector<Tensor> native_layer_norm(const Tensor& x, const Dims& normalized_shape, const NativeLayerNormOptions& options = {}, Here = Here::current());
 
 struct RmsNormOptions {
   Tensor weight = {};
@@ -770,14 +770,14 @@ struct RmsNormOptions {
   double weight_offset = 0.0;
 };
 // x / sqrt(mean(x²) + eps) over the last dims, then weight (+ weight_offset); rounds once, or before the weight too
-PYCANDLE_API Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const RmsNormOptions& options = {});
+PYCANDLE_API Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const RmsNormOptions& options = {}, Here = Here::current());
 
 struct FusedRmsNormOptions {
   Tensor weight = {};
   std::optional<double> eps = {};
 };
 // rms_norm that also gives 1 / sqrt(mean(x²) + eps)
-PYCANDLE_API std::vector<Tensor> fused_rms_norm(const Tensor& x, const Dims& normalized_shape, const FusedRmsNormOptions& options = {});
+PYCANDLE_API std::vector<Tensor> fused_rms_norm(const Tensor& x, const Dims& normalized_shape, const FusedRmsNormOptions& options = {}, Here = Here::current());
 
 struct GroupNormOptions {
   Tensor weight = {};
@@ -785,7 +785,7 @@ struct GroupNormOptions {
   double eps = 1e-05;
 };
 // (x - mean) / sqrt(var + eps) over groups of channels, then weight and bias a channel
-PYCANDLE_API Tensor group_norm(const Tensor& x, int64_t groups, const GroupNormOptions& options = {});
+PYCANDLE_API Tensor group_norm(const Tensor& x, int64_t groups, const GroupNormOptions& options = {}, Here = Here::current());
 
 struct NativeGroupNormOptions {
   Tensor weight = {};
@@ -793,7 +793,7 @@ struct NativeGroupNormOptions {
   double eps = 1e-05;
 };
 // group_norm that also gives mean and 1 / sqrt(var + eps) of each group
-PYCANDLE_API std::vector<Tensor> native_group_norm(const Tensor& x, int64_t groups, const NativeGroupNormOptions& options = {});
+PYCANDLE_API std::vector<Tensor> native_group_norm(const Tensor& x, int64_t groups, const NativeGroupNormOptions& options = {}, Here = Here::current());
 
 struct BatchNormOptions {
   Tensor weight = {};
@@ -801,7 +801,7 @@ struct BatchNormOptions {
   double eps = 1e-05;
 };
 // (x - mean) / sqrt(var + eps) with given statistics a channel, then weight and bias
-PYCANDLE_API Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const BatchNormOptions& options = {});
+PYCANDLE_API Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const BatchNormOptions& options = {}, Here = Here::current());
 
 struct BatchNormTrainingOptions {
   Tensor weight = {};
@@ -812,7 +812,7 @@ struct BatchNormTrainingOptions {
   double eps = 1e-05;
 };
 // batch norm by the batch's own statistics; gives them, and the new running statistics
-PYCANDLE_API std::vector<Tensor> batch_norm_training(const Tensor& x, const BatchNormTrainingOptions& options = {});
+PYCANDLE_API std::vector<Tensor> batch_norm_training(const Tensor& x, const BatchNormTrainingOptions& options = {}, Here = Here::current());
 
 struct InstanceNormOptions {
   Tensor weight = {};
@@ -820,70 +820,70 @@ struct InstanceNormOptions {
   double eps = 1e-05;
 };
 // (x - mean) / sqrt(var + eps) over the positions of each channel, then weight and bias
-PYCANDLE_API Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options = {});
+PYCANDLE_API Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options = {}, Here = Here::current());
 
 struct WeightNormOptions {
   int64_t dim = 0;
 };
 // v * g / |v|, the norm over all axes but dim (-1: over all)
-PYCANDLE_API Tensor weight_norm(const Tensor& v, const Tensor& g, const WeightNormOptions& options = {});
+PYCANDLE_API Tensor weight_norm(const Tensor& v, const Tensor& g, const WeightNormOptions& options = {}, Here = Here::current());
 
 // max(x, 0)
-PYCANDLE_API Tensor relu(const Tensor& x);
+PYCANDLE_API Tensor relu(const Tensor& x, Here = Here::current());
 
 // x between 0 and 6
-PYCANDLE_API Tensor relu6(const Tensor& x);
+PYCANDLE_API Tensor relu6(const Tensor& x, Here = Here::current());
 
 struct HardtanhOptions {
   Scalar min_val = int64_t{-1};
   Scalar max_val = int64_t{1};
 };
 // x between min_val and max_val
-PYCANDLE_API Tensor hardtanh(const Tensor& x, const HardtanhOptions& options = {});
+PYCANDLE_API Tensor hardtanh(const Tensor& x, const HardtanhOptions& options = {}, Here = Here::current());
 
 struct GeluOptions {
   std::string approximate = "none";
 };
 // x times the normal distribution function of x, exact or by tanh
-PYCANDLE_API Tensor gelu(const Tensor& x, const GeluOptions& options = {});
+PYCANDLE_API Tensor gelu(const Tensor& x, const GeluOptions& options = {}, Here = Here::current());
 
 // x * sigmoid(1.702 * x)
-PYCANDLE_API Tensor quick_gelu(const Tensor& x);
+PYCANDLE_API Tensor quick_gelu(const Tensor& x, Here = Here::current());
 
 // 1 / (1 + exp(-x))
-PYCANDLE_API Tensor sigmoid(const Tensor& x);
+PYCANDLE_API Tensor sigmoid(const Tensor& x, Here = Here::current());
 
 // x * sigmoid(x)
-PYCANDLE_API Tensor silu(const Tensor& x);
+PYCANDLE_API Tensor silu(const Tensor& x, Here = Here::current());
 
 // x * tanh(log(1 + exp(x)))
-PYCANDLE_API Tensor mish(const Tensor& x);
+PYCANDLE_API Tensor mish(const Tensor& x, Here = Here::current());
 
 struct SnakeOptions {
   Tensor beta = {};
   double eps = 0.0;
 };
 // x + sin(alpha * x)² / (beta + eps); without beta it is alpha
-PYCANDLE_API Tensor snake(const Tensor& x, const Tensor& alpha, const SnakeOptions& options = {});
+PYCANDLE_API Tensor snake(const Tensor& x, const Tensor& alpha, const SnakeOptions& options = {}, Here = Here::current());
 
 struct SoftplusOptions {
   Scalar beta = int64_t{1};
   Scalar threshold = int64_t{20};
 };
 // log(1 + exp(beta * x)) / beta, and x itself above the threshold
-PYCANDLE_API Tensor softplus(const Tensor& x, const SoftplusOptions& options = {});
+PYCANDLE_API Tensor softplus(const Tensor& x, const SoftplusOptions& options = {}, Here = Here::current());
 
 // x + 3 between 0 and 6, over 6
-PYCANDLE_API Tensor hardsigmoid(const Tensor& x);
+PYCANDLE_API Tensor hardsigmoid(const Tensor& x, Here = Here::current());
 
 // x * hardsigmoid(x)
-PYCANDLE_API Tensor hardswish(const Tensor& x);
+PYCANDLE_API Tensor hardswish(const Tensor& x, Here = Here::current());
 
 struct LeakyReluOptions {
   Scalar negative_slope = 0.01;
 };
 // x where positive, else x * negative_slope
-PYCANDLE_API Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options = {});
+PYCANDLE_API Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options = {}, Here = Here::current());
 
 struct EluOptions {
   Scalar alpha = int64_t{1};
@@ -891,28 +891,28 @@ struct EluOptions {
   Scalar input_scale = int64_t{1};
 };
 // scale * x where positive, else scale * alpha * (exp(input_scale * x) - 1)
-PYCANDLE_API Tensor elu(const Tensor& x, const EluOptions& options = {});
+PYCANDLE_API Tensor elu(const Tensor& x, const EluOptions& options = {}, Here = Here::current());
 
 // x where positive, else x * weight; weight has one entry, or one a channel
-PYCANDLE_API Tensor prelu(const Tensor& x, const Tensor& weight);
+PYCANDLE_API Tensor prelu(const Tensor& x, const Tensor& weight, Here = Here::current());
 
 struct GluOptions {
   int64_t dim = -1;
 };
 // the first half of an axis times sigmoid of the second
-PYCANDLE_API Tensor glu(const Tensor& x, const GluOptions& options = {});
+PYCANDLE_API Tensor glu(const Tensor& x, const GluOptions& options = {}, Here = Here::current());
 
 // x where above the threshold, else value
-PYCANDLE_API Tensor threshold(const Tensor& x, const Scalar& threshold, const Scalar& value);
+PYCANDLE_API Tensor threshold(const Tensor& x, const Scalar& threshold, const Scalar& value, Here = Here::current());
 
 // log(sigmoid(x))
-PYCANDLE_API Tensor log_sigmoid(const Tensor& x);
+PYCANDLE_API Tensor log_sigmoid(const Tensor& x, Here = Here::current());
 
 struct LogitOptions {
   std::optional<double> eps = {};
 };
 // log(x / (1 - x)), x first kept eps away from 0 and 1
-PYCANDLE_API Tensor logit(const Tensor& x, const LogitOptions& options = {});
+PYCANDLE_API Tensor logit(const Tensor& x, const LogitOptions& options = {}, Here = Here::current());
 
 struct ScaledDotProductAttentionOptions {
   Tensor attn_mask = {};
@@ -929,16 +929,16 @@ struct ScaledDotProductAttentionOptions {
   bool eager = false;
 };
 // softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros. Query i stands at i + query_offset: is_causal keeps the keys up to there, window the last so many of them, key_mask those it names; the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale. eager: every step rounds to the dtype, and a query that attends nowhere gives NaN
-PYCANDLE_API Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const ScaledDotProductAttentionOptions& options = {});
+PYCANDLE_API Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const ScaledDotProductAttentionOptions& options = {}, Here = Here::current());
 
 // […, length, heads * width] → […, heads, length, width]
-PYCANDLE_API Tensor split_heads(const Tensor& x, Dim heads);
+PYCANDLE_API Tensor split_heads(const Tensor& x, Dim heads, Here = Here::current());
 
 // […, heads, length, width] → […, length, heads * width]
-PYCANDLE_API Tensor merge_heads(const Tensor& x);
+PYCANDLE_API Tensor merge_heads(const Tensor& x, Here = Here::current());
 
 // rows of weight, by index
-PYCANDLE_API Tensor embedding(const Tensor& weight, const Tensor& indices);
+PYCANDLE_API Tensor embedding(const Tensor& weight, const Tensor& indices, Here = Here::current());
 
 struct EmbeddingBagOptions {
   Tensor per_sample_weights = {};
@@ -946,22 +946,22 @@ struct EmbeddingBagOptions {
   std::optional<int64_t> padding_idx = {};
 };
 // rows of weight, by index, summed, averaged or their maxima taken in bags; bag k begins at offsets[k]
-PYCANDLE_API Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, const std::string& mode, const EmbeddingBagOptions& options = {});
+PYCANDLE_API Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, const std::string& mode, const EmbeddingBagOptions& options = {}, Here = Here::current());
 
 struct EmbeddingRenormOptions {
   double norm_type = 2.0;
 };
 // weight with the rows that indices name scaled down to a norm of at most max_norm
-PYCANDLE_API Tensor embedding_renorm(const Tensor& weight, const Tensor& indices, double max_norm, const EmbeddingRenormOptions& options = {});
+PYCANDLE_API Tensor embedding_renorm(const Tensor& weight, const Tensor& indices, double max_norm, const EmbeddingRenormOptions& options = {}, Here = Here::current());
 
 // 1 at the index and 0 elsewhere, along a new last axis
-PYCANDLE_API Tensor one_hot(const Tensor& x, int64_t num_classes);
+PYCANDLE_API Tensor one_hot(const Tensor& x, int64_t num_classes, Here = Here::current());
 
 // x itself: dropout runs only in evaluation
-PYCANDLE_API Tensor dropout(const Tensor& x);
+PYCANDLE_API Tensor dropout(const Tensor& x, Here = Here::current());
 
 // products and sums by named indices: any equation of torch.einsum
-PYCANDLE_API Tensor einsum(const std::vector<Tensor>& xs, const std::string& equation);
+PYCANDLE_API Tensor einsum(const std::vector<Tensor>& xs, const std::string& equation, Here = Here::current());
 
 struct Conv1dOptions {
   Tensor bias = {};
@@ -972,7 +972,7 @@ struct Conv1dOptions {
   bool same = false;
 };
 // convolution of [N, C, positions…] (or [C, positions…]) with [O, C / groups, kernel…]
-PYCANDLE_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Conv1dOptions& options = {});
+PYCANDLE_API Tensor conv1d(const Tensor& x, const Tensor& weight, const Conv1dOptions& options = {}, Here = Here::current());
 
 struct Conv2dOptions {
   Tensor bias = {};
@@ -983,7 +983,7 @@ struct Conv2dOptions {
   bool same = false;
 };
 // convolution of [N, C, positions…] (or [C, positions…]) with [O, C / groups, kernel…]
-PYCANDLE_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options = {});
+PYCANDLE_API Tensor conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options = {}, Here = Here::current());
 
 struct Conv3dOptions {
   Tensor bias = {};
@@ -994,7 +994,7 @@ struct Conv3dOptions {
   bool same = false;
 };
 // convolution of [N, C, positions…] (or [C, positions…]) with [O, C / groups, kernel…]
-PYCANDLE_API Tensor conv3d(const Tensor& x, const Tensor& weight, const Conv3dOptions& options = {});
+PYCANDLE_API Tensor conv3d(const Tensor& x, const Tensor& weight, const Conv3dOptions& options = {}, Here = Here::current());
 
 struct ConvTranspose1dOptions {
   Tensor bias = {};
@@ -1005,7 +1005,7 @@ struct ConvTranspose1dOptions {
   int64_t groups = 1;
 };
 // transposed convolution of [N, C, positions…] (or [C, positions…]) with [C, O / groups, kernel…]
-PYCANDLE_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const ConvTranspose1dOptions& options = {});
+PYCANDLE_API Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const ConvTranspose1dOptions& options = {}, Here = Here::current());
 
 struct ConvTranspose2dOptions {
   Tensor bias = {};
@@ -1016,7 +1016,7 @@ struct ConvTranspose2dOptions {
   int64_t groups = 1;
 };
 // transposed convolution of [N, C, positions…] (or [C, positions…]) with [C, O / groups, kernel…]
-PYCANDLE_API Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const ConvTranspose2dOptions& options = {});
+PYCANDLE_API Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const ConvTranspose2dOptions& options = {}, Here = Here::current());
 
 struct ConvTranspose3dOptions {
   Tensor bias = {};
@@ -1027,7 +1027,7 @@ struct ConvTranspose3dOptions {
   int64_t groups = 1;
 };
 // transposed convolution of [N, C, positions…] (or [C, positions…]) with [C, O / groups, kernel…]
-PYCANDLE_API Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const ConvTranspose3dOptions& options = {});
+PYCANDLE_API Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const ConvTranspose3dOptions& options = {}, Here = Here::current());
 
 struct MaxPool1dOptions {
   Ints padding = {0};
@@ -1035,7 +1035,7 @@ struct MaxPool1dOptions {
   Ints dilation = {1};
 };
 // the largest element of each window
-PYCANDLE_API Tensor max_pool1d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool1dOptions& options = {});
+PYCANDLE_API Tensor max_pool1d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool1dOptions& options = {}, Here = Here::current());
 
 struct MaxPool2dOptions {
   Ints padding = {0, 0};
@@ -1043,7 +1043,7 @@ struct MaxPool2dOptions {
   Ints dilation = {1, 1};
 };
 // the largest element of each window
-PYCANDLE_API Tensor max_pool2d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool2dOptions& options = {});
+PYCANDLE_API Tensor max_pool2d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool2dOptions& options = {}, Here = Here::current());
 
 struct MaxPool3dOptions {
   Ints padding = {0, 0, 0};
@@ -1051,7 +1051,7 @@ struct MaxPool3dOptions {
   Ints dilation = {1, 1, 1};
 };
 // the largest element of each window
-PYCANDLE_API Tensor max_pool3d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool3dOptions& options = {});
+PYCANDLE_API Tensor max_pool3d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool3dOptions& options = {}, Here = Here::current());
 
 struct MaxPool1dWithIndicesOptions {
   Ints padding = {0};
@@ -1059,7 +1059,7 @@ struct MaxPool1dWithIndicesOptions {
   Ints dilation = {1};
 };
 // the largest element of each window, and where it stands
-PYCANDLE_API std::vector<Tensor> max_pool1d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool1dWithIndicesOptions& options = {});
+PYCANDLE_API std::vector<Tensor> max_pool1d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool1dWithIndicesOptions& options = {}, Here = Here::current());
 
 struct MaxPool2dWithIndicesOptions {
   Ints padding = {0, 0};
@@ -1067,7 +1067,7 @@ struct MaxPool2dWithIndicesOptions {
   Ints dilation = {1, 1};
 };
 // the largest element of each window, and where it stands
-PYCANDLE_API std::vector<Tensor> max_pool2d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool2dWithIndicesOptions& options = {});
+PYCANDLE_API std::vector<Tensor> max_pool2d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool2dWithIndicesOptions& options = {}, Here = Here::current());
 
 struct MaxPool3dWithIndicesOptions {
   Ints padding = {0, 0, 0};
@@ -1075,7 +1075,7 @@ struct MaxPool3dWithIndicesOptions {
   Ints dilation = {1, 1, 1};
 };
 // the largest element of each window, and where it stands
-PYCANDLE_API std::vector<Tensor> max_pool3d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool3dWithIndicesOptions& options = {});
+PYCANDLE_API std::vector<Tensor> max_pool3d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool3dWithIndicesOptions& options = {}, Here = Here::current());
 
 struct AvgPool1dOptions {
   Ints padding = {0};
@@ -1084,7 +1084,7 @@ struct AvgPool1dOptions {
   std::optional<int64_t> divisor_override = {};
 };
 // the mean of each window; padding counts as zeros, or not at all
-PYCANDLE_API Tensor avg_pool1d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool1dOptions& options = {});
+PYCANDLE_API Tensor avg_pool1d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool1dOptions& options = {}, Here = Here::current());
 
 struct AvgPool2dOptions {
   Ints padding = {0, 0};
@@ -1093,7 +1093,7 @@ struct AvgPool2dOptions {
   std::optional<int64_t> divisor_override = {};
 };
 // the mean of each window; padding counts as zeros, or not at all
-PYCANDLE_API Tensor avg_pool2d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool2dOptions& options = {});
+PYCANDLE_API Tensor avg_pool2d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool2dOptions& options = {}, Here = Here::current());
 
 struct AvgPool3dOptions {
   Ints padding = {0, 0, 0};
@@ -1102,34 +1102,34 @@ struct AvgPool3dOptions {
   std::optional<int64_t> divisor_override = {};
 };
 // the mean of each window; padding counts as zeros, or not at all
-PYCANDLE_API Tensor avg_pool3d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool3dOptions& options = {});
+PYCANDLE_API Tensor avg_pool3d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool3dOptions& options = {}, Here = Here::current());
 
 // the mean of each of output_size cells that cover the positions evenly
-PYCANDLE_API Tensor adaptive_avg_pool1d(const Tensor& x, const Dims& output_size);
+PYCANDLE_API Tensor adaptive_avg_pool1d(const Tensor& x, const Dims& output_size, Here = Here::current());
 
 // the mean of each of output_size cells that cover the positions evenly
-PYCANDLE_API Tensor adaptive_avg_pool2d(const Tensor& x, const Dims& output_size);
+PYCANDLE_API Tensor adaptive_avg_pool2d(const Tensor& x, const Dims& output_size, Here = Here::current());
 
 // the mean of each of output_size cells that cover the positions evenly
-PYCANDLE_API Tensor adaptive_avg_pool3d(const Tensor& x, const Dims& output_size);
+PYCANDLE_API Tensor adaptive_avg_pool3d(const Tensor& x, const Dims& output_size, Here = Here::current());
 
 // the largest element of each of output_size cells that cover the positions evenly, and where it stands
-PYCANDLE_API std::vector<Tensor> adaptive_max_pool1d(const Tensor& x, const Dims& output_size);
+PYCANDLE_API std::vector<Tensor> adaptive_max_pool1d(const Tensor& x, const Dims& output_size, Here = Here::current());
 
 // the largest element of each of output_size cells that cover the positions evenly, and where it stands
-PYCANDLE_API std::vector<Tensor> adaptive_max_pool2d(const Tensor& x, const Dims& output_size);
+PYCANDLE_API std::vector<Tensor> adaptive_max_pool2d(const Tensor& x, const Dims& output_size, Here = Here::current());
 
 // the largest element of each of output_size cells that cover the positions evenly, and where it stands
-PYCANDLE_API std::vector<Tensor> adaptive_max_pool3d(const Tensor& x, const Dims& output_size);
+PYCANDLE_API std::vector<Tensor> adaptive_max_pool3d(const Tensor& x, const Dims& output_size, Here = Here::current());
 
 // planes of output_size positions, zero but for the elements of x, each at its flat index in its plane
-PYCANDLE_API Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& output_size);
+PYCANDLE_API Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& output_size, Here = Here::current());
 
 // the largest element of each of output_size windows at random places, and where it stands
-PYCANDLE_API std::vector<Tensor> fractional_max_pool2d(const Tensor& x, const Tensor& samples, const Ints& kernel_size, const Ints& output_size);
+PYCANDLE_API std::vector<Tensor> fractional_max_pool2d(const Tensor& x, const Tensor& samples, const Ints& kernel_size, const Ints& output_size, Here = Here::current());
 
 // the largest element of each of output_size windows at random places, and where it stands
-PYCANDLE_API std::vector<Tensor> fractional_max_pool3d(const Tensor& x, const Tensor& samples, const Ints& kernel_size, const Ints& output_size);
+PYCANDLE_API std::vector<Tensor> fractional_max_pool3d(const Tensor& x, const Tensor& samples, const Ints& kernel_size, const Ints& output_size, Here = Here::current());
 
 struct LstmOptions {
   bool has_biases = true;
@@ -1138,7 +1138,7 @@ struct LstmOptions {
   bool batch_first = false;
 };
 // recurrent layers over [T, N, I] (or [N, T, I]), all of them and both directions: output and last states
-PYCANDLE_API std::vector<Tensor> lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const LstmOptions& options = {});
+PYCANDLE_API std::vector<Tensor> lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const LstmOptions& options = {}, Here = Here::current());
 
 struct GruOptions {
   bool has_biases = true;
@@ -1147,7 +1147,7 @@ struct GruOptions {
   bool batch_first = false;
 };
 // recurrent layers over [T, N, I] (or [N, T, I]), all of them and both directions: output and last states
-PYCANDLE_API std::vector<Tensor> gru(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const GruOptions& options = {});
+PYCANDLE_API std::vector<Tensor> gru(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const GruOptions& options = {}, Here = Here::current());
 
 struct RnnTanhOptions {
   bool has_biases = true;
@@ -1156,7 +1156,7 @@ struct RnnTanhOptions {
   bool batch_first = false;
 };
 // recurrent layers over [T, N, I] (or [N, T, I]), all of them and both directions: output and last states
-PYCANDLE_API std::vector<Tensor> rnn_tanh(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnTanhOptions& options = {});
+PYCANDLE_API std::vector<Tensor> rnn_tanh(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnTanhOptions& options = {}, Here = Here::current());
 
 struct RnnReluOptions {
   bool has_biases = true;
@@ -1165,7 +1165,7 @@ struct RnnReluOptions {
   bool batch_first = false;
 };
 // recurrent layers over [T, N, I] (or [N, T, I]), all of them and both directions: output and last states
-PYCANDLE_API std::vector<Tensor> rnn_relu(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnReluOptions& options = {});
+PYCANDLE_API std::vector<Tensor> rnn_relu(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnReluOptions& options = {}, Here = Here::current());
 
 struct PaddedLstmOptions {
   bool has_biases = true;
@@ -1174,7 +1174,7 @@ struct PaddedLstmOptions {
   bool batch_first = false;
 };
 // recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
-PYCANDLE_API std::vector<Tensor> padded_lstm(const Tensor& x, const Tensor& lengths, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const PaddedLstmOptions& options = {});
+PYCANDLE_API std::vector<Tensor> padded_lstm(const Tensor& x, const Tensor& lengths, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const PaddedLstmOptions& options = {}, Here = Here::current());
 
 struct PaddedGruOptions {
   bool has_biases = true;
@@ -1183,7 +1183,7 @@ struct PaddedGruOptions {
   bool batch_first = false;
 };
 // recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
-PYCANDLE_API std::vector<Tensor> padded_gru(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedGruOptions& options = {});
+PYCANDLE_API std::vector<Tensor> padded_gru(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedGruOptions& options = {}, Here = Here::current());
 
 struct PaddedRnnTanhOptions {
   bool has_biases = true;
@@ -1192,7 +1192,7 @@ struct PaddedRnnTanhOptions {
   bool batch_first = false;
 };
 // recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
-PYCANDLE_API std::vector<Tensor> padded_rnn_tanh(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnTanhOptions& options = {});
+PYCANDLE_API std::vector<Tensor> padded_rnn_tanh(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnTanhOptions& options = {}, Here = Here::current());
 
 struct PaddedRnnReluOptions {
   bool has_biases = true;
@@ -1201,41 +1201,41 @@ struct PaddedRnnReluOptions {
   bool batch_first = false;
 };
 // recurrent layers over padded sequences of these lengths: steps behind a sequence's end give zeros, its last states are those at its end, and the other direction starts there
-PYCANDLE_API std::vector<Tensor> padded_rnn_relu(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnReluOptions& options = {});
+PYCANDLE_API std::vector<Tensor> padded_rnn_relu(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnReluOptions& options = {}, Here = Here::current());
 
 struct LstmCellOptions {
   Tensor b_ih = {};
   Tensor b_hh = {};
 };
 // one step of a recurrent layer
-PYCANDLE_API std::vector<Tensor> lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& w_ih, const Tensor& w_hh, const LstmCellOptions& options = {});
+PYCANDLE_API std::vector<Tensor> lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& w_ih, const Tensor& w_hh, const LstmCellOptions& options = {}, Here = Here::current());
 
 struct GruCellOptions {
   Tensor b_ih = {};
   Tensor b_hh = {};
 };
 // one step of a recurrent layer
-PYCANDLE_API std::vector<Tensor> gru_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const GruCellOptions& options = {});
+PYCANDLE_API std::vector<Tensor> gru_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const GruCellOptions& options = {}, Here = Here::current());
 
 struct RnnTanhCellOptions {
   Tensor b_ih = {};
   Tensor b_hh = {};
 };
 // one step of a recurrent layer
-PYCANDLE_API std::vector<Tensor> rnn_tanh_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnTanhCellOptions& options = {});
+PYCANDLE_API std::vector<Tensor> rnn_tanh_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnTanhCellOptions& options = {}, Here = Here::current());
 
 struct RnnReluCellOptions {
   Tensor b_ih = {};
   Tensor b_hh = {};
 };
 // one step of a recurrent layer
-PYCANDLE_API std::vector<Tensor> rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnReluCellOptions& options = {});
+PYCANDLE_API std::vector<Tensor> rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnReluCellOptions& options = {}, Here = Here::current());
 
 struct FakeQuantizeOptions {
   std::optional<int64_t> axis = {};
 };
 // x rounded to steps of scale around zero_point, between quant_min and quant_max steps; with axis, each index has its own
-PYCANDLE_API Tensor fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, int64_t quant_min, int64_t quant_max, const FakeQuantizeOptions& options = {});
+PYCANDLE_API Tensor fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, int64_t quant_min, int64_t quant_max, const FakeQuantizeOptions& options = {}, Here = Here::current());
 
 struct InterpolateOptions {
   std::optional<Numbers> scales = {};
@@ -1243,53 +1243,53 @@ struct InterpolateOptions {
   bool antialias = false;
 };
 // [N, C, positions…] resampled to output_size positions
-PYCANDLE_API Tensor interpolate(const Tensor& x, const std::string& mode, const Dims& output_size, const InterpolateOptions& options = {});
+PYCANDLE_API Tensor interpolate(const Tensor& x, const std::string& mode, const Dims& output_size, const InterpolateOptions& options = {}, Here = Here::current());
 
 struct MseLossOptions {
   std::string reduction = "mean";
 };
 // (x - target)²
-PYCANDLE_API Tensor mse_loss(const Tensor& x, const Tensor& target, const MseLossOptions& options = {});
+PYCANDLE_API Tensor mse_loss(const Tensor& x, const Tensor& target, const MseLossOptions& options = {}, Here = Here::current());
 
 struct L1LossOptions {
   std::string reduction = "mean";
 };
 // |x - target|
-PYCANDLE_API Tensor l1_loss(const Tensor& x, const Tensor& target, const L1LossOptions& options = {});
+PYCANDLE_API Tensor l1_loss(const Tensor& x, const Tensor& target, const L1LossOptions& options = {}, Here = Here::current());
 
 struct SmoothL1LossOptions {
   std::string reduction = "mean";
   double beta = 1.0;
 };
 // quadratic below beta, linear above
-PYCANDLE_API Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossOptions& options = {});
+PYCANDLE_API Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossOptions& options = {}, Here = Here::current());
 
 struct HuberLossOptions {
   std::string reduction = "mean";
   double delta = 1.0;
 };
 // quadratic below delta, linear above, of slope delta
-PYCANDLE_API Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions& options = {});
+PYCANDLE_API Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions& options = {}, Here = Here::current());
 
 struct SoftMarginLossOptions {
   std::string reduction = "mean";
 };
 // log(1 + exp(-target * x))
-PYCANDLE_API Tensor soft_margin_loss(const Tensor& x, const Tensor& target, const SoftMarginLossOptions& options = {});
+PYCANDLE_API Tensor soft_margin_loss(const Tensor& x, const Tensor& target, const SoftMarginLossOptions& options = {}, Here = Here::current());
 
 struct HingeEmbeddingLossOptions {
   std::string reduction = "mean";
   double margin = 1.0;
 };
 // x where target is 1, max(0, margin - x) where it is -1
-PYCANDLE_API Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const HingeEmbeddingLossOptions& options = {});
+PYCANDLE_API Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const HingeEmbeddingLossOptions& options = {}, Here = Here::current());
 
 struct KlDivOptions {
   std::string reduction = "mean";
   bool log_target = false;
 };
 // target * (log(target) - x), or with target as a logarithm
-PYCANDLE_API Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options = {});
+PYCANDLE_API Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options = {}, Here = Here::current());
 
 struct PoissonNllLossOptions {
   std::string reduction = "mean";
@@ -1298,14 +1298,14 @@ struct PoissonNllLossOptions {
   double eps = 1e-08;
 };
 // exp(x) - target * x, with x as a rate or its logarithm
-PYCANDLE_API Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, const PoissonNllLossOptions& options = {});
+PYCANDLE_API Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, const PoissonNllLossOptions& options = {}, Here = Here::current());
 
 struct BinaryCrossEntropyOptions {
   Tensor weight = {};
   std::string reduction = "mean";
 };
 // binary cross entropy of probabilities
-PYCANDLE_API Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryCrossEntropyOptions& options = {});
+PYCANDLE_API Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryCrossEntropyOptions& options = {}, Here = Here::current());
 
 struct BinaryCrossEntropyWithLogitsOptions {
   Tensor weight = {};
@@ -1313,7 +1313,7 @@ struct BinaryCrossEntropyWithLogitsOptions {
   std::string reduction = "mean";
 };
 // binary cross entropy of logits
-PYCANDLE_API Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const BinaryCrossEntropyWithLogitsOptions& options = {});
+PYCANDLE_API Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const BinaryCrossEntropyWithLogitsOptions& options = {}, Here = Here::current());
 
 struct NllLossOptions {
   Tensor weight = {};
@@ -1321,7 +1321,7 @@ struct NllLossOptions {
   int64_t ignore_index = -100;
 };
 // minus the log-probability of the target class
-PYCANDLE_API Tensor nll_loss(const Tensor& x, const Tensor& target, const NllLossOptions& options = {});
+PYCANDLE_API Tensor nll_loss(const Tensor& x, const Tensor& target, const NllLossOptions& options = {}, Here = Here::current());
 
 struct CrossEntropyOptions {
   Tensor weight = {};
@@ -1330,21 +1330,21 @@ struct CrossEntropyOptions {
   double label_smoothing = 0.0;
 };
 // nll_loss of log_softmax(x); target holds classes or probabilities
-PYCANDLE_API Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options = {});
+PYCANDLE_API Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options = {}, Here = Here::current());
 
 struct MarginRankingLossOptions {
   std::string reduction = "mean";
   double margin = 0.0;
 };
 // max(0, margin - target * (x1 - x2))
-PYCANDLE_API Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, const MarginRankingLossOptions& options = {});
+PYCANDLE_API Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, const MarginRankingLossOptions& options = {}, Here = Here::current());
 
 struct CosineEmbeddingLossOptions {
   std::string reduction = "mean";
   double margin = 0.0;
 };
 // 1 - cos(x1, x2) where target is 1, max(0, cos - margin) where it is -1
-PYCANDLE_API Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, const CosineEmbeddingLossOptions& options = {});
+PYCANDLE_API Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, const CosineEmbeddingLossOptions& options = {}, Here = Here::current());
 
 struct TripletMarginLossOptions {
   std::string reduction = "mean";
@@ -1354,13 +1354,13 @@ struct TripletMarginLossOptions {
   bool swap = false;
 };
 // max(0, margin + |anchor - positive| - |anchor - negative|), distances of order p
-PYCANDLE_API Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, const TripletMarginLossOptions& options = {});
+PYCANDLE_API Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, const TripletMarginLossOptions& options = {}, Here = Here::current());
 
 struct MultilabelMarginLossOptions {
   std::string reduction = "mean";
 };
 // the sum over targets and other classes of max(0, 1 - x[target] + x[other]), over the classes; a row's targets end at the first -1
-PYCANDLE_API Tensor multilabel_margin_loss(const Tensor& x, const Tensor& target, const MultilabelMarginLossOptions& options = {});
+PYCANDLE_API Tensor multilabel_margin_loss(const Tensor& x, const Tensor& target, const MultilabelMarginLossOptions& options = {}, Here = Here::current());
 
 struct GridSampleOptions {
   std::string mode = "bilinear";
@@ -1368,20 +1368,20 @@ struct GridSampleOptions {
   bool align_corners = false;
 };
 // the image at the points of a grid: coordinates from -1 to 1, the last axis first
-PYCANDLE_API Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {});
+PYCANDLE_API Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {}, Here = Here::current());
 
 struct AffineGridOptions {
   bool align_corners = false;
 };
 // the points of a grid of `size`, mapped by theta
-PYCANDLE_API Tensor affine_grid(const Tensor& theta, const Dims& size, const AffineGridOptions& options = {});
+PYCANDLE_API Tensor affine_grid(const Tensor& theta, const Dims& size, const AffineGridOptions& options = {}, Here = Here::current());
 
 struct CosineSimilarityOptions {
   int64_t dim = 1;
   double eps = 1e-08;
 };
 // the cosine of the angle between vectors along one axis; lengths are at least eps
-PYCANDLE_API Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, const CosineSimilarityOptions& options = {});
+PYCANDLE_API Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, const CosineSimilarityOptions& options = {}, Here = Here::current());
 
 struct PairwiseDistanceOptions {
   double p = 2.0;
@@ -1389,47 +1389,47 @@ struct PairwiseDistanceOptions {
   bool keepdim = false;
 };
 // the p-norm of x1 - x2 + eps over the last axis
-PYCANDLE_API Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, const PairwiseDistanceOptions& options = {});
+PYCANDLE_API Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, const PairwiseDistanceOptions& options = {}, Here = Here::current());
 
 struct CdistOptions {
   double p = 2.0;
 };
 // the p-norm distance between every row of x1 and every row of x2
-PYCANDLE_API Tensor cdist(const Tensor& x1, const Tensor& x2, const CdistOptions& options = {});
+PYCANDLE_API Tensor cdist(const Tensor& x1, const Tensor& x2, const CdistOptions& options = {}, Here = Here::current());
 
 // […, C r², H, W] → […, C, H r, W r]
-PYCANDLE_API Tensor pixel_shuffle(const Tensor& x, int64_t factor);
+PYCANDLE_API Tensor pixel_shuffle(const Tensor& x, int64_t factor, Here = Here::current());
 
 // […, C, H r, W r] → […, C r², H, W]
-PYCANDLE_API Tensor pixel_unshuffle(const Tensor& x, int64_t factor);
+PYCANDLE_API Tensor pixel_unshuffle(const Tensor& x, int64_t factor, Here = Here::current());
 
 // channels as [groups, C / groups], exchanged
-PYCANDLE_API Tensor channel_shuffle(const Tensor& x, int64_t groups);
+PYCANDLE_API Tensor channel_shuffle(const Tensor& x, int64_t groups, Here = Here::current());
 
 // every patch of an image as a column: [N, C, H, W] → [N, C kh kw, patches]
-PYCANDLE_API Tensor im2col(const Tensor& x, const Ints& kernel_size, const Ints& dilation, const Ints& padding, const Ints& stride);
+PYCANDLE_API Tensor im2col(const Tensor& x, const Ints& kernel_size, const Ints& dilation, const Ints& padding, const Ints& stride, Here = Here::current());
 
 // columns summed back into an image: [N, C kh kw, patches] → [N, C, H, W]
-PYCANDLE_API Tensor col2im(const Tensor& x, const Dims& output_size, const Ints& kernel_size, const Ints& dilation, const Ints& padding, const Ints& stride);
+PYCANDLE_API Tensor col2im(const Tensor& x, const Dims& output_size, const Ints& kernel_size, const Ints& dilation, const Ints& padding, const Ints& stride, Here = Here::current());
 
 // rows of x times the matrix of their group: group e is the rows from ends[e - 1] to ends[e]; rows after the last are 0
-PYCANDLE_API Tensor grouped_matmul(const Tensor& x, const Tensor& weight, const Tensor& ends);
+PYCANDLE_API Tensor grouped_matmul(const Tensor& x, const Tensor& weight, const Tensor& ends, Here = Here::current());
 
 // indices of the boxes [n, 4] (x1, y1, x2, y2) that overlap none of higher score by more than iou_threshold, best first; their number binds the symbol `count`
-PYCANDLE_API Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold, Dim count);
+PYCANDLE_API Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold, Dim count, Here = Here::current());
 
 // nms among the boxes of each label by themselves, best first over all; above 1000 boxes it rounds otherwise, as torchvision's does on the CPU; their number binds the symbol `count`
-PYCANDLE_API Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const Tensor& labels, double iou_threshold, Dim count);
+PYCANDLE_API Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const Tensor& labels, double iou_threshold, Dim count, Here = Here::current());
 
 struct RoiAlignOptions {
   int64_t sampling = 0;
   bool aligned = false;
 };
 // the means of sampling × sampling points in each cell of a grid over each box; sampling 0: as many as the cell has pixels
-PYCANDLE_API Tensor roi_align(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width, const RoiAlignOptions& options = {});
+PYCANDLE_API Tensor roi_align(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width, const RoiAlignOptions& options = {}, Here = Here::current());
 
 // the largest pixel in each cell of a grid over each box, and where it stands in its plane (-1 in a cell of no pixel)
-PYCANDLE_API std::vector<Tensor> roi_pool(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width);
+PYCANDLE_API std::vector<Tensor> roi_pool(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width, Here = Here::current());
 
 struct DeformConv2dOptions {
   Tensor mask = {};
@@ -1438,16 +1438,16 @@ struct DeformConv2dOptions {
   int64_t offset_groups = 1;
 };
 // conv2d whose every tap looks `offset` away from its place, times `mask`
-PYCANDLE_API Tensor deform_conv2d(const Tensor& x, const Tensor& weight, const Tensor& offset, const Ints& stride, const Ints& padding, const Ints& dilation, const DeformConv2dOptions& options = {});
+PYCANDLE_API Tensor deform_conv2d(const Tensor& x, const Tensor& weight, const Tensor& offset, const Ints& stride, const Ints& padding, const Ints& dilation, const DeformConv2dOptions& options = {}, Here = Here::current());
 
 // each mask [n, h, w] resampled (bilinear) to its box [n, 4] (x1, y1, x2, y2; both ends count) in an image of its own, 0 outside: [n, height, width]
-PYCANDLE_API Tensor paste_masks(const Tensor& masks, const Tensor& boxes, Dim height, Dim width);
+PYCANDLE_API Tensor paste_masks(const Tensor& masks, const Tensor& boxes, Dim height, Dim width, Here = Here::current());
 
 // how high each map [n, k, h, w] is after it was resampled (bicubic) to its size [n, 2] (height, width), and where, as row * width + column
-PYCANDLE_API std::vector<Tensor> heatmap_peaks(const Tensor& maps, const Tensor& sizes);
+PYCANDLE_API std::vector<Tensor> heatmap_peaks(const Tensor& maps, const Tensor& sizes, Here = Here::current());
 
 // y[t] = x[t] minus earlier y times their coefficients, oldest first: x [N, C, T], coefficients [C, order + 1], of which the last (y[t]'s own) counts as 1
-PYCANDLE_API Tensor recursive_filter(const Tensor& x, const Tensor& coefficients);
+PYCANDLE_API Tensor recursive_filter(const Tensor& x, const Tensor& coefficients, Here = Here::current());
 
 }  // namespace pycandle::front::functional
 // NOLINTEND(readability-redundant-member-init)

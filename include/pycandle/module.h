@@ -50,7 +50,7 @@ template <class T, class F> void each_tensor(const T& value, const std::string& 
 // A module call while it lasts: nodes know where they come from, errors name it, checkers see its result.
 class PYCANDLE_API ModuleScope {
  public:
-  ModuleScope(const std::string& path, const Checker& checker);
+  ModuleScope(const std::string& path, const Checker& checker, Here = Here::current());
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;
@@ -67,20 +67,57 @@ class PYCANDLE_API ModuleScope {
   }
   void see_input(const Tensor&) const;
   bool is_checked_ = false;
+  int32_t file_before_ = -1, line_before_ = 0;  // where the caller stands
 };
 
 namespace nn {
 
+template <class M, class... A>
+concept Forwards = requires(const M& module, A&&... arguments) { module.forward(std::forward<A>(arguments)...); };
+
 template <class Derived> class Module {
  public:
+  // Calls forward(). A Here cannot follow a pack of arguments: there is a function for each number of them that is usual.
+  auto operator()(Here here = Here::current()) const
+    requires Forwards<Derived>
+  {
+    return called(here);
+  }
+  template <class A>
+    requires Forwards<Derived, A>
+  auto operator()(A&& a, Here here = Here::current()) const {
+    return called(here, std::forward<A>(a));
+  }
+  template <class A, class B>
+    requires Forwards<Derived, A, B>
+  auto operator()(A&& a, B&& b, Here here = Here::current()) const {
+    return called(here, std::forward<A>(a), std::forward<B>(b));
+  }
+  template <class A, class B, class C>
+    requires Forwards<Derived, A, B, C>
+  auto operator()(A&& a, B&& b, C&& c, Here here = Here::current()) const {
+    return called(here, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c));
+  }
+  template <class A, class B, class C, class D>
+    requires Forwards<Derived, A, B, C, D>
+  auto operator()(A&& a, B&& b, C&& c, D&& d, Here here = Here::current()) const {
+    return called(here, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d));
+  }
+  template <class A, class B, class C, class D, class E>
+    requires Forwards<Derived, A, B, C, D, E>
+  auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, Here here = Here::current()) const {
+    return called(here, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e));
+  }
+  template <class A, class B, class C, class D, class E, class F>
+    requires Forwards<Derived, A, B, C, D, E, F>
+  auto operator()(A&& a, B&& b, C&& c, D&& d, E&& e, F&& f, Here here = Here::current()) const {
+    return called(here, std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), std::forward<D>(d), std::forward<E>(e),
+                  std::forward<F>(f));
+  }
   template <class... A>
-    requires requires(const Derived& module, A&&... a) { module.forward(std::forward<A>(a)...); }
+    requires(sizeof...(A) > 6 && Forwards<Derived, A...>)
   auto operator()(A&&... arguments) const {
-    const ModuleScope scope(path_, checker);
-    if (scope.is_checked()) scope.see_argument(arguments...);
-    auto result = static_cast<const Derived&>(*this).forward(std::forward<A>(arguments)...);
-    if (scope.is_checked()) each_tensor(result, "output", [&](const std::string& name, const Tensor& t) { scope.see(name, t); });
-    return result;
+    return called(Here::current(), std::forward<A>(arguments)...);  // of this file: nodes stand where the caller does
   }
   const std::string& path() const { return path_; }
 
@@ -92,6 +129,14 @@ template <class Derived> class Module {
   Module(const Weights& w, Checker seeing) : checker(std::move(seeing)), path_(w.path()) {}
 
  private:
+  template <class... A> auto called(Here here, A&&... arguments) const {
+    const ModuleScope scope(path_, checker, here);
+    if (scope.is_checked()) scope.see_argument(arguments...);
+    auto result = static_cast<const Derived&>(*this).forward(std::forward<A>(arguments)...);
+    if (scope.is_checked()) each_tensor(result, "output", [&](const std::string& name, const Tensor& t) { scope.see(name, t); });
+    return result;
+  }
+
   std::string path_;
 };
 

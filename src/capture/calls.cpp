@@ -28,26 +28,26 @@ Attribute attribute(const Dims& value) {
 }
 
 std::vector<Tensor> call_all(const char* op, std::initializer_list<const Tensor*> operands, const std::vector<Tensor>* more,
-                             Attributes attributes) {
+                             Attributes attributes, Here here) {
   std::vector<const Tensor*> all(operands);
   if (more) {
     for (const Tensor& t : *more) all.push_back(&t);
   }
-  return Capture::apply(op, all, [&](Builder& b, const Values& v) { return b.create_all(op, v, std::move(attributes)); });
+  return Capture::apply(op, all, here, [&](Builder& b, const Values& v) { return b.create_all(op, v, std::move(attributes)); });
 }
 
-Tensor call(const char* op, std::initializer_list<const Tensor*> operands, const std::vector<Tensor>* more,
-            Attributes attributes) {
-  std::vector<Tensor> results = call_all(op, operands, more, std::move(attributes));
+Tensor call(const char* op, std::initializer_list<const Tensor*> operands, const std::vector<Tensor>* more, Attributes attributes,
+            Here here) {
+  std::vector<Tensor> results = call_all(op, operands, more, std::move(attributes), here);
   require(results.size() == 1, "an op has several results where one is wanted");
   return std::move(results[0]);
 }
 
-Tensor elementwise(const char* op, std::initializer_list<Operand> operands) {
+Tensor elementwise(const char* op, std::initializer_list<Operand> operands, Here here) {
   std::vector<const Tensor*> tensors;
   tensors.reserve(operands.size());
   for (const Operand& o : operands) tensors.push_back(Capture::tensor_of(o));
-  return Capture::apply_one(op, tensors, [&](Builder& b, const Values& v) -> Values {
+  return Capture::apply_one(op, tensors, here, [&](Builder& b, const Values& v) -> Values {
     std::vector<pycandle::Operand> all;
     for (size_t i = 0; i < operands.size(); ++i) all.push_back(Capture::operand(operands.begin()[i], v[i]));
     if (all.size() == 3) {  // select

@@ -26,10 +26,11 @@ inline Attribute attribute(const Numbers& value) { return value; }
 template <class T> Attribute attribute(const std::optional<T>& value) { return value ? attribute(*value) : Attribute(); }
 
 // One node of that op; `more` are its variadic operands.
-Tensor call(const char* op, std::initializer_list<const Tensor*> operands, const std::vector<Tensor>* more, Attributes);
+Tensor call(const char* op, std::initializer_list<const Tensor*> operands, const std::vector<Tensor>* more, Attributes,
+            Here = Here::current());
 std::vector<Tensor> call_all(const char* op, std::initializer_list<const Tensor*> operands, const std::vector<Tensor>* more,
-                             Attributes);
+                             Attributes, Here = Here::current());
 // Promoted and broadcast as torch does.
-Tensor elementwise(const char* op, std::initializer_list<Operand> operands);
+Tensor elementwise(const char* op, std::initializer_list<Operand> operands, Here = Here::current());
 
 }  // namespace pycandle::front

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
@@ -115,15 +116,35 @@ Capture::Capture() : builder(program.graph, catalogue(), &program.checks, &range
 
 Capture* Capture::current() { return current_capture; }
 
-std::vector<Tensor> Capture::apply(const char* op, const std::vector<const Tensor*>& operands, const Build& build) {
+// Calls inside the library say where the library stands: in src/capture, or in a public header of its own.
+static bool is_own_file(std::string_view file) {
+  static const std::string_view here = __FILE__;
+  static const std::string_view folder = here.substr(0, here.rfind('/') + 1);
+  return file.starts_with(folder) || file.ends_with("/pycandle/nn.h") || file.ends_with("/pycandle/tensor.h") ||
+         file.ends_with("/pycandle/module.h") || file.ends_with("/pycandle/model.h");
+}
+
+void Capture::stand_at(Here here) {
+  if (is_own_file(here.file_name())) return;
+  std::vector<SourceFile>& files = program.files;
+  const auto found = std::find_if(files.begin(), files.end(), [&](const SourceFile& f) { return f.path == here.file_name(); });
+  builder.origin.file = static_cast<int32_t>(found - files.begin());
+  if (found == files.end()) files.push_back({here.file_name(), {}});
+  builder.origin.line = static_cast<int32_t>(here.line());
+}
+
+std::vector<Tensor> Capture::apply(const char* op, const std::vector<const Tensor*>& operands, Here here, const Build& build) {
   try {
     Capture* capture = current();
     if (!capture) return run_alone(operands, build);
     Values values;
     values.reserve(operands.size());
     for (const Tensor* t : operands) values.push_back(t && t->defined() ? capture->value_of(*t) : kNoValue);
+    const Origin before = capture->builder.origin;
+    capture->stand_at(here);
     std::vector<Tensor> tensors;
     for (ValueId v : build(capture->builder, values)) tensors.push_back(capture->tensor(v));
+    capture->builder.origin = before;
     return tensors;
   } catch (Error& error) {
     error.op(op).module_path(current_module());
@@ -131,8 +152,8 @@ std::vector<Tensor> Capture::apply(const char* op, const std::vector<const Tenso
   }
 }
 
-Tensor Capture::apply_one(const char* op, const std::vector<const Tensor*>& operands, const Build& build) {
-  std::vector<Tensor> results = apply(op, operands, build);
+Tensor Capture::apply_one(const char* op, const std::vector<const Tensor*>& operands, Here here, const Build& build) {
+  std::vector<Tensor> results = apply(op, operands, here, build);
   require(results.size() == 1, "an op has several results where one is wanted");
   return std::move(results[0]);
 }
@@ -254,7 +275,7 @@ bool is_eager() {
 
 // ---- module calls
 
-ModuleScope::ModuleScope(const std::string& path, const Checker& checker) {
+ModuleScope::ModuleScope(const std::string& path, const Checker& checker, Here here) {
   std::vector<OpenModule>& open = open_modules_of_thread;
   Capture* capture = current_capture;
   const OpenModule* parent = open.empty() ? nullptr : &open.back();
@@ -270,7 +291,10 @@ ModuleScope::ModuleScope(const std::string& path, const Checker& checker) {
     call.parent = parent ? parent->call : -1;
     module.call = static_cast<int32_t>(capture->program.calls.size());
     capture->program.calls.push_back(std::move(call));
+    file_before_ = capture->builder.origin.file;
+    line_before_ = capture->builder.origin.line;
     capture->builder.origin.call = module.call;
+    capture->stand_at(here);
   } else if (is_checked_) {
     thread_local std::map<std::string, int32_t> calls;  // of the run that is going on
     if (open.empty()) calls.clear();
@@ -282,7 +306,11 @@ ModuleScope::ModuleScope(const std::string& path, const Checker& checker) {
 ModuleScope::~ModuleScope() {
   std::vector<OpenModule>& open = open_modules_of_thread;
   open.pop_back();
-  if (current_capture) current_capture->builder.origin.call = open.empty() ? -1 : open.back().call;
+  if (!current_capture) return;
+  Origin& origin = current_capture->builder.origin;
+  origin.call = open.empty() ? -1 : open.back().call;
+  origin.file = file_before_;
+  origin.line = line_before_;
 }
 
 void ModuleScope::see(const std::string& output, const Tensor& t) const {

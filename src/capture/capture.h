@@ -5,6 +5,7 @@
 // the eager mode.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -64,13 +65,15 @@ class Capture {
 
   static Capture* current();                    // null: eager
   // Runs `build` on the operands (null or absent: kNoValue); errors say `op` and the module.
-  static std::vector<Tensor> apply(const char* op, const std::vector<const Tensor*>& operands, const Build& build);
-  static Tensor apply_one(const char* op, const std::vector<const Tensor*>& operands, const Build& build);
+  static std::vector<Tensor> apply(const char* op, const std::vector<const Tensor*>& operands, Here, const Build& build);
+  static Tensor apply_one(const char* op, const std::vector<const Tensor*>& operands, Here, const Build& build);
 
   ValueId value_of(const Tensor&);              // a leaf becomes a parameter when it is first used
   Tensor tensor(ValueId) const;
   const Type& type_of(const Tensor&) const;
   void update(const Tensor& state, const Tensor& next);
+  // Nodes stand at this line from here on. One of this library's own is none that people wrote: nothing changes.
+  void stand_at(Here);
   void finish();                                // once outputs are there: inputs and outputs of the graph in their order
 
   static Tensor of_leaf(std::shared_ptr<const Leaf>);
@@ -140,6 +143,11 @@ struct EagerRun {
   CallerStates* session;   // null: with the weights
 };
 EagerRun*& eager_run();    // on this thread; null: none
+
+// With the text of each line that nodes stand at, where the source code is there; files as they are seen from here.
+Program with_source_lines(Program);
+// A path below the folder in which we are run is short.
+std::string from_here(const std::filesystem::path&);
 
 // Runs a program that was made of one op on arrays.
 std::vector<Array> run_at_once(Program program, const std::vector<Array>& inputs);

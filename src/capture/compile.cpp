@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -188,6 +189,13 @@ Signature signature_of_arrays(const std::vector<Array>& inputs) {
   return signature;
 }
 
+void collect_lines(const Graph& g, std::vector<std::set<int32_t>>& lines) {
+  for (const Node& node : g.nodes) {
+    if (node.origin.file >= 0) lines.at(static_cast<size_t>(node.origin.file)).insert(node.origin.line);
+    for (const Graph& region : node.regions) collect_lines(region, lines);
+  }
+}
+
 std::string key_of(const Signature& signature) {
   std::string key;
   for (const InputSpec& input : signature) {
@@ -199,6 +207,29 @@ std::string key_of(const Signature& signature) {
 }
 
 }  // namespace
+
+Program with_source_lines(Program p) {
+  std::vector<std::set<int32_t>> lines(p.files.size());
+  collect_lines(p.graph, lines);
+  for (size_t i = 0; i < p.files.size(); ++i) {
+    SourceFile& file = p.files[i];
+    std::ifstream stream(file.path);
+    std::string line;
+    file.lines.clear();
+    for (int32_t number = 1; std::getline(stream, line); ++number) {
+      const size_t start = line.find_first_not_of(" \t");
+      if (lines[i].count(number) != 0 && start != std::string::npos) file.lines.emplace_back(number, line.substr(start));
+    }
+    file.path = from_here(file.path);
+  }
+  return p;
+}
+
+std::string from_here(const std::filesystem::path& path) {
+  std::error_code failure;
+  const std::filesystem::path near = path.lexically_normal().lexically_relative(std::filesystem::current_path(failure));
+  return path.is_relative() || near.empty() || near.begin()->string() == ".." ? path.generic_string() : near.generic_string();
+}
 
 std::vector<Array> run_at_once(Program program, const std::vector<Array>& inputs) {
   // Sizes that data will decide have no symbol yet.
@@ -387,7 +418,7 @@ Array Compiled::only(std::vector<Array> values) const {
 const Signature& Compiled::signature() const { return state_->signature ? *state_->signature : state_->plan().signature; }
 const Program& Compiled::program() const { return state_->plan().program; }
 std::string Compiled::ptir() const { return print(program(), {.origins = false}); }
-void Compiled::save(const std::string& path) const { write_text(path, print(program())); }
+void Compiled::save(const std::string& path) const { write_text(path, print(with_source_lines(program()))); }
 size_t Compiled::captures() const { return state_->captures; }
 
 std::vector<std::string> Compiled::outputs() const {

@@ -6,1196 +6,1196 @@
 
 namespace pycandle::front::functional {
 
-Tensor constant(const Scalar& value, DType dtype, const ConstantOptions& options) {
-  return call("constant", {}, nullptr, {{"value", attribute(value)}, {"dtype", attribute(dtype)}, {"shape", attribute(options.shape)}});
+Tensor constant(const Scalar& value, DType dtype, const ConstantOptions& options, Here here) {
+  return call("constant", {}, nullptr, {{"value", attribute(value)}, {"dtype", attribute(dtype)}, {"shape", attribute(options.shape)}}, here);
 }
 
-Tensor dim(Dim value) {
-  return call("dim", {}, nullptr, {{"value", attribute(value)}});
+Tensor dim(Dim value, Here here) {
+  return call("dim", {}, nullptr, {{"value", attribute(value)}}, here);
 }
 
-Tensor iota(Dim size, const IotaOptions& options) {
-  return call("iota", {}, nullptr, {{"size", attribute(size)}, {"dtype", attribute(options.dtype)}});
+Tensor iota(Dim size, const IotaOptions& options, Here here) {
+  return call("iota", {}, nullptr, {{"size", attribute(size)}, {"dtype", attribute(options.dtype)}}, here);
 }
 
-Tensor neg(const Tensor& x) {
-  return call("neg", {&x}, nullptr, {});
+Tensor neg(const Tensor& x, Here here) {
+  return call("neg", {&x}, nullptr, {}, here);
 }
 
-Tensor sign(const Tensor& x) {
-  return call("sign", {&x}, nullptr, {});
+Tensor sign(const Tensor& x, Here here) {
+  return call("sign", {&x}, nullptr, {}, here);
 }
 
-Tensor exp(const Tensor& x) {
-  return call("exp", {&x}, nullptr, {});
+Tensor exp(const Tensor& x, Here here) {
+  return call("exp", {&x}, nullptr, {}, here);
 }
 
-Tensor exp2(const Tensor& x) {
-  return call("exp2", {&x}, nullptr, {});
+Tensor exp2(const Tensor& x, Here here) {
+  return call("exp2", {&x}, nullptr, {}, here);
 }
 
-Tensor expm1(const Tensor& x) {
-  return call("expm1", {&x}, nullptr, {});
+Tensor expm1(const Tensor& x, Here here) {
+  return call("expm1", {&x}, nullptr, {}, here);
 }
 
-Tensor log(const Tensor& x) {
-  return call("log", {&x}, nullptr, {});
+Tensor log(const Tensor& x, Here here) {
+  return call("log", {&x}, nullptr, {}, here);
 }
 
-Tensor log2(const Tensor& x) {
-  return call("log2", {&x}, nullptr, {});
+Tensor log2(const Tensor& x, Here here) {
+  return call("log2", {&x}, nullptr, {}, here);
 }
 
-Tensor log10(const Tensor& x) {
-  return call("log10", {&x}, nullptr, {});
+Tensor log10(const Tensor& x, Here here) {
+  return call("log10", {&x}, nullptr, {}, here);
 }
 
-Tensor log1p(const Tensor& x) {
-  return call("log1p", {&x}, nullptr, {});
+Tensor log1p(const Tensor& x, Here here) {
+  return call("log1p", {&x}, nullptr, {}, here);
 }
 
-Tensor sqrt(const Tensor& x) {
-  return call("sqrt", {&x}, nullptr, {});
+Tensor sqrt(const Tensor& x, Here here) {
+  return call("sqrt", {&x}, nullptr, {}, here);
 }
 
-Tensor rsqrt(const Tensor& x) {
-  return call("rsqrt", {&x}, nullptr, {});
+Tensor rsqrt(const Tensor& x, Here here) {
+  return call("rsqrt", {&x}, nullptr, {}, here);
 }
 
-Tensor sin(const Tensor& x) {
-  return call("sin", {&x}, nullptr, {});
+Tensor sin(const Tensor& x, Here here) {
+  return call("sin", {&x}, nullptr, {}, here);
 }
 
-Tensor cos(const Tensor& x) {
-  return call("cos", {&x}, nullptr, {});
+Tensor cos(const Tensor& x, Here here) {
+  return call("cos", {&x}, nullptr, {}, here);
 }
 
-Tensor tan(const Tensor& x) {
-  return call("tan", {&x}, nullptr, {});
+Tensor tan(const Tensor& x, Here here) {
+  return call("tan", {&x}, nullptr, {}, here);
 }
 
-Tensor asin(const Tensor& x) {
-  return call("asin", {&x}, nullptr, {});
+Tensor asin(const Tensor& x, Here here) {
+  return call("asin", {&x}, nullptr, {}, here);
 }
 
-Tensor acos(const Tensor& x) {
-  return call("acos", {&x}, nullptr, {});
+Tensor acos(const Tensor& x, Here here) {
+  return call("acos", {&x}, nullptr, {}, here);
 }
 
-Tensor atan(const Tensor& x) {
-  return call("atan", {&x}, nullptr, {});
+Tensor atan(const Tensor& x, Here here) {
+  return call("atan", {&x}, nullptr, {}, here);
 }
 
-Tensor sinh(const Tensor& x) {
-  return call("sinh", {&x}, nullptr, {});
+Tensor sinh(const Tensor& x, Here here) {
+  return call("sinh", {&x}, nullptr, {}, here);
 }
 
-Tensor cosh(const Tensor& x) {
-  return call("cosh", {&x}, nullptr, {});
+Tensor cosh(const Tensor& x, Here here) {
+  return call("cosh", {&x}, nullptr, {}, here);
 }
 
-Tensor tanh(const Tensor& x) {
-  return call("tanh", {&x}, nullptr, {});
+Tensor tanh(const Tensor& x, Here here) {
+  return call("tanh", {&x}, nullptr, {}, here);
 }
 
-Tensor asinh(const Tensor& x) {
-  return call("asinh", {&x}, nullptr, {});
+Tensor asinh(const Tensor& x, Here here) {
+  return call("asinh", {&x}, nullptr, {}, here);
 }
 
-Tensor acosh(const Tensor& x) {
-  return call("acosh", {&x}, nullptr, {});
+Tensor acosh(const Tensor& x, Here here) {
+  return call("acosh", {&x}, nullptr, {}, here);
 }
 
-Tensor atanh(const Tensor& x) {
-  return call("atanh", {&x}, nullptr, {});
+Tensor atanh(const Tensor& x, Here here) {
+  return call("atanh", {&x}, nullptr, {}, here);
 }
 
-Tensor erf(const Tensor& x) {
-  return call("erf", {&x}, nullptr, {});
+Tensor erf(const Tensor& x, Here here) {
+  return call("erf", {&x}, nullptr, {}, here);
 }
 
-Tensor erfc(const Tensor& x) {
-  return call("erfc", {&x}, nullptr, {});
+Tensor erfc(const Tensor& x, Here here) {
+  return call("erfc", {&x}, nullptr, {}, here);
 }
 
-Tensor erfinv(const Tensor& x) {
-  return call("erfinv", {&x}, nullptr, {});
+Tensor erfinv(const Tensor& x, Here here) {
+  return call("erfinv", {&x}, nullptr, {}, here);
 }
 
-Tensor lgamma(const Tensor& x) {
-  return call("lgamma", {&x}, nullptr, {});
+Tensor lgamma(const Tensor& x, Here here) {
+  return call("lgamma", {&x}, nullptr, {}, here);
 }
 
-Tensor digamma(const Tensor& x) {
-  return call("digamma", {&x}, nullptr, {});
+Tensor digamma(const Tensor& x, Here here) {
+  return call("digamma", {&x}, nullptr, {}, here);
 }
 
-Tensor ceil(const Tensor& x) {
-  return call("ceil", {&x}, nullptr, {});
+Tensor ceil(const Tensor& x, Here here) {
+  return call("ceil", {&x}, nullptr, {}, here);
 }
 
-Tensor floor(const Tensor& x) {
-  return call("floor", {&x}, nullptr, {});
+Tensor floor(const Tensor& x, Here here) {
+  return call("floor", {&x}, nullptr, {}, here);
 }
 
-Tensor round(const Tensor& x) {
-  return call("round", {&x}, nullptr, {});
+Tensor round(const Tensor& x, Here here) {
+  return call("round", {&x}, nullptr, {}, here);
 }
 
-Tensor trunc(const Tensor& x) {
-  return call("trunc", {&x}, nullptr, {});
+Tensor trunc(const Tensor& x, Here here) {
+  return call("trunc", {&x}, nullptr, {}, here);
 }
 
-Tensor reciprocal(const Tensor& x) {
-  return call("reciprocal", {&x}, nullptr, {});
+Tensor reciprocal(const Tensor& x, Here here) {
+  return call("reciprocal", {&x}, nullptr, {}, here);
 }
 
-Tensor conj(const Tensor& x) {
-  return call("conj", {&x}, nullptr, {});
+Tensor conj(const Tensor& x, Here here) {
+  return call("conj", {&x}, nullptr, {}, here);
 }
 
-Tensor abs(const Tensor& x) {
-  return call("abs", {&x}, nullptr, {});
+Tensor abs(const Tensor& x, Here here) {
+  return call("abs", {&x}, nullptr, {}, here);
 }
 
-Tensor real(const Tensor& x) {
-  return call("real", {&x}, nullptr, {});
+Tensor real(const Tensor& x, Here here) {
+  return call("real", {&x}, nullptr, {}, here);
 }
 
-Tensor imag(const Tensor& x) {
-  return call("imag", {&x}, nullptr, {});
+Tensor imag(const Tensor& x, Here here) {
+  return call("imag", {&x}, nullptr, {}, here);
 }
 
-Tensor angle(const Tensor& x) {
-  return call("angle", {&x}, nullptr, {});
+Tensor angle(const Tensor& x, Here here) {
+  return call("angle", {&x}, nullptr, {}, here);
 }
 
-Tensor isnan(const Tensor& x) {
-  return call("isnan", {&x}, nullptr, {});
+Tensor isnan(const Tensor& x, Here here) {
+  return call("isnan", {&x}, nullptr, {}, here);
 }
 
-Tensor isinf(const Tensor& x) {
-  return call("isinf", {&x}, nullptr, {});
+Tensor isinf(const Tensor& x, Here here) {
+  return call("isinf", {&x}, nullptr, {}, here);
 }
 
-Tensor bitwise_not(const Tensor& x) {
-  return call("bitwise_not", {&x}, nullptr, {});
+Tensor bitwise_not(const Tensor& x, Here here) {
+  return call("bitwise_not", {&x}, nullptr, {}, here);
 }
 
-Tensor add(const Operand& a, const Operand& b) {
-  return elementwise("add", {a, b});
+Tensor add(const Operand& a, const Operand& b, Here here) {
+  return elementwise("add", {a, b}, here);
 }
 
-Tensor sub(const Operand& a, const Operand& b) {
-  return elementwise("sub", {a, b});
+Tensor sub(const Operand& a, const Operand& b, Here here) {
+  return elementwise("sub", {a, b}, here);
 }
 
-Tensor mul(const Operand& a, const Operand& b) {
-  return elementwise("mul", {a, b});
+Tensor mul(const Operand& a, const Operand& b, Here here) {
+  return elementwise("mul", {a, b}, here);
 }
 
-Tensor div(const Operand& a, const Operand& b) {
-  return elementwise("div", {a, b});
+Tensor div(const Operand& a, const Operand& b, Here here) {
+  return elementwise("div", {a, b}, here);
 }
 
-Tensor pow(const Operand& a, const Operand& b) {
-  return elementwise("pow", {a, b});
+Tensor pow(const Operand& a, const Operand& b, Here here) {
+  return elementwise("pow", {a, b}, here);
 }
 
-Tensor maximum(const Operand& a, const Operand& b) {
-  return elementwise("maximum", {a, b});
+Tensor maximum(const Operand& a, const Operand& b, Here here) {
+  return elementwise("maximum", {a, b}, here);
 }
 
-Tensor minimum(const Operand& a, const Operand& b) {
-  return elementwise("minimum", {a, b});
+Tensor minimum(const Operand& a, const Operand& b, Here here) {
+  return elementwise("minimum", {a, b}, here);
 }
 
-Tensor fmax(const Operand& a, const Operand& b) {
-  return elementwise("fmax", {a, b});
+Tensor fmax(const Operand& a, const Operand& b, Here here) {
+  return elementwise("fmax", {a, b}, here);
 }
 
-Tensor fmin(const Operand& a, const Operand& b) {
-  return elementwise("fmin", {a, b});
+Tensor fmin(const Operand& a, const Operand& b, Here here) {
+  return elementwise("fmin", {a, b}, here);
 }
 
-Tensor remainder(const Operand& a, const Operand& b) {
-  return elementwise("remainder", {a, b});
+Tensor remainder(const Operand& a, const Operand& b, Here here) {
+  return elementwise("remainder", {a, b}, here);
 }
 
-Tensor fmod(const Operand& a, const Operand& b) {
-  return elementwise("fmod", {a, b});
+Tensor fmod(const Operand& a, const Operand& b, Here here) {
+  return elementwise("fmod", {a, b}, here);
 }
 
-Tensor floor_divide(const Operand& a, const Operand& b) {
-  return elementwise("floor_divide", {a, b});
+Tensor floor_divide(const Operand& a, const Operand& b, Here here) {
+  return elementwise("floor_divide", {a, b}, here);
 }
 
-Tensor trunc_divide(const Operand& a, const Operand& b) {
-  return elementwise("trunc_divide", {a, b});
+Tensor trunc_divide(const Operand& a, const Operand& b, Here here) {
+  return elementwise("trunc_divide", {a, b}, here);
 }
 
-Tensor atan2(const Operand& a, const Operand& b) {
-  return elementwise("atan2", {a, b});
+Tensor atan2(const Operand& a, const Operand& b, Here here) {
+  return elementwise("atan2", {a, b}, here);
 }
 
-Tensor bitwise_and(const Operand& a, const Operand& b) {
-  return elementwise("bitwise_and", {a, b});
+Tensor bitwise_and(const Operand& a, const Operand& b, Here here) {
+  return elementwise("bitwise_and", {a, b}, here);
 }
 
-Tensor bitwise_or(const Operand& a, const Operand& b) {
-  return elementwise("bitwise_or", {a, b});
+Tensor bitwise_or(const Operand& a, const Operand& b, Here here) {
+  return elementwise("bitwise_or", {a, b}, here);
 }
 
-Tensor bitwise_xor(const Operand& a, const Operand& b) {
-  return elementwise("bitwise_xor", {a, b});
+Tensor bitwise_xor(const Operand& a, const Operand& b, Here here) {
+  return elementwise("bitwise_xor", {a, b}, here);
 }
 
-Tensor shift_left(const Operand& a, const Operand& b) {
-  return elementwise("shift_left", {a, b});
+Tensor shift_left(const Operand& a, const Operand& b, Here here) {
+  return elementwise("shift_left", {a, b}, here);
 }
 
-Tensor shift_right(const Operand& a, const Operand& b) {
-  return elementwise("shift_right", {a, b});
+Tensor shift_right(const Operand& a, const Operand& b, Here here) {
+  return elementwise("shift_right", {a, b}, here);
 }
 
-Tensor make_complex(const Operand& a, const Operand& b) {
-  return elementwise("make_complex", {a, b});
+Tensor make_complex(const Operand& a, const Operand& b, Here here) {
+  return elementwise("make_complex", {a, b}, here);
 }
 
-Tensor eq(const Operand& a, const Operand& b) {
-  return elementwise("eq", {a, b});
+Tensor eq(const Operand& a, const Operand& b, Here here) {
+  return elementwise("eq", {a, b}, here);
 }
 
-Tensor ne(const Operand& a, const Operand& b) {
-  return elementwise("ne", {a, b});
+Tensor ne(const Operand& a, const Operand& b, Here here) {
+  return elementwise("ne", {a, b}, here);
 }
 
-Tensor lt(const Operand& a, const Operand& b) {
-  return elementwise("lt", {a, b});
+Tensor lt(const Operand& a, const Operand& b, Here here) {
+  return elementwise("lt", {a, b}, here);
 }
 
-Tensor le(const Operand& a, const Operand& b) {
-  return elementwise("le", {a, b});
+Tensor le(const Operand& a, const Operand& b, Here here) {
+  return elementwise("le", {a, b}, here);
 }
 
-Tensor gt(const Operand& a, const Operand& b) {
-  return elementwise("gt", {a, b});
+Tensor gt(const Operand& a, const Operand& b, Here here) {
+  return elementwise("gt", {a, b}, here);
 }
 
-Tensor ge(const Operand& a, const Operand& b) {
-  return elementwise("ge", {a, b});
+Tensor ge(const Operand& a, const Operand& b, Here here) {
+  return elementwise("ge", {a, b}, here);
 }
 
-Tensor where(const Operand& condition, const Operand& yes, const Operand& no) {
-  return elementwise("select", {condition, yes, no});
+Tensor where(const Operand& condition, const Operand& yes, const Operand& no, Here here) {
+  return elementwise("select", {condition, yes, no}, here);
 }
 
-Tensor cast(const Tensor& x, DType dtype) {
-  return call("cast", {&x}, nullptr, {{"dtype", attribute(dtype)}});
+Tensor cast(const Tensor& x, DType dtype, Here here) {
+  return call("cast", {&x}, nullptr, {{"dtype", attribute(dtype)}}, here);
 }
 
-Tensor reshape(const Tensor& x, const Dims& shape) {
-  return call("reshape", {&x}, nullptr, {{"shape", attribute(shape)}});
+Tensor reshape(const Tensor& x, const Dims& shape, Here here) {
+  return call("reshape", {&x}, nullptr, {{"shape", attribute(shape)}}, here);
 }
 
-Tensor transpose(const Tensor& x, const Ints& permutation) {
-  return call("transpose", {&x}, nullptr, {{"permutation", attribute(permutation)}});
+Tensor transpose(const Tensor& x, const Ints& permutation, Here here) {
+  return call("transpose", {&x}, nullptr, {{"permutation", attribute(permutation)}}, here);
 }
 
-Tensor broadcast(const Tensor& x, const Dims& shape, const Ints& axes) {
-  return call("broadcast", {&x}, nullptr, {{"shape", attribute(shape)}, {"axes", attribute(axes)}});
+Tensor broadcast(const Tensor& x, const Dims& shape, const Ints& axes, Here here) {
+  return call("broadcast", {&x}, nullptr, {{"shape", attribute(shape)}, {"axes", attribute(axes)}}, here);
 }
 
-Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Ints& steps) {
-  return call("slice", {&x}, nullptr, {{"starts", attribute(starts)}, {"stops", attribute(stops)}, {"steps", attribute(steps)}});
+Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Ints& steps, Here here) {
+  return call("slice", {&x}, nullptr, {{"starts", attribute(starts)}, {"stops", attribute(stops)}, {"steps", attribute(steps)}}, here);
 }
 
-Tensor concat(const std::vector<Tensor>& xs, int64_t axis) {
-  return call("concat", {}, &xs, {{"axis", attribute(axis)}});
+Tensor concat(const std::vector<Tensor>& xs, int64_t axis, Here here) {
+  return call("concat", {}, &xs, {{"axis", attribute(axis)}}, here);
 }
 
-Tensor pad(const Tensor& x, const Dims& low, const Dims& high, const PadOptions& options) {
-  return call("pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}, {"value", attribute(options.value)}});
+Tensor pad(const Tensor& x, const Dims& low, const Dims& high, const PadOptions& options, Here here) {
+  return call("pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}, {"value", attribute(options.value)}}, here);
 }
 
-Tensor reverse(const Tensor& x, const Ints& axes) {
-  return call("reverse", {&x}, nullptr, {{"axes", attribute(axes)}});
+Tensor reverse(const Tensor& x, const Ints& axes, Here here) {
+  return call("reverse", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
 }
 
-Tensor reduce_sum(const Tensor& x, const Ints& axes) {
-  return call("reduce_sum", {&x}, nullptr, {{"axes", attribute(axes)}});
+Tensor reduce_sum(const Tensor& x, const Ints& axes, Here here) {
+  return call("reduce_sum", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
 }
 
-Tensor reduce_prod(const Tensor& x, const Ints& axes) {
-  return call("reduce_prod", {&x}, nullptr, {{"axes", attribute(axes)}});
+Tensor reduce_prod(const Tensor& x, const Ints& axes, Here here) {
+  return call("reduce_prod", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
 }
 
-Tensor reduce_max(const Tensor& x, const Ints& axes) {
-  return call("reduce_max", {&x}, nullptr, {{"axes", attribute(axes)}});
+Tensor reduce_max(const Tensor& x, const Ints& axes, Here here) {
+  return call("reduce_max", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
 }
 
-Tensor reduce_min(const Tensor& x, const Ints& axes) {
-  return call("reduce_min", {&x}, nullptr, {{"axes", attribute(axes)}});
+Tensor reduce_min(const Tensor& x, const Ints& axes, Here here) {
+  return call("reduce_min", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
 }
 
-Tensor reduce_and(const Tensor& x, const Ints& axes) {
-  return call("reduce_and", {&x}, nullptr, {{"axes", attribute(axes)}});
+Tensor reduce_and(const Tensor& x, const Ints& axes, Here here) {
+  return call("reduce_and", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
 }
 
-Tensor reduce_or(const Tensor& x, const Ints& axes) {
-  return call("reduce_or", {&x}, nullptr, {{"axes", attribute(axes)}});
+Tensor reduce_or(const Tensor& x, const Ints& axes, Here here) {
+  return call("reduce_or", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
 }
 
-Tensor argmax(const Tensor& x, int64_t axis) {
-  return call("argmax", {&x}, nullptr, {{"axis", attribute(axis)}});
+Tensor argmax(const Tensor& x, int64_t axis, Here here) {
+  return call("argmax", {&x}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
-Tensor argmin(const Tensor& x, int64_t axis) {
-  return call("argmin", {&x}, nullptr, {{"axis", attribute(axis)}});
+Tensor argmin(const Tensor& x, int64_t axis, Here here) {
+  return call("argmin", {&x}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
-Tensor dot_general(const Tensor& left, const Tensor& right, const Ints& batch_left, const Ints& batch_right, const Ints& contract_left, const Ints& contract_right) {
-  return call("dot_general", {&left, &right}, nullptr, {{"batch_left", attribute(batch_left)}, {"batch_right", attribute(batch_right)}, {"contract_left", attribute(contract_left)}, {"contract_right", attribute(contract_right)}});
+Tensor dot_general(const Tensor& left, const Tensor& right, const Ints& batch_left, const Ints& batch_right, const Ints& contract_left, const Ints& contract_right, Here here) {
+  return call("dot_general", {&left, &right}, nullptr, {{"batch_left", attribute(batch_left)}, {"batch_right", attribute(batch_right)}, {"contract_left", attribute(contract_left)}, {"contract_right", attribute(contract_right)}}, here);
 }
 
-Tensor convolution(const Tensor& x, const Tensor& weight, const Ints& strides, const Ints& padding_low, const Ints& padding_high, const Ints& dilation, const Ints& input_dilation, const ConvolutionOptions& options) {
-  return call("convolution", {&x, &weight}, nullptr, {{"strides", attribute(strides)}, {"padding_low", attribute(padding_low)}, {"padding_high", attribute(padding_high)}, {"dilation", attribute(dilation)}, {"input_dilation", attribute(input_dilation)}, {"groups", attribute(options.groups)}});
+Tensor convolution(const Tensor& x, const Tensor& weight, const Ints& strides, const Ints& padding_low, const Ints& padding_high, const Ints& dilation, const Ints& input_dilation, const ConvolutionOptions& options, Here here) {
+  return call("convolution", {&x, &weight}, nullptr, {{"strides", attribute(strides)}, {"padding_low", attribute(padding_low)}, {"padding_high", attribute(padding_high)}, {"dilation", attribute(dilation)}, {"input_dilation", attribute(input_dilation)}, {"groups", attribute(options.groups)}}, here);
 }
 
-Tensor take(const Tensor& x, const Tensor& indices, const TakeOptions& options) {
-  return call("take", {&x, &indices}, nullptr, {{"axis", attribute(options.axis)}});
+Tensor take(const Tensor& x, const Tensor& indices, const TakeOptions& options, Here here) {
+  return call("take", {&x, &indices}, nullptr, {{"axis", attribute(options.axis)}}, here);
 }
 
-Tensor gather(const Tensor& x, const Tensor& index, int64_t axis) {
-  return call("gather", {&x, &index}, nullptr, {{"axis", attribute(axis)}});
+Tensor gather(const Tensor& x, const Tensor& index, int64_t axis, Here here) {
+  return call("gather", {&x, &index}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
-Tensor gather_nd(const Tensor& x, const std::vector<Tensor>& indices, const Ints& axes) {
-  return call("gather_nd", {&x}, &indices, {{"axes", attribute(axes)}});
+Tensor gather_nd(const Tensor& x, const std::vector<Tensor>& indices, const Ints& axes, Here here) {
+  return call("gather_nd", {&x}, &indices, {{"axes", attribute(axes)}}, here);
 }
 
-Tensor scatter(const Tensor& x, const Tensor& index, const Tensor& src, int64_t axis, const ScatterOptions& options) {
-  return call("scatter", {&x, &index, &src}, nullptr, {{"axis", attribute(axis)}, {"reduce", attribute(options.reduce)}, {"include_self", attribute(options.include_self)}});
+Tensor scatter(const Tensor& x, const Tensor& index, const Tensor& src, int64_t axis, const ScatterOptions& options, Here here) {
+  return call("scatter", {&x, &index, &src}, nullptr, {{"axis", attribute(axis)}, {"reduce", attribute(options.reduce)}, {"include_self", attribute(options.include_self)}}, here);
 }
 
-Tensor scatter_nd(const Tensor& x, const Tensor& updates, const std::vector<Tensor>& indices, const Ints& axes, const ScatterNdOptions& options) {
-  return call("scatter_nd", {&x, &updates}, &indices, {{"axes", attribute(axes)}, {"accumulate", attribute(options.accumulate)}});
+Tensor scatter_nd(const Tensor& x, const Tensor& updates, const std::vector<Tensor>& indices, const Ints& axes, const ScatterNdOptions& options, Here here) {
+  return call("scatter_nd", {&x, &updates}, &indices, {{"axes", attribute(axes)}, {"accumulate", attribute(options.accumulate)}}, here);
 }
 
-Tensor reduce_window(const Tensor& x, const std::string& kind, const Ints& window, const Ints& strides, const Ints& dilation, const Ints& padding_low, const Ints& padding_high) {
-  return call("reduce_window", {&x}, nullptr, {{"kind", attribute(kind)}, {"window", attribute(window)}, {"strides", attribute(strides)}, {"dilation", attribute(dilation)}, {"padding_low", attribute(padding_low)}, {"padding_high", attribute(padding_high)}});
+Tensor reduce_window(const Tensor& x, const std::string& kind, const Ints& window, const Ints& strides, const Ints& dilation, const Ints& padding_low, const Ints& padding_high, Here here) {
+  return call("reduce_window", {&x}, nullptr, {{"kind", attribute(kind)}, {"window", attribute(window)}, {"strides", attribute(strides)}, {"dilation", attribute(dilation)}, {"padding_low", attribute(padding_low)}, {"padding_high", attribute(padding_high)}}, here);
 }
 
-Tensor window_argmax(const Tensor& x, const Ints& window, const Ints& strides, const Ints& dilation, const Ints& padding_low, const Ints& padding_high) {
-  return call("window_argmax", {&x}, nullptr, {{"window", attribute(window)}, {"strides", attribute(strides)}, {"dilation", attribute(dilation)}, {"padding_low", attribute(padding_low)}, {"padding_high", attribute(padding_high)}});
+Tensor window_argmax(const Tensor& x, const Ints& window, const Ints& strides, const Ints& dilation, const Ints& padding_low, const Ints& padding_high, Here here) {
+  return call("window_argmax", {&x}, nullptr, {{"window", attribute(window)}, {"strides", attribute(strides)}, {"dilation", attribute(dilation)}, {"padding_low", attribute(padding_low)}, {"padding_high", attribute(padding_high)}}, here);
 }
 
-Tensor adaptive_window(const Tensor& x, const std::string& kind, const Dims& output) {
-  return call("adaptive_window", {&x}, nullptr, {{"kind", attribute(kind)}, {"output", attribute(output)}});
+Tensor adaptive_window(const Tensor& x, const std::string& kind, const Dims& output, Here here) {
+  return call("adaptive_window", {&x}, nullptr, {{"kind", attribute(kind)}, {"output", attribute(output)}}, here);
 }
 
-Tensor adaptive_window_argmax(const Tensor& x, const Dims& output) {
-  return call("adaptive_window_argmax", {&x}, nullptr, {{"output", attribute(output)}});
+Tensor adaptive_window_argmax(const Tensor& x, const Dims& output, Here here) {
+  return call("adaptive_window_argmax", {&x}, nullptr, {{"output", attribute(output)}}, here);
 }
 
-Tensor cumsum(const Tensor& x, int64_t axis) {
-  return call("cumsum", {&x}, nullptr, {{"axis", attribute(axis)}});
+Tensor cumsum(const Tensor& x, int64_t axis, Here here) {
+  return call("cumsum", {&x}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
-Tensor cumprod(const Tensor& x, int64_t axis) {
-  return call("cumprod", {&x}, nullptr, {{"axis", attribute(axis)}});
+Tensor cumprod(const Tensor& x, int64_t axis, Here here) {
+  return call("cumprod", {&x}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
-std::vector<Tensor> cummax(const Tensor& x, int64_t axis) {
-  return call_all("cummax", {&x}, nullptr, {{"axis", attribute(axis)}});
+std::vector<Tensor> cummax(const Tensor& x, int64_t axis, Here here) {
+  return call_all("cummax", {&x}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
-std::vector<Tensor> cummin(const Tensor& x, int64_t axis) {
-  return call_all("cummin", {&x}, nullptr, {{"axis", attribute(axis)}});
+std::vector<Tensor> cummin(const Tensor& x, int64_t axis, Here here) {
+  return call_all("cummin", {&x}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
-Tensor logcumsumexp(const Tensor& x, int64_t axis) {
-  return call("logcumsumexp", {&x}, nullptr, {{"axis", attribute(axis)}});
+Tensor logcumsumexp(const Tensor& x, int64_t axis, Here here) {
+  return call("logcumsumexp", {&x}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
-std::vector<Tensor> sort(const Tensor& x, int64_t axis, const SortOptions& options) {
-  return call_all("sort", {&x}, nullptr, {{"axis", attribute(axis)}, {"descending", attribute(options.descending)}, {"stable", attribute(options.stable)}});
+std::vector<Tensor> sort(const Tensor& x, int64_t axis, const SortOptions& options, Here here) {
+  return call_all("sort", {&x}, nullptr, {{"axis", attribute(axis)}, {"descending", attribute(options.descending)}, {"stable", attribute(options.stable)}}, here);
 }
 
-std::vector<Tensor> topk(const Tensor& x, Dim k, int64_t axis, const TopkOptions& options) {
-  return call_all("topk", {&x}, nullptr, {{"k", attribute(k)}, {"axis", attribute(axis)}, {"largest", attribute(options.largest)}, {"sorted", attribute(options.sorted)}});
+std::vector<Tensor> topk(const Tensor& x, Dim k, int64_t axis, const TopkOptions& options, Here here) {
+  return call_all("topk", {&x}, nullptr, {{"k", attribute(k)}, {"axis", attribute(axis)}, {"largest", attribute(options.largest)}, {"sorted", attribute(options.sorted)}}, here);
 }
 
-Tensor nonzero(const Tensor& x, Dim count) {
-  return call("nonzero", {&x}, nullptr, {{"count", attribute(count)}});
+Tensor nonzero(const Tensor& x, Dim count, Here here) {
+  return call("nonzero", {&x}, nullptr, {{"count", attribute(count)}}, here);
 }
 
-Tensor fft(const Tensor& x, int64_t axis, const FftOptions& options) {
-  return call("fft", {&x}, nullptr, {{"axis", attribute(axis)}, {"inverse", attribute(options.inverse)}});
+Tensor fft(const Tensor& x, int64_t axis, const FftOptions& options, Here here) {
+  return call("fft", {&x}, nullptr, {{"axis", attribute(axis)}, {"inverse", attribute(options.inverse)}}, here);
 }
 
-Tensor uniform(const Dims& shape, DType dtype) {
-  return call("uniform", {}, nullptr, {{"shape", attribute(shape)}, {"dtype", attribute(dtype)}});
+Tensor uniform(const Dims& shape, DType dtype, Here here) {
+  return call("uniform", {}, nullptr, {{"shape", attribute(shape)}, {"dtype", attribute(dtype)}}, here);
 }
 
-Tensor normal(const Dims& shape, DType dtype) {
-  return call("normal", {}, nullptr, {{"shape", attribute(shape)}, {"dtype", attribute(dtype)}});
+Tensor normal(const Dims& shape, DType dtype, Here here) {
+  return call("normal", {}, nullptr, {{"shape", attribute(shape)}, {"dtype", attribute(dtype)}}, here);
 }
 
-Tensor multinomial(const Tensor& weights, Dim count, const MultinomialOptions& options) {
-  return call("multinomial", {&weights}, nullptr, {{"count", attribute(count)}, {"replacement", attribute(options.replacement)}});
+Tensor multinomial(const Tensor& weights, Dim count, const MultinomialOptions& options, Here here) {
+  return call("multinomial", {&weights}, nullptr, {{"count", attribute(count)}, {"replacement", attribute(options.replacement)}}, here);
 }
 
-Tensor i0(const Tensor& x) {
-  return call("i0", {&x}, nullptr, {});
+Tensor i0(const Tensor& x, Here here) {
+  return call("i0", {&x}, nullptr, {}, here);
 }
 
-Tensor i0e(const Tensor& x) {
-  return call("i0e", {&x}, nullptr, {});
+Tensor i0e(const Tensor& x, Here here) {
+  return call("i0e", {&x}, nullptr, {}, here);
 }
 
-Tensor i1(const Tensor& x) {
-  return call("i1", {&x}, nullptr, {});
+Tensor i1(const Tensor& x, Here here) {
+  return call("i1", {&x}, nullptr, {}, here);
 }
 
-Tensor i1e(const Tensor& x) {
-  return call("i1e", {&x}, nullptr, {});
+Tensor i1e(const Tensor& x, Here here) {
+  return call("i1e", {&x}, nullptr, {}, here);
 }
 
-Tensor erfcx(const Tensor& x) {
-  return call("erfcx", {&x}, nullptr, {});
+Tensor erfcx(const Tensor& x, Here here) {
+  return call("erfcx", {&x}, nullptr, {}, here);
 }
 
-Tensor log_ndtr(const Tensor& x) {
-  return call("log_ndtr", {&x}, nullptr, {});
+Tensor log_ndtr(const Tensor& x, Here here) {
+  return call("log_ndtr", {&x}, nullptr, {}, here);
 }
 
-Tensor ndtri(const Tensor& x) {
-  return call("ndtri", {&x}, nullptr, {});
+Tensor ndtri(const Tensor& x, Here here) {
+  return call("ndtri", {&x}, nullptr, {}, here);
 }
 
-Tensor entr(const Tensor& x) {
-  return call("entr", {&x}, nullptr, {});
+Tensor entr(const Tensor& x, Here here) {
+  return call("entr", {&x}, nullptr, {}, here);
 }
 
-Tensor zeta(const Operand& a, const Operand& b) {
-  return elementwise("zeta", {a, b});
+Tensor zeta(const Operand& a, const Operand& b, Here here) {
+  return elementwise("zeta", {a, b}, here);
 }
 
-Tensor igamma(const Operand& a, const Operand& b) {
-  return elementwise("igamma", {a, b});
+Tensor igamma(const Operand& a, const Operand& b, Here here) {
+  return elementwise("igamma", {a, b}, here);
 }
 
-Tensor igammac(const Operand& a, const Operand& b) {
-  return elementwise("igammac", {a, b});
+Tensor igammac(const Operand& a, const Operand& b, Here here) {
+  return elementwise("igammac", {a, b}, here);
 }
 
-Tensor gcd(const Operand& a, const Operand& b) {
-  return elementwise("gcd", {a, b});
+Tensor gcd(const Operand& a, const Operand& b, Here here) {
+  return elementwise("gcd", {a, b}, here);
 }
 
-Tensor lcm(const Operand& a, const Operand& b) {
-  return elementwise("lcm", {a, b});
+Tensor lcm(const Operand& a, const Operand& b, Here here) {
+  return elementwise("lcm", {a, b}, here);
 }
 
-Tensor polygamma(const Tensor& x, int64_t n) {
-  return call("polygamma", {&x}, nullptr, {{"n", attribute(n)}});
+Tensor polygamma(const Tensor& x, int64_t n, Here here) {
+  return call("polygamma", {&x}, nullptr, {{"n", attribute(n)}}, here);
 }
 
-Tensor nextafter(const Operand& a, const Operand& b) {
-  return elementwise("nextafter", {a, b});
+Tensor nextafter(const Operand& a, const Operand& b, Here here) {
+  return elementwise("nextafter", {a, b}, here);
 }
 
-std::vector<Tensor> frexp(const Tensor& x) {
-  return call_all("frexp", {&x}, nullptr, {});
+std::vector<Tensor> frexp(const Tensor& x, Here here) {
+  return call_all("frexp", {&x}, nullptr, {}, here);
 }
 
-std::vector<Tensor> lu(const Tensor& a, const LuOptions& options) {
-  return call_all("lu", {&a}, nullptr, {{"pivot", attribute(options.pivot)}});
+std::vector<Tensor> lu(const Tensor& a, const LuOptions& options, Here here) {
+  return call_all("lu", {&a}, nullptr, {{"pivot", attribute(options.pivot)}}, here);
 }
 
-std::vector<Tensor> cholesky(const Tensor& a, const CholeskyOptions& options) {
-  return call_all("cholesky", {&a}, nullptr, {{"check", attribute(options.check)}});
+std::vector<Tensor> cholesky(const Tensor& a, const CholeskyOptions& options, Here here) {
+  return call_all("cholesky", {&a}, nullptr, {{"check", attribute(options.check)}}, here);
 }
 
-Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, const SolveTriangularOptions& options) {
-  return call("solve_triangular", {&a, &b}, nullptr, {{"upper", attribute(upper)}, {"unit", attribute(options.unit)}});
+Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, const SolveTriangularOptions& options, Here here) {
+  return call("solve_triangular", {&a, &b}, nullptr, {{"upper", attribute(upper)}, {"unit", attribute(options.unit)}}, here);
 }
 
-std::vector<Tensor> qr(const Tensor& a, const QrOptions& options) {
-  return call_all("qr", {&a}, nullptr, {{"complete", attribute(options.complete)}});
+std::vector<Tensor> qr(const Tensor& a, const QrOptions& options, Here here) {
+  return call_all("qr", {&a}, nullptr, {{"complete", attribute(options.complete)}}, here);
 }
 
-std::vector<Tensor> svd(const Tensor& a, const SvdOptions& options) {
-  return call_all("svd", {&a}, nullptr, {{"complete", attribute(options.complete)}});
+std::vector<Tensor> svd(const Tensor& a, const SvdOptions& options, Here here) {
+  return call_all("svd", {&a}, nullptr, {{"complete", attribute(options.complete)}}, here);
 }
 
-std::vector<Tensor> eigh(const Tensor& a) {
-  return call_all("eigh", {&a}, nullptr, {});
+std::vector<Tensor> eigh(const Tensor& a, Here here) {
+  return call_all("eigh", {&a}, nullptr, {}, here);
 }
 
-Tensor householder_product(const Tensor& a, const Tensor& tau) {
-  return call("householder_product", {&a, &tau}, nullptr, {});
+Tensor householder_product(const Tensor& a, const Tensor& tau, Here here) {
+  return call("householder_product", {&a, &tau}, nullptr, {}, here);
 }
 
-Tensor matrix_exp(const Tensor& a) {
-  return call("matrix_exp", {&a}, nullptr, {});
+Tensor matrix_exp(const Tensor& a, Here here) {
+  return call("matrix_exp", {&a}, nullptr, {}, here);
 }
 
-Tensor dynamic_slice(const Tensor& x, const std::vector<Tensor>& starts, const Dims& sizes) {
-  return call("dynamic_slice", {&x}, &starts, {{"sizes", attribute(sizes)}});
+Tensor dynamic_slice(const Tensor& x, const std::vector<Tensor>& starts, const Dims& sizes, Here here) {
+  return call("dynamic_slice", {&x}, &starts, {{"sizes", attribute(sizes)}}, here);
 }
 
-Tensor dynamic_update(const Tensor& x, const Tensor& update, const std::vector<Tensor>& starts) {
-  return call("dynamic_update", {&x, &update}, &starts, {});
+Tensor dynamic_update(const Tensor& x, const Tensor& update, const std::vector<Tensor>& starts, Here here) {
+  return call("dynamic_update", {&x, &update}, &starts, {}, here);
 }
 
-Tensor slice_between(const Tensor& x, const Tensor& start, const Tensor& stop, int64_t axis, Dim count, const SliceBetweenOptions& options) {
-  return call("slice_between", {&x, &start, &stop}, nullptr, {{"axis", attribute(axis)}, {"count", attribute(count)}, {"strict", attribute(options.strict)}});
+Tensor slice_between(const Tensor& x, const Tensor& start, const Tensor& stop, int64_t axis, Dim count, const SliceBetweenOptions& options, Here here) {
+  return call("slice_between", {&x, &start, &stop}, nullptr, {{"axis", attribute(axis)}, {"count", attribute(count)}, {"strict", attribute(options.strict)}}, here);
 }
 
-Tensor clamp(const Tensor& x, const ClampOptions& options) {
-  return call("clamp", {&x}, nullptr, {{"min", attribute(options.min)}, {"max", attribute(options.max)}});
+Tensor clamp(const Tensor& x, const ClampOptions& options, Here here) {
+  return call("clamp", {&x}, nullptr, {{"min", attribute(options.min)}, {"max", attribute(options.max)}}, here);
 }
 
-std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int64_t axis) {
-  return call_all("split", {&x}, nullptr, {{"sizes", attribute(sizes)}, {"axis", attribute(axis)}});
+std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int64_t axis, Here here) {
+  return call_all("split", {&x}, nullptr, {{"sizes", attribute(sizes)}, {"axis", attribute(axis)}}, here);
 }
 
-Tensor stack(const std::vector<Tensor>& xs, const StackOptions& options) {
-  return call("stack", {}, &xs, {{"axis", attribute(options.axis)}});
+Tensor stack(const std::vector<Tensor>& xs, const StackOptions& options, Here here) {
+  return call("stack", {}, &xs, {{"axis", attribute(options.axis)}}, here);
 }
 
-Tensor repeat(const Tensor& x, const Dims& repeats) {
-  return call("repeat", {&x}, nullptr, {{"repeats", attribute(repeats)}});
+Tensor repeat(const Tensor& x, const Dims& repeats, Here here) {
+  return call("repeat", {&x}, nullptr, {{"repeats", attribute(repeats)}}, here);
 }
 
-Tensor repeat_interleave(const Tensor& x, Dim repeats, int64_t axis) {
-  return call("repeat_interleave", {&x}, nullptr, {{"repeats", attribute(repeats)}, {"axis", attribute(axis)}});
+Tensor repeat_interleave(const Tensor& x, Dim repeats, int64_t axis, Here here) {
+  return call("repeat_interleave", {&x}, nullptr, {{"repeats", attribute(repeats)}, {"axis", attribute(axis)}}, here);
 }
 
-Tensor roll(const Tensor& x, const Dims& shifts, const Ints& axes) {
-  return call("roll", {&x}, nullptr, {{"shifts", attribute(shifts)}, {"axes", attribute(axes)}});
+Tensor roll(const Tensor& x, const Dims& shifts, const Ints& axes, Here here) {
+  return call("roll", {&x}, nullptr, {{"shifts", attribute(shifts)}, {"axes", attribute(axes)}}, here);
 }
 
-Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t axis, Dim start, Dim stop, const SliceScatterOptions& options) {
-  return call("slice_scatter", {&x, &src}, nullptr, {{"axis", attribute(axis)}, {"start", attribute(start)}, {"stop", attribute(stop)}, {"step", attribute(options.step)}});
+Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t axis, Dim start, Dim stop, const SliceScatterOptions& options, Here here) {
+  return call("slice_scatter", {&x, &src}, nullptr, {{"axis", attribute(axis)}, {"start", attribute(start)}, {"stop", attribute(stop)}, {"step", attribute(options.step)}}, here);
 }
 
-Tensor reflection_pad(const Tensor& x, const Dims& low, const Dims& high) {
-  return call("reflection_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}});
+Tensor reflection_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
+  return call("reflection_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
 }
 
-Tensor replication_pad(const Tensor& x, const Dims& low, const Dims& high) {
-  return call("replication_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}});
+Tensor replication_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
+  return call("replication_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
 }
 
-Tensor circular_pad(const Tensor& x, const Dims& low, const Dims& high) {
-  return call("circular_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}});
+Tensor circular_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
+  return call("circular_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
 }
 
-Tensor tril(const Tensor& x, const TrilOptions& options) {
-  return call("tril", {&x}, nullptr, {{"diagonal", attribute(options.diagonal)}});
+Tensor tril(const Tensor& x, const TrilOptions& options, Here here) {
+  return call("tril", {&x}, nullptr, {{"diagonal", attribute(options.diagonal)}}, here);
 }
 
-Tensor triu(const Tensor& x, const TriuOptions& options) {
-  return call("triu", {&x}, nullptr, {{"diagonal", attribute(options.diagonal)}});
+Tensor triu(const Tensor& x, const TriuOptions& options, Here here) {
+  return call("triu", {&x}, nullptr, {{"diagonal", attribute(options.diagonal)}}, here);
 }
 
-Tensor diagonal(const Tensor& x, const DiagonalOptions& options) {
-  return call("diagonal", {&x}, nullptr, {{"offset", attribute(options.offset)}, {"axis1", attribute(options.axis1)}, {"axis2", attribute(options.axis2)}});
+Tensor diagonal(const Tensor& x, const DiagonalOptions& options, Here here) {
+  return call("diagonal", {&x}, nullptr, {{"offset", attribute(options.offset)}, {"axis1", attribute(options.axis1)}, {"axis2", attribute(options.axis2)}}, here);
 }
 
-Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options) {
-  return call("diag_embed", {&x}, nullptr, {{"offset", attribute(options.offset)}});
+Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options, Here here) {
+  return call("diag_embed", {&x}, nullptr, {{"offset", attribute(options.offset)}}, here);
 }
 
-Tensor unfold(const Tensor& x, int64_t axis, Dim size, Dim step) {
-  return call("unfold", {&x}, nullptr, {{"axis", attribute(axis)}, {"size", attribute(size)}, {"step", attribute(step)}});
+Tensor unfold(const Tensor& x, int64_t axis, Dim size, Dim step, Here here) {
+  return call("unfold", {&x}, nullptr, {{"axis", attribute(axis)}, {"size", attribute(size)}, {"step", attribute(step)}}, here);
 }
 
-Tensor arange(Dim stop, const ArangeOptions& options) {
-  return call("arange", {}, nullptr, {{"stop", attribute(stop)}, {"start", attribute(options.start)}, {"step", attribute(options.step)}, {"dtype", attribute(options.dtype)}});
+Tensor arange(Dim stop, const ArangeOptions& options, Here here) {
+  return call("arange", {}, nullptr, {{"stop", attribute(stop)}, {"start", attribute(options.start)}, {"step", attribute(options.step)}, {"dtype", attribute(options.dtype)}}, here);
 }
 
-Tensor linspace(double start, double end, Dim steps, const LinspaceOptions& options) {
-  return call("linspace", {}, nullptr, {{"start", attribute(start)}, {"end", attribute(end)}, {"steps", attribute(steps)}, {"dtype", attribute(options.dtype)}});
+Tensor linspace(double start, double end, Dim steps, const LinspaceOptions& options, Here here) {
+  return call("linspace", {}, nullptr, {{"start", attribute(start)}, {"end", attribute(end)}, {"steps", attribute(steps)}, {"dtype", attribute(options.dtype)}}, here);
 }
 
-Tensor eye(Dim rows, Dim columns, const EyeOptions& options) {
-  return call("eye", {}, nullptr, {{"rows", attribute(rows)}, {"columns", attribute(columns)}, {"dtype", attribute(options.dtype)}});
+Tensor eye(Dim rows, Dim columns, const EyeOptions& options, Here here) {
+  return call("eye", {}, nullptr, {{"rows", attribute(rows)}, {"columns", attribute(columns)}, {"dtype", attribute(options.dtype)}}, here);
 }
 
-Tensor mean(const Tensor& x, const Ints& axes, const MeanOptions& options) {
-  return call("mean", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}});
+Tensor mean(const Tensor& x, const Ints& axes, const MeanOptions& options, Here here) {
+  return call("mean", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}}, here);
 }
 
-Tensor var(const Tensor& x, const Ints& axes, const VarOptions& options) {
-  return call("var", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}, {"correction", attribute(options.correction)}});
+Tensor var(const Tensor& x, const Ints& axes, const VarOptions& options, Here here) {
+  return call("var", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}, {"correction", attribute(options.correction)}}, here);
 }
 
-Tensor std(const Tensor& x, const Ints& axes, const StdOptions& options) {
-  return call("std", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}, {"correction", attribute(options.correction)}});
+Tensor std(const Tensor& x, const Ints& axes, const StdOptions& options, Here here) {
+  return call("std", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}, {"correction", attribute(options.correction)}}, here);
 }
 
-Tensor vector_norm(const Tensor& x, const Ints& axes, const VectorNormOptions& options) {
-  return call("vector_norm", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}, {"order", attribute(options.order)}});
+Tensor vector_norm(const Tensor& x, const Ints& axes, const VectorNormOptions& options, Here here) {
+  return call("vector_norm", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}, {"order", attribute(options.order)}}, here);
 }
 
-Tensor logsumexp(const Tensor& x, const Ints& axes, const LogsumexpOptions& options) {
-  return call("logsumexp", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}});
+Tensor logsumexp(const Tensor& x, const Ints& axes, const LogsumexpOptions& options, Here here) {
+  return call("logsumexp", {&x}, nullptr, {{"axes", attribute(axes)}, {"keep", attribute(options.keep)}}, here);
 }
 
-Tensor diff(const Tensor& x, int64_t axis, const DiffOptions& options) {
-  return call("diff", {&x}, nullptr, {{"axis", attribute(axis)}, {"n", attribute(options.n)}});
+Tensor diff(const Tensor& x, int64_t axis, const DiffOptions& options, Here here) {
+  return call("diff", {&x}, nullptr, {{"axis", attribute(axis)}, {"n", attribute(options.n)}}, here);
 }
 
-Tensor searchsorted(const Tensor& boundaries, const Tensor& values, const SearchsortedOptions& options) {
-  return call("searchsorted", {&boundaries, &values}, nullptr, {{"right", attribute(options.right)}});
+Tensor searchsorted(const Tensor& boundaries, const Tensor& values, const SearchsortedOptions& options, Here here) {
+  return call("searchsorted", {&boundaries, &values}, nullptr, {{"right", attribute(options.right)}}, here);
 }
 
-Tensor histc(const Tensor& x, Dim bins, double min, double max) {
-  return call("histc", {&x}, nullptr, {{"bins", attribute(bins)}, {"min", attribute(min)}, {"max", attribute(max)}});
+Tensor histc(const Tensor& x, Dim bins, double min, double max, Here here) {
+  return call("histc", {&x}, nullptr, {{"bins", attribute(bins)}, {"min", attribute(min)}, {"max", attribute(max)}}, here);
 }
 
-std::vector<Tensor> unique(const Tensor& x, Dim count, const UniqueOptions& options) {
-  return call_all("unique", {&x}, nullptr, {{"count", attribute(count)}, {"axis", attribute(options.axis)}, {"consecutive", attribute(options.consecutive)}});
+std::vector<Tensor> unique(const Tensor& x, Dim count, const UniqueOptions& options, Here here) {
+  return call_all("unique", {&x}, nullptr, {{"count", attribute(count)}, {"axis", attribute(options.axis)}, {"consecutive", attribute(options.consecutive)}}, here);
 }
 
-Tensor bincount(const Tensor& x, Dim count, const BincountOptions& options) {
-  return call("bincount", {&x, &options.weights}, nullptr, {{"count", attribute(count)}, {"minlength", attribute(options.minlength)}});
+Tensor bincount(const Tensor& x, Dim count, const BincountOptions& options, Here here) {
+  return call("bincount", {&x, &options.weights}, nullptr, {{"count", attribute(count)}, {"minlength", attribute(options.minlength)}}, here);
 }
 
-Tensor repeat_indices(const Tensor& repeats, Dim count) {
-  return call("repeat_indices", {&repeats}, nullptr, {{"count", attribute(count)}});
+Tensor repeat_indices(const Tensor& repeats, Dim count, Here here) {
+  return call("repeat_indices", {&repeats}, nullptr, {{"count", attribute(count)}}, here);
 }
 
-Tensor bitcast(const Tensor& x, DType from, DType to) {
-  return call("bitcast", {&x}, nullptr, {{"from", attribute(from)}, {"to", attribute(to)}});
+Tensor bitcast(const Tensor& x, DType from, DType to, Here here) {
+  return call("bitcast", {&x}, nullptr, {{"from", attribute(from)}, {"to", attribute(to)}}, here);
 }
 
-Tensor det(const Tensor& a) {
-  return call("det", {&a}, nullptr, {});
+Tensor det(const Tensor& a, Here here) {
+  return call("det", {&a}, nullptr, {}, here);
 }
 
-std::vector<Tensor> slogdet(const Tensor& a) {
-  return call_all("slogdet", {&a}, nullptr, {});
+std::vector<Tensor> slogdet(const Tensor& a, Here here) {
+  return call_all("slogdet", {&a}, nullptr, {}, here);
 }
 
-Tensor inverse(const Tensor& a) {
-  return call("inverse", {&a}, nullptr, {});
+Tensor inverse(const Tensor& a, Here here) {
+  return call("inverse", {&a}, nullptr, {}, here);
 }
 
-Tensor solve(const Tensor& a, const Tensor& b) {
-  return call("solve", {&a, &b}, nullptr, {});
+Tensor solve(const Tensor& a, const Tensor& b, Here here) {
+  return call("solve", {&a, &b}, nullptr, {}, here);
 }
 
-Tensor stft(const Tensor& x, int64_t n_fft, int64_t hop_length, int64_t win_length, const StftOptions& options) {
-  return call("stft", {&x, &options.window}, nullptr, {{"n_fft", attribute(n_fft)}, {"hop_length", attribute(hop_length)}, {"win_length", attribute(win_length)}, {"normalized", attribute(options.normalized)}, {"onesided", attribute(options.onesided)}});
+Tensor stft(const Tensor& x, int64_t n_fft, int64_t hop_length, int64_t win_length, const StftOptions& options, Here here) {
+  return call("stft", {&x, &options.window}, nullptr, {{"n_fft", attribute(n_fft)}, {"hop_length", attribute(hop_length)}, {"win_length", attribute(win_length)}, {"normalized", attribute(options.normalized)}, {"onesided", attribute(options.onesided)}}, here);
 }
 
-Tensor istft(const Tensor& x, int64_t n_fft, int64_t hop_length, int64_t win_length, const IstftOptions& options) {
-  return call("istft", {&x, &options.window}, nullptr, {{"n_fft", attribute(n_fft)}, {"hop_length", attribute(hop_length)}, {"win_length", attribute(win_length)}, {"normalized", attribute(options.normalized)}, {"onesided", attribute(options.onesided)}, {"center", attribute(options.center)}, {"length", attribute(options.length)}, {"return_complex", attribute(options.return_complex)}});
+Tensor istft(const Tensor& x, int64_t n_fft, int64_t hop_length, int64_t win_length, const IstftOptions& options, Here here) {
+  return call("istft", {&x, &options.window}, nullptr, {{"n_fft", attribute(n_fft)}, {"hop_length", attribute(hop_length)}, {"win_length", attribute(win_length)}, {"normalized", attribute(options.normalized)}, {"onesided", attribute(options.onesided)}, {"center", attribute(options.center)}, {"length", attribute(options.length)}, {"return_complex", attribute(options.return_complex)}}, here);
 }
 
-Tensor signal_window(const std::string& kind, int64_t length, const SignalWindowOptions& options) {
-  return call("signal_window", {}, nullptr, {{"kind", attribute(kind)}, {"length", attribute(length)}, {"periodic", attribute(options.periodic)}, {"alpha", attribute(options.alpha)}, {"beta", attribute(options.beta)}, {"dtype", attribute(options.dtype)}});
+Tensor signal_window(const std::string& kind, int64_t length, const SignalWindowOptions& options, Here here) {
+  return call("signal_window", {}, nullptr, {{"kind", attribute(kind)}, {"length", attribute(length)}, {"periodic", attribute(options.periodic)}, {"alpha", attribute(options.alpha)}, {"beta", attribute(options.beta)}, {"dtype", attribute(options.dtype)}}, here);
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const LinearOptions& options) {
-  return call("linear", {&x, &weight, &options.bias}, nullptr, {{"weight_order", attribute(options.weight_order)}});
+Tensor linear(const Tensor& x, const Tensor& weight, const LinearOptions& options, Here here) {
+  return call("linear", {&x, &weight, &options.bias}, nullptr, {{"weight_order", attribute(options.weight_order)}}, here);
 }
 
-Tensor matmul(const Tensor& left, const Tensor& right) {
-  return call("matmul", {&left, &right}, nullptr, {});
+Tensor matmul(const Tensor& left, const Tensor& right, Here here) {
+  return call("matmul", {&left, &right}, nullptr, {}, here);
 }
 
-Tensor addmm(const Tensor& x, const Tensor& left, const Tensor& right, const AddmmOptions& options) {
-  return call("addmm", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}});
+Tensor addmm(const Tensor& x, const Tensor& left, const Tensor& right, const AddmmOptions& options, Here here) {
+  return call("addmm", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}}, here);
 }
 
-Tensor baddbmm(const Tensor& x, const Tensor& left, const Tensor& right, const BaddbmmOptions& options) {
-  return call("baddbmm", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}});
+Tensor baddbmm(const Tensor& x, const Tensor& left, const Tensor& right, const BaddbmmOptions& options, Here here) {
+  return call("baddbmm", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}}, here);
 }
 
-Tensor addbmm(const Tensor& x, const Tensor& left, const Tensor& right, const AddbmmOptions& options) {
-  return call("addbmm", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}});
+Tensor addbmm(const Tensor& x, const Tensor& left, const Tensor& right, const AddbmmOptions& options, Here here) {
+  return call("addbmm", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}}, here);
 }
 
-Tensor addmv(const Tensor& x, const Tensor& left, const Tensor& right, const AddmvOptions& options) {
-  return call("addmv", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}});
+Tensor addmv(const Tensor& x, const Tensor& left, const Tensor& right, const AddmvOptions& options, Here here) {
+  return call("addmv", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}}, here);
 }
 
-Tensor addr(const Tensor& x, const Tensor& left, const Tensor& right, const AddrOptions& options) {
-  return call("addr", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}});
+Tensor addr(const Tensor& x, const Tensor& left, const Tensor& right, const AddrOptions& options, Here here) {
+  return call("addr", {&x, &left, &right}, nullptr, {{"beta", attribute(options.beta)}, {"alpha", attribute(options.alpha)}}, here);
 }
 
-Tensor outer(const Tensor& left, const Tensor& right) {
-  return call("outer", {&left, &right}, nullptr, {});
+Tensor outer(const Tensor& left, const Tensor& right, Here here) {
+  return call("outer", {&left, &right}, nullptr, {}, here);
 }
 
-Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const BilinearOptions& options) {
-  return call("bilinear", {&x1, &x2, &weight, &options.bias}, nullptr, {});
+Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const BilinearOptions& options, Here here) {
+  return call("bilinear", {&x1, &x2, &weight, &options.bias}, nullptr, {}, here);
 }
 
-Tensor rotary_embedding(const Tensor& x, const Tensor& cos, const Tensor& sin, const RotaryEmbeddingOptions& options) {
-  return call("rotary_embedding", {&x, &cos, &sin}, nullptr, {{"interleaved", attribute(options.interleaved)}, {"paired", attribute(options.paired)}, {"unsqueeze_dim", attribute(options.unsqueeze_dim)}});
+Tensor rotary_embedding(const Tensor& x, const Tensor& cos, const Tensor& sin, const RotaryEmbeddingOptions& options, Here here) {
+  return call("rotary_embedding", {&x, &cos, &sin}, nullptr, {{"interleaved", attribute(options.interleaved)}, {"paired", attribute(options.paired)}, {"unsqueeze_dim", attribute(options.unsqueeze_dim)}}, here);
 }
 
-Tensor softmax(const Tensor& x, int64_t dim) {
-  return call("softmax", {&x}, nullptr, {{"dim", attribute(dim)}});
+Tensor softmax(const Tensor& x, int64_t dim, Here here) {
+  return call("softmax", {&x}, nullptr, {{"dim", attribute(dim)}}, here);
 }
 
-Tensor safe_softmax(const Tensor& x, int64_t dim) {
-  return call("safe_softmax", {&x}, nullptr, {{"dim", attribute(dim)}});
+Tensor safe_softmax(const Tensor& x, int64_t dim, Here here) {
+  return call("safe_softmax", {&x}, nullptr, {{"dim", attribute(dim)}}, here);
 }
 
-Tensor log_softmax(const Tensor& x, int64_t dim) {
-  return call("log_softmax", {&x}, nullptr, {{"dim", attribute(dim)}});
+Tensor log_softmax(const Tensor& x, int64_t dim, Here here) {
+  return call("log_softmax", {&x}, nullptr, {{"dim", attribute(dim)}}, here);
 }
 
-Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const LayerNormOptions& options) {
-  return call("layer_norm", {&x, &options.weight, &options.bias}, nullptr, {{"normalized_shape", attribute(normalized_shape)}, {"eps", attribute(options.eps)}});
+Tensor layer_norm(const Tensor& x, const Dims& normalized_shape, const LayerNormOptions& options, Here here) {
+  return call("layer_norm", {&x, &options.weight, &options.bias}, nullptr, {{"normalized_shape", attribute(normalized_shape)}, {"eps", attribute(options.eps)}}, here);
 }
 
-std::vector<Tensor> native_layer_norm(const Tensor& x, const Dims& normalized_shape, const NativeLayerNormOptions& options) {
-  return call_all("native_layer_norm", {&x, &options.weight, &options.bias}, nullptr, {{"normalized_shape", attribute(normalized_shape)}, {"eps", attribute(options.eps)}});
+std::vector<Tensor> native_layer_norm(const Tensor& x, const Dims& normalized_shape, const NativeLayerNormOptions& options, Here here) {
+  return call_all("native_layer_norm", {&x, &options.weight, &options.bias}, nullptr, {{"normalized_shape", attribute(normalized_shape)}, {"eps", attribute(options.eps)}}, here);
 }
 
-Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const RmsNormOptions& options) {
-  return call("rms_norm", {&x, &options.weight}, nullptr, {{"normalized_shape", attribute(normalized_shape)}, {"eps", attribute(options.eps)}, {"compute_dtype", attribute(options.compute_dtype)}, {"round_before_weight", attribute(options.round_before_weight)}, {"weight_offset", attribute(options.weight_offset)}});
+Tensor rms_norm(const Tensor& x, const Dims& normalized_shape, const RmsNormOptions& options, Here here) {
+  return call("rms_norm", {&x, &options.weight}, nullptr, {{"normalized_shape", attribute(normalized_shape)}, {"eps", attribute(options.eps)}, {"compute_dtype", attribute(options.compute_dtype)}, {"round_before_weight", attribute(options.round_before_weight)}, {"weight_offset", attribute(options.weight_offset)}}, here);
 }
 
-std::vector<Tensor> fused_rms_norm(const Tensor& x, const Dims& normalized_shape, const FusedRmsNormOptions& options) {
-  return call_all("fused_rms_norm", {&x, &options.weight}, nullptr, {{"normalized_shape", attribute(normalized_shape)}, {"eps", attribute(options.eps)}});
+std::vector<Tensor> fused_rms_norm(const Tensor& x, const Dims& normalized_shape, const FusedRmsNormOptions& options, Here here) {
+  return call_all("fused_rms_norm", {&x, &options.weight}, nullptr, {{"normalized_shape", attribute(normalized_shape)}, {"eps", attribute(options.eps)}}, here);
 }
 
-Tensor group_norm(const Tensor& x, int64_t groups, const GroupNormOptions& options) {
-  return call("group_norm", {&x, &options.weight, &options.bias}, nullptr, {{"groups", attribute(groups)}, {"eps", attribute(options.eps)}});
+Tensor group_norm(const Tensor& x, int64_t groups, const GroupNormOptions& options, Here here) {
+  return call("group_norm", {&x, &options.weight, &options.bias}, nullptr, {{"groups", attribute(groups)}, {"eps", attribute(options.eps)}}, here);
 }
 
-std::vector<Tensor> native_group_norm(const Tensor& x, int64_t groups, const NativeGroupNormOptions& options) {
-  return call_all("native_group_norm", {&x, &options.weight, &options.bias}, nullptr, {{"groups", attribute(groups)}, {"eps", attribute(options.eps)}});
+std::vector<Tensor> native_group_norm(const Tensor& x, int64_t groups, const NativeGroupNormOptions& options, Here here) {
+  return call_all("native_group_norm", {&x, &options.weight, &options.bias}, nullptr, {{"groups", attribute(groups)}, {"eps", attribute(options.eps)}}, here);
 }
 
-Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const BatchNormOptions& options) {
-  return call("batch_norm", {&x, &mean, &var, &options.weight, &options.bias}, nullptr, {{"eps", attribute(options.eps)}});
+Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& var, const BatchNormOptions& options, Here here) {
+  return call("batch_norm", {&x, &mean, &var, &options.weight, &options.bias}, nullptr, {{"eps", attribute(options.eps)}}, here);
 }
 
-std::vector<Tensor> batch_norm_training(const Tensor& x, const BatchNormTrainingOptions& options) {
-  return call_all("batch_norm_training", {&x, &options.weight, &options.bias, &options.running_mean, &options.running_var}, nullptr, {{"momentum", attribute(options.momentum)}, {"eps", attribute(options.eps)}});
+std::vector<Tensor> batch_norm_training(const Tensor& x, const BatchNormTrainingOptions& options, Here here) {
+  return call_all("batch_norm_training", {&x, &options.weight, &options.bias, &options.running_mean, &options.running_var}, nullptr, {{"momentum", attribute(options.momentum)}, {"eps", attribute(options.eps)}}, here);
 }
 
-Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options) {
-  return call("instance_norm", {&x, &options.weight, &options.bias}, nullptr, {{"eps", attribute(options.eps)}});
+Tensor instance_norm(const Tensor& x, const InstanceNormOptions& options, Here here) {
+  return call("instance_norm", {&x, &options.weight, &options.bias}, nullptr, {{"eps", attribute(options.eps)}}, here);
 }
 
-Tensor weight_norm(const Tensor& v, const Tensor& g, const WeightNormOptions& options) {
-  return call("weight_norm", {&v, &g}, nullptr, {{"dim", attribute(options.dim)}});
+Tensor weight_norm(const Tensor& v, const Tensor& g, const WeightNormOptions& options, Here here) {
+  return call("weight_norm", {&v, &g}, nullptr, {{"dim", attribute(options.dim)}}, here);
 }
 
-Tensor relu(const Tensor& x) {
-  return call("relu", {&x}, nullptr, {});
+Tensor relu(const Tensor& x, Here here) {
+  return call("relu", {&x}, nullptr, {}, here);
 }
 
-Tensor relu6(const Tensor& x) {
-  return call("relu6", {&x}, nullptr, {});
+Tensor relu6(const Tensor& x, Here here) {
+  return call("relu6", {&x}, nullptr, {}, here);
 }
 
-Tensor hardtanh(const Tensor& x, const HardtanhOptions& options) {
-  return call("hardtanh", {&x}, nullptr, {{"min_val", attribute(options.min_val)}, {"max_val", attribute(options.max_val)}});
+Tensor hardtanh(const Tensor& x, const HardtanhOptions& options, Here here) {
+  return call("hardtanh", {&x}, nullptr, {{"min_val", attribute(options.min_val)}, {"max_val", attribute(options.max_val)}}, here);
 }
 
-Tensor gelu(const Tensor& x, const GeluOptions& options) {
-  return call("gelu", {&x}, nullptr, {{"approximate", attribute(options.approximate)}});
+Tensor gelu(const Tensor& x, const GeluOptions& options, Here here) {
+  return call("gelu", {&x}, nullptr, {{"approximate", attribute(options.approximate)}}, here);
 }
 
-Tensor quick_gelu(const Tensor& x) {
-  return call("quick_gelu", {&x}, nullptr, {});
+Tensor quick_gelu(const Tensor& x, Here here) {
+  return call("quick_gelu", {&x}, nullptr, {}, here);
 }
 
-Tensor sigmoid(const Tensor& x) {
-  return call("sigmoid", {&x}, nullptr, {});
+Tensor sigmoid(const Tensor& x, Here here) {
+  return call("sigmoid", {&x}, nullptr, {}, here);
 }
 
-Tensor silu(const Tensor& x) {
-  return call("silu", {&x}, nullptr, {});
+Tensor silu(const Tensor& x, Here here) {
+  return call("silu", {&x}, nullptr, {}, here);
 }
 
-Tensor mish(const Tensor& x) {
-  return call("mish", {&x}, nullptr, {});
+Tensor mish(const Tensor& x, Here here) {
+  return call("mish", {&x}, nullptr, {}, here);
 }
 
-Tensor snake(const Tensor& x, const Tensor& alpha, const SnakeOptions& options) {
-  return call("snake", {&x, &alpha, &options.beta}, nullptr, {{"eps", attribute(options.eps)}});
+Tensor snake(const Tensor& x, const Tensor& alpha, const SnakeOptions& options, Here here) {
+  return call("snake", {&x, &alpha, &options.beta}, nullptr, {{"eps", attribute(options.eps)}}, here);
 }
 
-Tensor softplus(const Tensor& x, const SoftplusOptions& options) {
-  return call("softplus", {&x}, nullptr, {{"beta", attribute(options.beta)}, {"threshold", attribute(options.threshold)}});
+Tensor softplus(const Tensor& x, const SoftplusOptions& options, Here here) {
+  return call("softplus", {&x}, nullptr, {{"beta", attribute(options.beta)}, {"threshold", attribute(options.threshold)}}, here);
 }
 
-Tensor hardsigmoid(const Tensor& x) {
-  return call("hardsigmoid", {&x}, nullptr, {});
+Tensor hardsigmoid(const Tensor& x, Here here) {
+  return call("hardsigmoid", {&x}, nullptr, {}, here);
 }
 
-Tensor hardswish(const Tensor& x) {
-  return call("hardswish", {&x}, nullptr, {});
+Tensor hardswish(const Tensor& x, Here here) {
+  return call("hardswish", {&x}, nullptr, {}, here);
 }
 
-Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options) {
-  return call("leaky_relu", {&x}, nullptr, {{"negative_slope", attribute(options.negative_slope)}});
+Tensor leaky_relu(const Tensor& x, const LeakyReluOptions& options, Here here) {
+  return call("leaky_relu", {&x}, nullptr, {{"negative_slope", attribute(options.negative_slope)}}, here);
 }
 
-Tensor elu(const Tensor& x, const EluOptions& options) {
-  return call("elu", {&x}, nullptr, {{"alpha", attribute(options.alpha)}, {"scale", attribute(options.scale)}, {"input_scale", attribute(options.input_scale)}});
+Tensor elu(const Tensor& x, const EluOptions& options, Here here) {
+  return call("elu", {&x}, nullptr, {{"alpha", attribute(options.alpha)}, {"scale", attribute(options.scale)}, {"input_scale", attribute(options.input_scale)}}, here);
 }
 
-Tensor prelu(const Tensor& x, const Tensor& weight) {
-  return call("prelu", {&x, &weight}, nullptr, {});
+Tensor prelu(const Tensor& x, const Tensor& weight, Here here) {
+  return call("prelu", {&x, &weight}, nullptr, {}, here);
 }
 
-Tensor glu(const Tensor& x, const GluOptions& options) {
-  return call("glu", {&x}, nullptr, {{"dim", attribute(options.dim)}});
+Tensor glu(const Tensor& x, const GluOptions& options, Here here) {
+  return call("glu", {&x}, nullptr, {{"dim", attribute(options.dim)}}, here);
 }
 
-Tensor threshold(const Tensor& x, const Scalar& threshold, const Scalar& value) {
-  return call("threshold", {&x}, nullptr, {{"threshold", attribute(threshold)}, {"value", attribute(value)}});
+Tensor threshold(const Tensor& x, const Scalar& threshold, const Scalar& value, Here here) {
+  return call("threshold", {&x}, nullptr, {{"threshold", attribute(threshold)}, {"value", attribute(value)}}, here);
 }
 
-Tensor log_sigmoid(const Tensor& x) {
-  return call("log_sigmoid", {&x}, nullptr, {});
+Tensor log_sigmoid(const Tensor& x, Here here) {
+  return call("log_sigmoid", {&x}, nullptr, {}, here);
 }
 
-Tensor logit(const Tensor& x, const LogitOptions& options) {
-  return call("logit", {&x}, nullptr, {{"eps", attribute(options.eps)}});
+Tensor logit(const Tensor& x, const LogitOptions& options, Here here) {
+  return call("logit", {&x}, nullptr, {{"eps", attribute(options.eps)}}, here);
 }
 
-Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const ScaledDotProductAttentionOptions& options) {
-  return call("scaled_dot_product_attention", {&query, &key, &value, &options.attn_mask, &options.key_mask, &options.alibi_slopes, &options.alibi_positions}, nullptr, {{"is_causal", attribute(options.is_causal)}, {"scale", attribute(options.scale)}, {"enable_gqa", attribute(options.enable_gqa)}, {"window", attribute(options.window)}, {"query_offset", attribute(options.query_offset)}, {"masked_bias", attribute(options.masked_bias)}, {"alibi_scale", attribute(options.alibi_scale)}, {"eager", attribute(options.eager)}});
+Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const ScaledDotProductAttentionOptions& options, Here here) {
+  return call("scaled_dot_product_attention", {&query, &key, &value, &options.attn_mask, &options.key_mask, &options.alibi_slopes, &options.alibi_positions}, nullptr, {{"is_causal", attribute(options.is_causal)}, {"scale", attribute(options.scale)}, {"enable_gqa", attribute(options.enable_gqa)}, {"window", attribute(options.window)}, {"query_offset", attribute(options.query_offset)}, {"masked_bias", attribute(options.masked_bias)}, {"alibi_scale", attribute(options.alibi_scale)}, {"eager", attribute(options.eager)}}, here);
 }
 
-Tensor split_heads(const Tensor& x, Dim heads) {
-  return call("split_heads", {&x}, nullptr, {{"heads", attribute(heads)}});
+Tensor split_heads(const Tensor& x, Dim heads, Here here) {
+  return call("split_heads", {&x}, nullptr, {{"heads", attribute(heads)}}, here);
 }
 
-Tensor merge_heads(const Tensor& x) {
-  return call("merge_heads", {&x}, nullptr, {});
+Tensor merge_heads(const Tensor& x, Here here) {
+  return call("merge_heads", {&x}, nullptr, {}, here);
 }
 
-Tensor embedding(const Tensor& weight, const Tensor& indices) {
-  return call("embedding", {&weight, &indices}, nullptr, {});
+Tensor embedding(const Tensor& weight, const Tensor& indices, Here here) {
+  return call("embedding", {&weight, &indices}, nullptr, {}, here);
 }
 
-Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, const std::string& mode, const EmbeddingBagOptions& options) {
-  return call("embedding_bag", {&weight, &indices, &offsets, &options.per_sample_weights}, nullptr, {{"mode", attribute(mode)}, {"include_last_offset", attribute(options.include_last_offset)}, {"padding_idx", attribute(options.padding_idx)}});
+Tensor embedding_bag(const Tensor& weight, const Tensor& indices, const Tensor& offsets, const std::string& mode, const EmbeddingBagOptions& options, Here here) {
+  return call("embedding_bag", {&weight, &indices, &offsets, &options.per_sample_weights}, nullptr, {{"mode", attribute(mode)}, {"include_last_offset", attribute(options.include_last_offset)}, {"padding_idx", attribute(options.padding_idx)}}, here);
 }
 
-Tensor embedding_renorm(const Tensor& weight, const Tensor& indices, double max_norm, const EmbeddingRenormOptions& options) {
-  return call("embedding_renorm", {&weight, &indices}, nullptr, {{"max_norm", attribute(max_norm)}, {"norm_type", attribute(options.norm_type)}});
+Tensor embedding_renorm(const Tensor& weight, const Tensor& indices, double max_norm, const EmbeddingRenormOptions& options, Here here) {
+  return call("embedding_renorm", {&weight, &indices}, nullptr, {{"max_norm", attribute(max_norm)}, {"norm_type", attribute(options.norm_type)}}, here);
 }
 
-Tensor one_hot(const Tensor& x, int64_t num_classes) {
-  return call("one_hot", {&x}, nullptr, {{"num_classes", attribute(num_classes)}});
+Tensor one_hot(const Tensor& x, int64_t num_classes, Here here) {
+  return call("one_hot", {&x}, nullptr, {{"num_classes", attribute(num_classes)}}, here);
 }
 
-Tensor dropout(const Tensor& x) {
-  return call("dropout", {&x}, nullptr, {});
+Tensor dropout(const Tensor& x, Here here) {
+  return call("dropout", {&x}, nullptr, {}, here);
 }
 
-Tensor einsum(const std::vector<Tensor>& xs, const std::string& equation) {
-  return call("einsum", {}, &xs, {{"equation", attribute(equation)}});
+Tensor einsum(const std::vector<Tensor>& xs, const std::string& equation, Here here) {
+  return call("einsum", {}, &xs, {{"equation", attribute(equation)}}, here);
 }
 
-Tensor conv1d(const Tensor& x, const Tensor& weight, const Conv1dOptions& options) {
-  return call("conv1d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}, {"same", attribute(options.same)}});
+Tensor conv1d(const Tensor& x, const Tensor& weight, const Conv1dOptions& options, Here here) {
+  return call("conv1d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}, {"same", attribute(options.same)}}, here);
 }
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options) {
-  return call("conv2d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}, {"same", attribute(options.same)}});
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Conv2dOptions& options, Here here) {
+  return call("conv2d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}, {"same", attribute(options.same)}}, here);
 }
 
-Tensor conv3d(const Tensor& x, const Tensor& weight, const Conv3dOptions& options) {
-  return call("conv3d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}, {"same", attribute(options.same)}});
+Tensor conv3d(const Tensor& x, const Tensor& weight, const Conv3dOptions& options, Here here) {
+  return call("conv3d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}, {"same", attribute(options.same)}}, here);
 }
 
-Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const ConvTranspose1dOptions& options) {
-  return call("conv_transpose1d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"output_padding", attribute(options.output_padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}});
+Tensor conv_transpose1d(const Tensor& x, const Tensor& weight, const ConvTranspose1dOptions& options, Here here) {
+  return call("conv_transpose1d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"output_padding", attribute(options.output_padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}}, here);
 }
 
-Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const ConvTranspose2dOptions& options) {
-  return call("conv_transpose2d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"output_padding", attribute(options.output_padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}});
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const ConvTranspose2dOptions& options, Here here) {
+  return call("conv_transpose2d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"output_padding", attribute(options.output_padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}}, here);
 }
 
-Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const ConvTranspose3dOptions& options) {
-  return call("conv_transpose3d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"output_padding", attribute(options.output_padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}});
+Tensor conv_transpose3d(const Tensor& x, const Tensor& weight, const ConvTranspose3dOptions& options, Here here) {
+  return call("conv_transpose3d", {&x, &weight, &options.bias}, nullptr, {{"stride", attribute(options.stride)}, {"padding", attribute(options.padding)}, {"output_padding", attribute(options.output_padding)}, {"dilation", attribute(options.dilation)}, {"groups", attribute(options.groups)}}, here);
 }
 
-Tensor max_pool1d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool1dOptions& options) {
-  return call("max_pool1d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}});
+Tensor max_pool1d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool1dOptions& options, Here here) {
+  return call("max_pool1d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}}, here);
 }
 
-Tensor max_pool2d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool2dOptions& options) {
-  return call("max_pool2d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}});
+Tensor max_pool2d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool2dOptions& options, Here here) {
+  return call("max_pool2d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}}, here);
 }
 
-Tensor max_pool3d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool3dOptions& options) {
-  return call("max_pool3d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}});
+Tensor max_pool3d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool3dOptions& options, Here here) {
+  return call("max_pool3d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}}, here);
 }
 
-std::vector<Tensor> max_pool1d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool1dWithIndicesOptions& options) {
-  return call_all("max_pool1d_with_indices", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}});
+std::vector<Tensor> max_pool1d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool1dWithIndicesOptions& options, Here here) {
+  return call_all("max_pool1d_with_indices", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}}, here);
 }
 
-std::vector<Tensor> max_pool2d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool2dWithIndicesOptions& options) {
-  return call_all("max_pool2d_with_indices", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}});
+std::vector<Tensor> max_pool2d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool2dWithIndicesOptions& options, Here here) {
+  return call_all("max_pool2d_with_indices", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}}, here);
 }
 
-std::vector<Tensor> max_pool3d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool3dWithIndicesOptions& options) {
-  return call_all("max_pool3d_with_indices", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}});
+std::vector<Tensor> max_pool3d_with_indices(const Tensor& x, const Ints& kernel_size, const Ints& stride, const MaxPool3dWithIndicesOptions& options, Here here) {
+  return call_all("max_pool3d_with_indices", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"dilation", attribute(options.dilation)}}, here);
 }
 
-Tensor avg_pool1d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool1dOptions& options) {
-  return call("avg_pool1d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"count_include_pad", attribute(options.count_include_pad)}, {"divisor_override", attribute(options.divisor_override)}});
+Tensor avg_pool1d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool1dOptions& options, Here here) {
+  return call("avg_pool1d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"count_include_pad", attribute(options.count_include_pad)}, {"divisor_override", attribute(options.divisor_override)}}, here);
 }
 
-Tensor avg_pool2d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool2dOptions& options) {
-  return call("avg_pool2d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"count_include_pad", attribute(options.count_include_pad)}, {"divisor_override", attribute(options.divisor_override)}});
+Tensor avg_pool2d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool2dOptions& options, Here here) {
+  return call("avg_pool2d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"count_include_pad", attribute(options.count_include_pad)}, {"divisor_override", attribute(options.divisor_override)}}, here);
 }
 
-Tensor avg_pool3d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool3dOptions& options) {
-  return call("avg_pool3d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"count_include_pad", attribute(options.count_include_pad)}, {"divisor_override", attribute(options.divisor_override)}});
+Tensor avg_pool3d(const Tensor& x, const Ints& kernel_size, const Ints& stride, const AvgPool3dOptions& options, Here here) {
+  return call("avg_pool3d", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"stride", attribute(stride)}, {"padding", attribute(options.padding)}, {"ceil_mode", attribute(options.ceil_mode)}, {"count_include_pad", attribute(options.count_include_pad)}, {"divisor_override", attribute(options.divisor_override)}}, here);
 }
 
-Tensor adaptive_avg_pool1d(const Tensor& x, const Dims& output_size) {
-  return call("adaptive_avg_pool1d", {&x}, nullptr, {{"output_size", attribute(output_size)}});
+Tensor adaptive_avg_pool1d(const Tensor& x, const Dims& output_size, Here here) {
+  return call("adaptive_avg_pool1d", {&x}, nullptr, {{"output_size", attribute(output_size)}}, here);
 }
 
-Tensor adaptive_avg_pool2d(const Tensor& x, const Dims& output_size) {
-  return call("adaptive_avg_pool2d", {&x}, nullptr, {{"output_size", attribute(output_size)}});
+Tensor adaptive_avg_pool2d(const Tensor& x, const Dims& output_size, Here here) {
+  return call("adaptive_avg_pool2d", {&x}, nullptr, {{"output_size", attribute(output_size)}}, here);
 }
 
-Tensor adaptive_avg_pool3d(const Tensor& x, const Dims& output_size) {
-  return call("adaptive_avg_pool3d", {&x}, nullptr, {{"output_size", attribute(output_size)}});
+Tensor adaptive_avg_pool3d(const Tensor& x, const Dims& output_size, Here here) {
+  return call("adaptive_avg_pool3d", {&x}, nullptr, {{"output_size", attribute(output_size)}}, here);
 }
 
-std::vector<Tensor> adaptive_max_pool1d(const Tensor& x, const Dims& output_size) {
-  return call_all("adaptive_max_pool1d", {&x}, nullptr, {{"output_size", attribute(output_size)}});
+std::vector<Tensor> adaptive_max_pool1d(const Tensor& x, const Dims& output_size, Here here) {
+  return call_all("adaptive_max_pool1d", {&x}, nullptr, {{"output_size", attribute(output_size)}}, here);
 }
 
-std::vector<Tensor> adaptive_max_pool2d(const Tensor& x, const Dims& output_size) {
-  return call_all("adaptive_max_pool2d", {&x}, nullptr, {{"output_size", attribute(output_size)}});
+std::vector<Tensor> adaptive_max_pool2d(const Tensor& x, const Dims& output_size, Here here) {
+  return call_all("adaptive_max_pool2d", {&x}, nullptr, {{"output_size", attribute(output_size)}}, here);
 }
 
-std::vector<Tensor> adaptive_max_pool3d(const Tensor& x, const Dims& output_size) {
-  return call_all("adaptive_max_pool3d", {&x}, nullptr, {{"output_size", attribute(output_size)}});
+std::vector<Tensor> adaptive_max_pool3d(const Tensor& x, const Dims& output_size, Here here) {
+  return call_all("adaptive_max_pool3d", {&x}, nullptr, {{"output_size", attribute(output_size)}}, here);
 }
 
-Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& output_size) {
-  return call("max_unpool", {&x, &indices}, nullptr, {{"output_size", attribute(output_size)}});
+Tensor max_unpool(const Tensor& x, const Tensor& indices, const Dims& output_size, Here here) {
+  return call("max_unpool", {&x, &indices}, nullptr, {{"output_size", attribute(output_size)}}, here);
 }
 
-std::vector<Tensor> fractional_max_pool2d(const Tensor& x, const Tensor& samples, const Ints& kernel_size, const Ints& output_size) {
-  return call_all("fractional_max_pool2d", {&x, &samples}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"output_size", attribute(output_size)}});
+std::vector<Tensor> fractional_max_pool2d(const Tensor& x, const Tensor& samples, const Ints& kernel_size, const Ints& output_size, Here here) {
+  return call_all("fractional_max_pool2d", {&x, &samples}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"output_size", attribute(output_size)}}, here);
 }
 
-std::vector<Tensor> fractional_max_pool3d(const Tensor& x, const Tensor& samples, const Ints& kernel_size, const Ints& output_size) {
-  return call_all("fractional_max_pool3d", {&x, &samples}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"output_size", attribute(output_size)}});
+std::vector<Tensor> fractional_max_pool3d(const Tensor& x, const Tensor& samples, const Ints& kernel_size, const Ints& output_size, Here here) {
+  return call_all("fractional_max_pool3d", {&x, &samples}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"output_size", attribute(output_size)}}, here);
 }
 
-std::vector<Tensor> lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const LstmOptions& options) {
-  return call_all("lstm", {&x, &h0, &c0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+std::vector<Tensor> lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const LstmOptions& options, Here here) {
+  return call_all("lstm", {&x, &h0, &c0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}}, here);
 }
 
-std::vector<Tensor> gru(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const GruOptions& options) {
-  return call_all("gru", {&x, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+std::vector<Tensor> gru(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const GruOptions& options, Here here) {
+  return call_all("gru", {&x, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}}, here);
 }
 
-std::vector<Tensor> rnn_tanh(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnTanhOptions& options) {
-  return call_all("rnn_tanh", {&x, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+std::vector<Tensor> rnn_tanh(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnTanhOptions& options, Here here) {
+  return call_all("rnn_tanh", {&x, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}}, here);
 }
 
-std::vector<Tensor> rnn_relu(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnReluOptions& options) {
-  return call_all("rnn_relu", {&x, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+std::vector<Tensor> rnn_relu(const Tensor& x, const Tensor& h0, const std::vector<Tensor>& params, const RnnReluOptions& options, Here here) {
+  return call_all("rnn_relu", {&x, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}}, here);
 }
 
-std::vector<Tensor> padded_lstm(const Tensor& x, const Tensor& lengths, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const PaddedLstmOptions& options) {
-  return call_all("padded_lstm", {&x, &lengths, &h0, &c0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+std::vector<Tensor> padded_lstm(const Tensor& x, const Tensor& lengths, const Tensor& h0, const Tensor& c0, const std::vector<Tensor>& params, const PaddedLstmOptions& options, Here here) {
+  return call_all("padded_lstm", {&x, &lengths, &h0, &c0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}}, here);
 }
 
-std::vector<Tensor> padded_gru(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedGruOptions& options) {
-  return call_all("padded_gru", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+std::vector<Tensor> padded_gru(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedGruOptions& options, Here here) {
+  return call_all("padded_gru", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}}, here);
 }
 
-std::vector<Tensor> padded_rnn_tanh(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnTanhOptions& options) {
-  return call_all("padded_rnn_tanh", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+std::vector<Tensor> padded_rnn_tanh(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnTanhOptions& options, Here here) {
+  return call_all("padded_rnn_tanh", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}}, here);
 }
 
-std::vector<Tensor> padded_rnn_relu(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnReluOptions& options) {
-  return call_all("padded_rnn_relu", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}});
+std::vector<Tensor> padded_rnn_relu(const Tensor& x, const Tensor& lengths, const Tensor& h0, const std::vector<Tensor>& params, const PaddedRnnReluOptions& options, Here here) {
+  return call_all("padded_rnn_relu", {&x, &lengths, &h0}, &params, {{"has_biases", attribute(options.has_biases)}, {"num_layers", attribute(options.num_layers)}, {"bidirectional", attribute(options.bidirectional)}, {"batch_first", attribute(options.batch_first)}}, here);
 }
 
-std::vector<Tensor> lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& w_ih, const Tensor& w_hh, const LstmCellOptions& options) {
-  return call_all("lstm_cell", {&x, &h, &c, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {});
+std::vector<Tensor> lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& w_ih, const Tensor& w_hh, const LstmCellOptions& options, Here here) {
+  return call_all("lstm_cell", {&x, &h, &c, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {}, here);
 }
 
-std::vector<Tensor> gru_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const GruCellOptions& options) {
-  return call_all("gru_cell", {&x, &h, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {});
+std::vector<Tensor> gru_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const GruCellOptions& options, Here here) {
+  return call_all("gru_cell", {&x, &h, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {}, here);
 }
 
-std::vector<Tensor> rnn_tanh_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnTanhCellOptions& options) {
-  return call_all("rnn_tanh_cell", {&x, &h, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {});
+std::vector<Tensor> rnn_tanh_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnTanhCellOptions& options, Here here) {
+  return call_all("rnn_tanh_cell", {&x, &h, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {}, here);
 }
 
-std::vector<Tensor> rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnReluCellOptions& options) {
-  return call_all("rnn_relu_cell", {&x, &h, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {});
+std::vector<Tensor> rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor& w_ih, const Tensor& w_hh, const RnnReluCellOptions& options, Here here) {
+  return call_all("rnn_relu_cell", {&x, &h, &w_ih, &w_hh, &options.b_ih, &options.b_hh}, nullptr, {}, here);
 }
 
-Tensor fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, int64_t quant_min, int64_t quant_max, const FakeQuantizeOptions& options) {
-  return call("fake_quantize", {&x, &scale, &zero_point}, nullptr, {{"quant_min", attribute(quant_min)}, {"quant_max", attribute(quant_max)}, {"axis", attribute(options.axis)}});
+Tensor fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, int64_t quant_min, int64_t quant_max, const FakeQuantizeOptions& options, Here here) {
+  return call("fake_quantize", {&x, &scale, &zero_point}, nullptr, {{"quant_min", attribute(quant_min)}, {"quant_max", attribute(quant_max)}, {"axis", attribute(options.axis)}}, here);
 }
 
-Tensor interpolate(const Tensor& x, const std::string& mode, const Dims& output_size, const InterpolateOptions& options) {
-  return call("interpolate", {&x}, nullptr, {{"mode", attribute(mode)}, {"output_size", attribute(output_size)}, {"scales", attribute(options.scales)}, {"align_corners", attribute(options.align_corners)}, {"antialias", attribute(options.antialias)}});
+Tensor interpolate(const Tensor& x, const std::string& mode, const Dims& output_size, const InterpolateOptions& options, Here here) {
+  return call("interpolate", {&x}, nullptr, {{"mode", attribute(mode)}, {"output_size", attribute(output_size)}, {"scales", attribute(options.scales)}, {"align_corners", attribute(options.align_corners)}, {"antialias", attribute(options.antialias)}}, here);
 }
 
-Tensor mse_loss(const Tensor& x, const Tensor& target, const MseLossOptions& options) {
-  return call("mse_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}});
+Tensor mse_loss(const Tensor& x, const Tensor& target, const MseLossOptions& options, Here here) {
+  return call("mse_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}}, here);
 }
 
-Tensor l1_loss(const Tensor& x, const Tensor& target, const L1LossOptions& options) {
-  return call("l1_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}});
+Tensor l1_loss(const Tensor& x, const Tensor& target, const L1LossOptions& options, Here here) {
+  return call("l1_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}}, here);
 }
 
-Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossOptions& options) {
-  return call("smooth_l1_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"beta", attribute(options.beta)}});
+Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, const SmoothL1LossOptions& options, Here here) {
+  return call("smooth_l1_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"beta", attribute(options.beta)}}, here);
 }
 
-Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions& options) {
-  return call("huber_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"delta", attribute(options.delta)}});
+Tensor huber_loss(const Tensor& x, const Tensor& target, const HuberLossOptions& options, Here here) {
+  return call("huber_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"delta", attribute(options.delta)}}, here);
 }
 
-Tensor soft_margin_loss(const Tensor& x, const Tensor& target, const SoftMarginLossOptions& options) {
-  return call("soft_margin_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}});
+Tensor soft_margin_loss(const Tensor& x, const Tensor& target, const SoftMarginLossOptions& options, Here here) {
+  return call("soft_margin_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}}, here);
 }
 
-Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const HingeEmbeddingLossOptions& options) {
-  return call("hinge_embedding_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"margin", attribute(options.margin)}});
+Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const HingeEmbeddingLossOptions& options, Here here) {
+  return call("hinge_embedding_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"margin", attribute(options.margin)}}, here);
 }
 
-Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options) {
-  return call("kl_div", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"log_target", attribute(options.log_target)}});
+Tensor kl_div(const Tensor& x, const Tensor& target, const KlDivOptions& options, Here here) {
+  return call("kl_div", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"log_target", attribute(options.log_target)}}, here);
 }
 
-Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, const PoissonNllLossOptions& options) {
-  return call("poisson_nll_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"log_input", attribute(options.log_input)}, {"full", attribute(options.full)}, {"eps", attribute(options.eps)}});
+Tensor poisson_nll_loss(const Tensor& x, const Tensor& target, const PoissonNllLossOptions& options, Here here) {
+  return call("poisson_nll_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"log_input", attribute(options.log_input)}, {"full", attribute(options.full)}, {"eps", attribute(options.eps)}}, here);
 }
 
-Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryCrossEntropyOptions& options) {
-  return call("binary_cross_entropy", {&x, &target, &options.weight}, nullptr, {{"reduction", attribute(options.reduction)}});
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const BinaryCrossEntropyOptions& options, Here here) {
+  return call("binary_cross_entropy", {&x, &target, &options.weight}, nullptr, {{"reduction", attribute(options.reduction)}}, here);
 }
 
-Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const BinaryCrossEntropyWithLogitsOptions& options) {
-  return call("binary_cross_entropy_with_logits", {&x, &target, &options.weight, &options.pos_weight}, nullptr, {{"reduction", attribute(options.reduction)}});
+Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target, const BinaryCrossEntropyWithLogitsOptions& options, Here here) {
+  return call("binary_cross_entropy_with_logits", {&x, &target, &options.weight, &options.pos_weight}, nullptr, {{"reduction", attribute(options.reduction)}}, here);
 }
 
-Tensor nll_loss(const Tensor& x, const Tensor& target, const NllLossOptions& options) {
-  return call("nll_loss", {&x, &target, &options.weight}, nullptr, {{"reduction", attribute(options.reduction)}, {"ignore_index", attribute(options.ignore_index)}});
+Tensor nll_loss(const Tensor& x, const Tensor& target, const NllLossOptions& options, Here here) {
+  return call("nll_loss", {&x, &target, &options.weight}, nullptr, {{"reduction", attribute(options.reduction)}, {"ignore_index", attribute(options.ignore_index)}}, here);
 }
 
-Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options) {
-  return call("cross_entropy", {&x, &target, &options.weight}, nullptr, {{"reduction", attribute(options.reduction)}, {"ignore_index", attribute(options.ignore_index)}, {"label_smoothing", attribute(options.label_smoothing)}});
+Tensor cross_entropy(const Tensor& x, const Tensor& target, const CrossEntropyOptions& options, Here here) {
+  return call("cross_entropy", {&x, &target, &options.weight}, nullptr, {{"reduction", attribute(options.reduction)}, {"ignore_index", attribute(options.ignore_index)}, {"label_smoothing", attribute(options.label_smoothing)}}, here);
 }
 
-Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, const MarginRankingLossOptions& options) {
-  return call("margin_ranking_loss", {&x1, &x2, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"margin", attribute(options.margin)}});
+Tensor margin_ranking_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, const MarginRankingLossOptions& options, Here here) {
+  return call("margin_ranking_loss", {&x1, &x2, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"margin", attribute(options.margin)}}, here);
 }
 
-Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, const CosineEmbeddingLossOptions& options) {
-  return call("cosine_embedding_loss", {&x1, &x2, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"margin", attribute(options.margin)}});
+Tensor cosine_embedding_loss(const Tensor& x1, const Tensor& x2, const Tensor& target, const CosineEmbeddingLossOptions& options, Here here) {
+  return call("cosine_embedding_loss", {&x1, &x2, &target}, nullptr, {{"reduction", attribute(options.reduction)}, {"margin", attribute(options.margin)}}, here);
 }
 
-Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, const TripletMarginLossOptions& options) {
-  return call("triplet_margin_loss", {&anchor, &positive, &negative}, nullptr, {{"reduction", attribute(options.reduction)}, {"margin", attribute(options.margin)}, {"p", attribute(options.p)}, {"eps", attribute(options.eps)}, {"swap", attribute(options.swap)}});
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative, const TripletMarginLossOptions& options, Here here) {
+  return call("triplet_margin_loss", {&anchor, &positive, &negative}, nullptr, {{"reduction", attribute(options.reduction)}, {"margin", attribute(options.margin)}, {"p", attribute(options.p)}, {"eps", attribute(options.eps)}, {"swap", attribute(options.swap)}}, here);
 }
 
-Tensor multilabel_margin_loss(const Tensor& x, const Tensor& target, const MultilabelMarginLossOptions& options) {
-  return call("multilabel_margin_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}});
+Tensor multilabel_margin_loss(const Tensor& x, const Tensor& target, const MultilabelMarginLossOptions& options, Here here) {
+  return call("multilabel_margin_loss", {&x, &target}, nullptr, {{"reduction", attribute(options.reduction)}}, here);
 }
 
-Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options) {
-  return call("grid_sample", {&x, &grid}, nullptr, {{"mode", attribute(options.mode)}, {"padding", attribute(options.padding)}, {"align_corners", attribute(options.align_corners)}});
+Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options, Here here) {
+  return call("grid_sample", {&x, &grid}, nullptr, {{"mode", attribute(options.mode)}, {"padding", attribute(options.padding)}, {"align_corners", attribute(options.align_corners)}}, here);
 }
 
-Tensor affine_grid(const Tensor& theta, const Dims& size, const AffineGridOptions& options) {
-  return call("affine_grid", {&theta}, nullptr, {{"size", attribute(size)}, {"align_corners", attribute(options.align_corners)}});
+Tensor affine_grid(const Tensor& theta, const Dims& size, const AffineGridOptions& options, Here here) {
+  return call("affine_grid", {&theta}, nullptr, {{"size", attribute(size)}, {"align_corners", attribute(options.align_corners)}}, here);
 }
 
-Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, const CosineSimilarityOptions& options) {
-  return call("cosine_similarity", {&x1, &x2}, nullptr, {{"dim", attribute(options.dim)}, {"eps", attribute(options.eps)}});
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, const CosineSimilarityOptions& options, Here here) {
+  return call("cosine_similarity", {&x1, &x2}, nullptr, {{"dim", attribute(options.dim)}, {"eps", attribute(options.eps)}}, here);
 }
 
-Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, const PairwiseDistanceOptions& options) {
-  return call("pairwise_distance", {&x1, &x2}, nullptr, {{"p", attribute(options.p)}, {"eps", attribute(options.eps)}, {"keepdim", attribute(options.keepdim)}});
+Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, const PairwiseDistanceOptions& options, Here here) {
+  return call("pairwise_distance", {&x1, &x2}, nullptr, {{"p", attribute(options.p)}, {"eps", attribute(options.eps)}, {"keepdim", attribute(options.keepdim)}}, here);
 }
 
-Tensor cdist(const Tensor& x1, const Tensor& x2, const CdistOptions& options) {
-  return call("cdist", {&x1, &x2}, nullptr, {{"p", attribute(options.p)}});
+Tensor cdist(const Tensor& x1, const Tensor& x2, const CdistOptions& options, Here here) {
+  return call("cdist", {&x1, &x2}, nullptr, {{"p", attribute(options.p)}}, here);
 }
 
-Tensor pixel_shuffle(const Tensor& x, int64_t factor) {
-  return call("pixel_shuffle", {&x}, nullptr, {{"factor", attribute(factor)}});
+Tensor pixel_shuffle(const Tensor& x, int64_t factor, Here here) {
+  return call("pixel_shuffle", {&x}, nullptr, {{"factor", attribute(factor)}}, here);
 }
 
-Tensor pixel_unshuffle(const Tensor& x, int64_t factor) {
-  return call("pixel_unshuffle", {&x}, nullptr, {{"factor", attribute(factor)}});
+Tensor pixel_unshuffle(const Tensor& x, int64_t factor, Here here) {
+  return call("pixel_unshuffle", {&x}, nullptr, {{"factor", attribute(factor)}}, here);
 }
 
-Tensor channel_shuffle(const Tensor& x, int64_t groups) {
-  return call("channel_shuffle", {&x}, nullptr, {{"groups", attribute(groups)}});
+Tensor channel_shuffle(const Tensor& x, int64_t groups, Here here) {
+  return call("channel_shuffle", {&x}, nullptr, {{"groups", attribute(groups)}}, here);
 }
 
-Tensor im2col(const Tensor& x, const Ints& kernel_size, const Ints& dilation, const Ints& padding, const Ints& stride) {
-  return call("im2col", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"dilation", attribute(dilation)}, {"padding", attribute(padding)}, {"stride", attribute(stride)}});
+Tensor im2col(const Tensor& x, const Ints& kernel_size, const Ints& dilation, const Ints& padding, const Ints& stride, Here here) {
+  return call("im2col", {&x}, nullptr, {{"kernel_size", attribute(kernel_size)}, {"dilation", attribute(dilation)}, {"padding", attribute(padding)}, {"stride", attribute(stride)}}, here);
 }
 
-Tensor col2im(const Tensor& x, const Dims& output_size, const Ints& kernel_size, const Ints& dilation, const Ints& padding, const Ints& stride) {
-  return call("col2im", {&x}, nullptr, {{"output_size", attribute(output_size)}, {"kernel_size", attribute(kernel_size)}, {"dilation", attribute(dilation)}, {"padding", attribute(padding)}, {"stride", attribute(stride)}});
+Tensor col2im(const Tensor& x, const Dims& output_size, const Ints& kernel_size, const Ints& dilation, const Ints& padding, const Ints& stride, Here here) {
+  return call("col2im", {&x}, nullptr, {{"output_size", attribute(output_size)}, {"kernel_size", attribute(kernel_size)}, {"dilation", attribute(dilation)}, {"padding", attribute(padding)}, {"stride", attribute(stride)}}, here);
 }
 
-Tensor grouped_matmul(const Tensor& x, const Tensor& weight, const Tensor& ends) {
-  return call("grouped_matmul", {&x, &weight, &ends}, nullptr, {});
+Tensor grouped_matmul(const Tensor& x, const Tensor& weight, const Tensor& ends, Here here) {
+  return call("grouped_matmul", {&x, &weight, &ends}, nullptr, {}, here);
 }
 
-Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold, Dim count) {
-  return call("nms", {&boxes, &scores}, nullptr, {{"iou_threshold", attribute(iou_threshold)}, {"count", attribute(count)}});
+Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold, Dim count, Here here) {
+  return call("nms", {&boxes, &scores}, nullptr, {{"iou_threshold", attribute(iou_threshold)}, {"count", attribute(count)}}, here);
 }
 
-Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const Tensor& labels, double iou_threshold, Dim count) {
-  return call("batched_nms", {&boxes, &scores, &labels}, nullptr, {{"iou_threshold", attribute(iou_threshold)}, {"count", attribute(count)}});
+Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const Tensor& labels, double iou_threshold, Dim count, Here here) {
+  return call("batched_nms", {&boxes, &scores, &labels}, nullptr, {{"iou_threshold", attribute(iou_threshold)}, {"count", attribute(count)}}, here);
 }
 
-Tensor roi_align(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width, const RoiAlignOptions& options) {
-  return call("roi_align", {&x, &boxes}, nullptr, {{"scale", attribute(scale)}, {"height", attribute(height)}, {"width", attribute(width)}, {"sampling", attribute(options.sampling)}, {"aligned", attribute(options.aligned)}});
+Tensor roi_align(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width, const RoiAlignOptions& options, Here here) {
+  return call("roi_align", {&x, &boxes}, nullptr, {{"scale", attribute(scale)}, {"height", attribute(height)}, {"width", attribute(width)}, {"sampling", attribute(options.sampling)}, {"aligned", attribute(options.aligned)}}, here);
 }
 
-std::vector<Tensor> roi_pool(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width) {
-  return call_all("roi_pool", {&x, &boxes}, nullptr, {{"scale", attribute(scale)}, {"height", attribute(height)}, {"width", attribute(width)}});
+std::vector<Tensor> roi_pool(const Tensor& x, const Tensor& boxes, double scale, int64_t height, int64_t width, Here here) {
+  return call_all("roi_pool", {&x, &boxes}, nullptr, {{"scale", attribute(scale)}, {"height", attribute(height)}, {"width", attribute(width)}}, here);
 }
 
-Tensor deform_conv2d(const Tensor& x, const Tensor& weight, const Tensor& offset, const Ints& stride, const Ints& padding, const Ints& dilation, const DeformConv2dOptions& options) {
-  return call("deform_conv2d", {&x, &weight, &offset, &options.mask, &options.bias}, nullptr, {{"stride", attribute(stride)}, {"padding", attribute(padding)}, {"dilation", attribute(dilation)}, {"groups", attribute(options.groups)}, {"offset_groups", attribute(options.offset_groups)}});
+Tensor deform_conv2d(const Tensor& x, const Tensor& weight, const Tensor& offset, const Ints& stride, const Ints& padding, const Ints& dilation, const DeformConv2dOptions& options, Here here) {
+  return call("deform_conv2d", {&x, &weight, &offset, &options.mask, &options.bias}, nullptr, {{"stride", attribute(stride)}, {"padding", attribute(padding)}, {"dilation", attribute(dilation)}, {"groups", attribute(options.groups)}, {"offset_groups", attribute(options.offset_groups)}}, here);
 }
 
-Tensor paste_masks(const Tensor& masks, const Tensor& boxes, Dim height, Dim width) {
-  return call("paste_masks", {&masks, &boxes}, nullptr, {{"height", attribute(height)}, {"width", attribute(width)}});
+Tensor paste_masks(const Tensor& masks, const Tensor& boxes, Dim height, Dim width, Here here) {
+  return call("paste_masks", {&masks, &boxes}, nullptr, {{"height", attribute(height)}, {"width", attribute(width)}}, here);
 }
 
-std::vector<Tensor> heatmap_peaks(const Tensor& maps, const Tensor& sizes) {
-  return call_all("heatmap_peaks", {&maps, &sizes}, nullptr, {});
+std::vector<Tensor> heatmap_peaks(const Tensor& maps, const Tensor& sizes, Here here) {
+  return call_all("heatmap_peaks", {&maps, &sizes}, nullptr, {}, here);
 }
 
-Tensor recursive_filter(const Tensor& x, const Tensor& coefficients) {
-  return call("recursive_filter", {&x, &coefficients}, nullptr, {});
+Tensor recursive_filter(const Tensor& x, const Tensor& coefficients, Here here) {
+  return call("recursive_filter", {&x, &coefficients}, nullptr, {}, here);
 }
 
 }  // namespace pycandle::front::functional

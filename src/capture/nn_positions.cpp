@@ -46,7 +46,8 @@ template <int axes> Tensor Conv<axes>::forward(const Tensor& x) const {
   using Options = OptionsByAxes<axes, functional::Conv1dOptions, functional::Conv2dOptions, functional::Conv3dOptions>;
   return PYCANDLE_BY_AXES(axes, conv)(
       x, weight,
-      Options{.bias = bias, .stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .same = same});
+      Options{.bias = bias, .stride = stride, .padding = padding, .dilation = dilation, .groups = groups, .same = same},
+      Here::current());
 }
 
 template <int axes>
@@ -69,7 +70,8 @@ template <int axes> Tensor ConvTranspose<axes>::forward(const Tensor& x) const {
                                                         .padding = padding,
                                                         .output_padding = output_padding,
                                                         .dilation = dilation,
-                                                        .groups = groups});
+                                                        .groups = groups},
+                                                Here::current());
 }
 
 // ---- pooling
@@ -85,8 +87,8 @@ MaxPool<axes>::MaxPool(const Spread& kernel, const MaxPoolOptions& o, const Weig
 
 template <int axes> Tensor MaxPool<axes>::forward(const Tensor& x) const {
   using Options = OptionsByAxes<axes, functional::MaxPool1dOptions, functional::MaxPool2dOptions, functional::MaxPool3dOptions>;
-  return PYCANDLE_BY_AXES(axes, max_pool)(x, kernel_size, stride,
-                                          Options{.padding = padding, .ceil_mode = ceil_mode, .dilation = dilation});
+  return PYCANDLE_BY_AXES(axes, max_pool)(
+      x, kernel_size, stride, Options{.padding = padding, .ceil_mode = ceil_mode, .dilation = dilation}, Here::current());
 }
 
 template <int axes>
@@ -105,7 +107,8 @@ template <int axes> Tensor AvgPool<axes>::forward(const Tensor& x) const {
                                           Options{.padding = padding,
                                                   .ceil_mode = ceil_mode,
                                                   .count_include_pad = count_include_pad,
-                                                  .divisor_override = divisor_override});
+                                                  .divisor_override = divisor_override},
+                                          Here::current());
 }
 
 namespace {
@@ -125,7 +128,7 @@ AdaptiveAvgPool<axes>::AdaptiveAvgPool(const Spread& output, const Weights& w)
     : Module<AdaptiveAvgPool>(w), output_size(output.over(count(axes))) {}
 
 template <int axes> Tensor AdaptiveAvgPool<axes>::forward(const Tensor& x) const {
-  return PYCANDLE_BY_AXES(axes, adaptive_avg_pool)(x, adaptive_sizes(x, output_size));
+  return PYCANDLE_BY_AXES(axes, adaptive_avg_pool)(x, adaptive_sizes(x, output_size), Here::current());
 }
 
 template <int axes>
@@ -133,7 +136,7 @@ AdaptiveMaxPool<axes>::AdaptiveMaxPool(const Spread& output, const Weights& w)
     : Module<AdaptiveMaxPool>(w), output_size(output.over(count(axes))) {}
 
 template <int axes> Tensor AdaptiveMaxPool<axes>::forward(const Tensor& x) const {
-  return PYCANDLE_BY_AXES(axes, adaptive_max_pool)(x, adaptive_sizes(x, output_size)).at(0);
+  return PYCANDLE_BY_AXES(axes, adaptive_max_pool)(x, adaptive_sizes(x, output_size), Here::current()).at(0);
 }
 
 // ---- padding

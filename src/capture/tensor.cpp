@@ -28,8 +28,8 @@ int64_t normal(int64_t axis, int64_t rank) {
       .module_path(current_module());
 }
 
-template <class F> Tensor with(const char* op, const Tensor& x, const F& f) {
-  return Capture::apply_one(op, {&x}, [&](Builder& b, const Values& v) -> Values { return {f(b, v[0])}; });
+template <class F> Tensor with(const char* op, const Tensor& x, Here here, const F& f) {
+  return Capture::apply_one(op, {&x}, here, [&](Builder& b, const Values& v) -> Values { return {f(b, v[0])}; });
 }
 
 // The one size that is -1 follows from the others.
@@ -61,8 +61,8 @@ Ints normal_axes(const Ints& axes, int64_t rank) {
   return all;
 }
 
-Tensor sliced(const Tensor& x, int64_t axis, std::optional<Dim> start, std::optional<Dim> stop, int64_t step) {
-  return with("slice", x, [&](Builder& b, ValueId v) {
+Tensor sliced(const Tensor& x, int64_t axis, std::optional<Dim> start, std::optional<Dim> stop, int64_t step, Here here) {
+  return with("slice", x, here, [&](Builder& b, ValueId v) {
     const int64_t place = normal(axis, b.rank(v));
     const auto base = [](std::optional<Dim> d) -> std::optional<pycandle::Dim> {
       if (!d) return std::nullopt;
@@ -109,13 +109,13 @@ double Tensor::item() const {
 
 // ---- movement
 
-Tensor Tensor::reshape(const Dims& shape) const {
-  return with("reshape", *this,
+Tensor Tensor::reshape(const Dims& shape, Here here) const {
+  return with("reshape", *this, here,
               [&](Builder& b, ValueId x) { return b.reshape(x, completed(b, x, std::get<Shape>(attribute(shape)))); });
 }
 
-Tensor Tensor::flatten(int64_t start, int64_t end) const {
-  return with("reshape", *this, [&](Builder& b, ValueId x) {
+Tensor Tensor::flatten(int64_t start, int64_t end, Here here) const {
+  return with("reshape", *this, here, [&](Builder& b, ValueId x) {
     const int64_t rank = b.rank(x);
     if (rank == 0) return b.reshape(x, {1});
     const int64_t first = normal(start, rank), last = normal(end, rank);
@@ -128,7 +128,7 @@ Tensor Tensor::flatten(int64_t start, int64_t end) const {
   });
 }
 
-Tensor Tensor::unflatten(int64_t axis, const Dims& sizes) const {
+Tensor Tensor::unflatten(int64_t axis, const Dims& sizes, Here here) const {
   Dims to = shape();
   const auto place = to.begin() + normal(axis, rank());
   Dims parts = sizes;
@@ -140,35 +140,35 @@ Tensor Tensor::unflatten(int64_t axis, const Dims& sizes) const {
   }
   to.erase(place);
   to.insert(to.begin() + normal(axis, rank()), parts.begin(), parts.end());
-  return reshape(to);
+  return reshape(to, here);
 }
 
-Tensor Tensor::permute(const Ints& axes) const {
-  return with("transpose", *this, [&](Builder& b, ValueId x) {
+Tensor Tensor::permute(const Ints& axes, Here here) const {
+  return with("transpose", *this, here, [&](Builder& b, ValueId x) {
     if (static_cast<int64_t>(axes.size()) != b.rank(x))
       throw Error(ErrorCode::bad_input, "permute() needs every axis once").expected(b.type(x).text()).found(to_string(axes));
     return b.transpose(x, axes);
   });
 }
 
-Tensor Tensor::transpose(int64_t a, int64_t b) const {
-  return with("transpose", *this, [&](Builder& builder, ValueId x) { return builder.swap_axes(x, a, b); });
+Tensor Tensor::transpose(int64_t a, int64_t b, Here here) const {
+  return with("transpose", *this, here, [&](Builder& builder, ValueId x) { return builder.swap_axes(x, a, b); });
 }
 
-Tensor Tensor::unsqueeze(int64_t axis) const {
-  return with("reshape", *this, [&](Builder& b, ValueId x) { return b.unsqueeze(x, normal(axis, b.rank(x) + 1)); });
+Tensor Tensor::unsqueeze(int64_t axis, Here here) const {
+  return with("reshape", *this, here, [&](Builder& b, ValueId x) { return b.unsqueeze(x, normal(axis, b.rank(x) + 1)); });
 }
 
-Tensor Tensor::squeeze(int64_t axis) const {
-  return with("reshape", *this, [&](Builder& b, ValueId x) {
+Tensor Tensor::squeeze(int64_t axis, Here here) const {
+  return with("reshape", *this, here, [&](Builder& b, ValueId x) {
     const int64_t place = normal(axis, b.rank(x));
     const bool is_one = b.shape(x)[static_cast<size_t>(place)] == pycandle::Dim(1);
     return is_one ? b.squeeze(x, place) : x;
   });
 }
 
-Tensor Tensor::expand(const Dims& shape) const {
-  return with("broadcast", *this, [&](Builder& b, ValueId x) {
+Tensor Tensor::expand(const Dims& shape, Here here) const {
+  return with("broadcast", *this, here, [&](Builder& b, ValueId x) {
     Shape to = std::get<Shape>(attribute(shape));
     const Shape& from = b.shape(x);
     for (size_t i = 0; i < to.size(); ++i) {  // from the end
@@ -179,11 +179,15 @@ Tensor Tensor::expand(const Dims& shape) const {
   });
 }
 
-Tensor Tensor::slice(int64_t axis, Dim start, Dim stop, int64_t step) const { return sliced(*this, axis, start, stop, step); }
-Tensor Tensor::slice_from(int64_t axis, Dim start, int64_t step) const { return sliced(*this, axis, start, {}, step); }
+Tensor Tensor::slice(int64_t axis, Dim start, Dim stop, int64_t step, Here here) const {
+  return sliced(*this, axis, start, stop, step, here);
+}
+Tensor Tensor::slice_from(int64_t axis, Dim start, int64_t step, Here here) const {
+  return sliced(*this, axis, start, {}, step, here);
+}
 
-Tensor Tensor::select(int64_t axis, Dim index) const {
-  return with("slice", *this, [&](Builder& b, ValueId x) {
+Tensor Tensor::select(int64_t axis, Dim index, Here here) const {
+  return with("slice", *this, here, [&](Builder& b, ValueId x) {
     const int64_t place = normal(axis, b.rank(x));
     const pycandle::Dim size = b.shape(x)[static_cast<size_t>(place)], given = std::get<pycandle::Dim>(attribute(index));
     const bool from_end = given.is_number() && given.number() < 0;
@@ -200,60 +204,60 @@ Tensor Tensor::operator[](std::initializer_list<Index> indices) const {
     switch (index.kind) {
       case Index::Kind::slice:
         if (index.slice.start || index.slice.stop || index.slice.step != 1)
-          x = sliced(x, axis, index.slice.start, index.slice.stop, index.slice.step);
+          x = sliced(x, axis, index.slice.start, index.slice.stop, index.slice.step, index.here);
         ++axis;
         break;
-      case Index::Kind::position: x = x.select(axis, index.position); break;
-      case Index::Kind::new_axis: x = x.unsqueeze(axis++); break;
+      case Index::Kind::position: x = x.select(axis, index.position, index.here); break;
+      case Index::Kind::new_axis: x = x.unsqueeze(axis++, index.here); break;
       case Index::Kind::ellipsis: axis += rank() - taken; break;
     }
   }
   return x;
 }
 
-Tensor Tensor::to(DType dtype) const {
-  return with("cast", *this, [&](Builder& b, ValueId x) { return b.cast(x, dtype); });
+Tensor Tensor::to(DType dtype, Here here) const {
+  return with("cast", *this, here, [&](Builder& b, ValueId x) { return b.cast(x, dtype); });
 }
 
 // ---- reductions
 
-Tensor Tensor::sum(const Ints& axes, bool keepdim) const {
-  return with("reduce_sum", *this, [&](Builder& b, ValueId x) {
+Tensor Tensor::sum(const Ints& axes, bool keepdim, Here here) const {
+  return with("reduce_sum", *this, here, [&](Builder& b, ValueId x) {
     const DType dtype = b.dtype(x);
     return b.sum(b.cast(x, is_inexact(dtype) ? dtype : DType::i64), normal_axes(axes, b.rank(x)), keepdim);
   });
 }
 
-Tensor Tensor::mean(const Ints& axes, bool keepdim) const {
-  return with("mean", *this, [&](Builder& b, ValueId x) {
+Tensor Tensor::mean(const Ints& axes, bool keepdim, Here here) const {
+  return with("mean", *this, here, [&](Builder& b, ValueId x) {
     return b.create("mean", {x}, {{"axes", normal_axes(axes, b.rank(x))}, {"keep", keepdim}});
   });
 }
 
-Tensor Tensor::amax(const Ints& axes, bool keepdim) const {
-  return with("reduce_max", *this,
+Tensor Tensor::amax(const Ints& axes, bool keepdim, Here here) const {
+  return with("reduce_max", *this, here,
               [&](Builder& b, ValueId x) { return b.reduce("reduce_max", x, normal_axes(axes, b.rank(x)), keepdim); });
 }
 
-Tensor Tensor::amin(const Ints& axes, bool keepdim) const {
-  return with("reduce_min", *this,
+Tensor Tensor::amin(const Ints& axes, bool keepdim, Here here) const {
+  return with("reduce_min", *this, here,
               [&](Builder& b, ValueId x) { return b.reduce("reduce_min", x, normal_axes(axes, b.rank(x)), keepdim); });
 }
 
 // ---- parts and wholes
 
-std::vector<Tensor> Tensor::split(const Dims& sizes, int64_t axis) const {
-  return call_all("split", {this}, nullptr, {{"sizes", attribute(sizes)}, {"axis", normal(axis, rank())}});
+std::vector<Tensor> Tensor::split(const Dims& sizes, int64_t axis, Here here) const {
+  return call_all("split", {this}, nullptr, {{"sizes", attribute(sizes)}, {"axis", normal(axis, rank())}}, here);
 }
 
-std::vector<Tensor> Tensor::chunk(int64_t count, int64_t axis) const {
+std::vector<Tensor> Tensor::chunk(int64_t count, int64_t axis, Here here) const {
   const Dim size = dim(axis);
   if (count < 1 || (size.is_number() && size.number() % count != 0))
     throw Error(ErrorCode::bad_input, fmt::format("axis {} cannot be cut into {} parts of one size", axis, count))
         .found(type_text())
         .op("split")
         .module_path(current_module());
-  return split(Dims(static_cast<size_t>(count), size / count), axis);
+  return split(Dims(static_cast<size_t>(count), size / count), axis, here);
 }
 
 void wrong_count(size_t expected, size_t found) {
@@ -262,50 +266,60 @@ void wrong_count(size_t expected, size_t found) {
       .found(std::to_string(found));
 }
 
-Tensor cat(const std::vector<Tensor>& tensors, int64_t axis) {
+Tensor cat(const std::vector<Tensor>& tensors, int64_t axis, Here here) {
   std::vector<const Tensor*> all;
   all.reserve(tensors.size());
   for (const Tensor& t : tensors) all.push_back(&t);
-  return Capture::apply_one("concat", all, [&](Builder& b, const Values& v) -> Values {
+  return Capture::apply_one("concat", all, here, [&](Builder& b, const Values& v) -> Values {
     return {b.concat(promote(b, std::vector<pycandle::Operand>(v.begin(), v.end())), axis)};
   });
 }
 
-Tensor stack(const std::vector<Tensor>& tensors, int64_t axis) {
+Tensor stack(const std::vector<Tensor>& tensors, int64_t axis, Here here) {
   std::vector<const Tensor*> all;
   all.reserve(tensors.size());
   for (const Tensor& t : tensors) all.push_back(&t);
-  return Capture::apply_one("stack", all, [&](Builder& b, const Values& v) -> Values {
+  return Capture::apply_one("stack", all, here, [&](Builder& b, const Values& v) -> Values {
     const Values promoted = promote(b, std::vector<pycandle::Operand>(v.begin(), v.end()));
     return {b.create("stack", promoted, {{"axis", normal(axis, b.rank(promoted.at(0)) + 1)}})};
   });
 }
 
-Tensor where(const Operand& condition, const Operand& yes, const Operand& no) {
-  return elementwise("select", {condition, yes, no});
+Tensor where(const Operand& condition, const Operand& yes, const Operand& no, Here here) {
+  return elementwise("select", {condition, yes, no}, here);
 }
-Tensor matmul(const Tensor& a, const Tensor& b) { return call("matmul", {&a, &b}, nullptr, {}); }
+Tensor matmul(const Tensor& a, const Tensor& b, Here here) { return call("matmul", {&a, &b}, nullptr, {}, here); }
 
-Tensor full(const Dims& shape, const Scalar& value, DType dtype) {
-  return Capture::apply_one("constant", {}, [&](Builder& b, const Values&) -> Values {
+Tensor full(const Dims& shape, const Scalar& value, DType dtype, Here here) {
+  return Capture::apply_one("constant", {}, here, [&](Builder& b, const Values&) -> Values {
     return {b.full(value, dtype, std::get<Shape>(attribute(shape)))};
   });
 }
 
-Tensor arange(Dim stop) { return arange(0, stop); }
-Tensor arange(Dim start, Dim stop, int64_t step, DType dtype) {
-  return call("arange", {}, nullptr, {{"start", attribute(start)}, {"stop", attribute(stop)}, {"step", step}, {"dtype", dtype}});
+Tensor arange(Dim stop, Here here) { return arange(0, stop, 1, DType::i64, here); }
+Tensor arange(Dim start, Dim stop, int64_t step, DType dtype, Here here) {
+  return call("arange", {}, nullptr, {{"start", attribute(start)}, {"stop", attribute(stop)}, {"step", step}, {"dtype", dtype}},
+              here);
 }
 
 // ---- operators
 
-Tensor Tensor::operator-() const { return call("neg", {this}, nullptr, {}); }
-Tensor Tensor::operator~() const { return call("bitwise_not", {this}, nullptr, {}); }
+namespace {
 
-#define PYCANDLE_OPERATOR(symbol, op)                                                           \
-  Tensor operator symbol(const Tensor& a, const Tensor& b) { return elementwise(op, {a, b}); }  \
-  Tensor operator symbol(const Tensor& a, const Operand& b) { return elementwise(op, {a, b}); } \
-  Tensor operator symbol(const Operand& a, const Tensor& b) { return elementwise(op, {a, b}); }
+Tensor unary(const char* op, const Operand& x) {
+  const Tensor* tensor = Capture::tensor_of(x);
+  require(tensor != nullptr, "a number is negated as a tensor");
+  return call(op, {tensor}, nullptr, {}, x.here());
+}
+
+}  // namespace
+
+Tensor operator-(const Operand& x) { return unary("neg", x); }
+Tensor operator~(const Operand& x) { return unary("bitwise_not", x); }
+
+#define PYCANDLE_OPERATOR(symbol, op)                                                                     \
+  Tensor operator symbol(const Tensor& a, const Operand& b) { return elementwise(op, {a, b}, b.here()); } \
+  Tensor operator symbol(const Number& a, const Tensor& b) { return elementwise(op, {a.operand(), b}, a.operand().here()); }
 PYCANDLE_OPERATOR(+, "add")
 PYCANDLE_OPERATOR(-, "sub")
 PYCANDLE_OPERATOR(*, "mul")
@@ -320,10 +334,8 @@ PYCANDLE_OPERATOR(|, "bitwise_or")
 PYCANDLE_OPERATOR(^, "bitwise_xor")
 #undef PYCANDLE_OPERATOR
 
-Tensor operator==(const Tensor& a, const Tensor& b) { return elementwise("eq", {a, b}); }
-Tensor operator==(const Tensor& a, const Operand& b) { return elementwise("eq", {a, b}); }
-Tensor operator!=(const Tensor& a, const Tensor& b) { return elementwise("ne", {a, b}); }
-Tensor operator!=(const Tensor& a, const Operand& b) { return elementwise("ne", {a, b}); }
+Tensor operator==(const Tensor& a, const Operand& b) { return elementwise("eq", {a, b}, b.here()); }
+Tensor operator!=(const Tensor& a, const Operand& b) { return elementwise("ne", {a, b}, b.here()); }
 
 // ---- printing
 

@@ -32,10 +32,11 @@ std::string parameter(const OpDef& op, const CallSpelling& spelling, const Part&
 
 std::string signature(const OpDef& op, const CallSpelling& spelling, bool is_declaration) {
   std::vector<std::string> parameters;
-  parameters.reserve(spelling.positional.size() + 1);
+  parameters.reserve(spelling.positional.size() + 2);
   for (const Part& part : spelling.positional) parameters.push_back(parameter(op, spelling, part));
   if (!spelling.options.empty())
     parameters.push_back(fmt::format("const {}& options{}", spelling.options_type, is_declaration ? " = {}" : ""));
+  parameters.push_back(is_declaration ? "Here = Here::current()" : "Here here");
   return fmt::format("{} {}({})", spelling.several_results ? "std::vector<Tensor>" : "Tensor", spelling.name,
                      fmt::join(parameters, ", "));
 }
@@ -77,7 +78,7 @@ std::string definition(const OpDef& op, const CallSpelling& spelling) {
   collect(spelling.options, "options.");
   const char* call = spelling.promotes ? "elementwise" : spelling.several_results ? "call_all" : "call";
   const std::string rest = spelling.promotes ? "" : fmt::format(", {}, {{{}}}", variadic, fmt::join(attributes, ", "));
-  return fmt::format("{} {{\n  return {}(\"{}\", {{{}}}{});\n}}\n", signature(op, spelling, false), call, op.name,
+  return fmt::format("{} {{\n  return {}(\"{}\", {{{}}}{}, here);\n}}\n", signature(op, spelling, false), call, op.name,
                      fmt::join(operands, ", "), rest);
 }
 

@@ -103,7 +103,8 @@ class FunctionalCall {
     for (size_t i = 0; i < op_->fixed_operands(); ++i) all.push_back(&operands_[i]);
     for (const Tensor& t : more_) all.push_back(&t);
     std::vector<Tensor> results = front::Capture::apply(
-        op_->name.c_str(), all, [&](Builder& b, const pycandle::Values& v) { return b.create_all(op_->name, v, attributes_); });
+        op_->name.c_str(), all, front::Here::current(),
+        [&](Builder& b, const pycandle::Values& v) { return b.create_all(op_->name, v, attributes_); });
     if (op_->several_results) return value_of(std::move(results));
     return {std::move(results.at(0))};
   }
@@ -273,9 +274,9 @@ const std::map<std::string, Free>& free_functions() {
 }
 
 using OfTensor = Value (*)(const Tensor&, Arguments);
-template <Tensor (Tensor::*reduce)(const Ints&, bool) const> Value reduced(const Tensor& x, Arguments a) {
+template <Tensor (Tensor::*reduce)(const Ints&, bool, front::Here) const> Value reduced(const Tensor& x, Arguments a) {
   const Ints axes = a.next<Ints>();
-  return (x.*reduce)(axes, a.last_or<bool>(false));
+  return (x.*reduce)(axes, a.last_or<bool>(false), front::Here::current());
 }
 
 const std::map<std::string, OfTensor>& tensor_members() {
