@@ -51,16 +51,25 @@ std::vector<std::string> row(const LayerResult& l) {
           styled(l.place, Style::dim)};
 }
 
+// "model.py:12:  x = x / s"
+std::string line_text(const std::string& place, const std::string& source) {
+  return place + (source.empty() ? "" : ":  " + source);
+}
+
 void print_wrong(const LayerResult& layer) {
   const bool is_tap = layer.input.empty() && !layer.tap.starts_with("updated:");
   fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), is_tap ? layer.tap : label(layer), layer.op);
-  if (!layer.place.empty()) fmt::print("  in    {}{}\n", layer.place, layer.source.empty() ? "" : ":  " + layer.source);
+  if (!layer.place.empty()) fmt::print("  in    {}\n", line_text(layer.place, layer.source));
+  if (!layer.code.empty()) fmt::print("  code  {}\n", line_text(layer.code, layer.code_source));
   fmt::print("  why   {}\n", layer.why);
   const Sizes at = coordinates_of(layer.metrics.largest_difference, layer.shape);
   if (!at.empty()) fmt::print("  most  at {}\n", to_string(at));
   if (!layer.diagnosis) return;
   const Diagnosis& d = *layer.diagnosis;
-  if (d.place != layer.place || d.op != layer.op) fmt::print("  op    {}{}\n", d.op, d.place.empty() ? "" : ", " + d.place);
+  if (d.place != layer.place || d.op != layer.op || d.code != layer.code) {
+    fmt::print("  op    {}{}{}\n", d.op, d.place.empty() ? "" : ", " + d.place,
+               d.code.empty() ? "" : ", " + line_text(d.code, d.code_source));
+  }
   if (!d.pass.empty()) fmt::print("  pass  {}: right without it\n", d.pass);
   if (!d.cause.empty()) fmt::print("  cause {}\n", d.cause_kind.empty() ? d.cause : styled(d.cause, Style::yellow));
 }

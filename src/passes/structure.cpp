@@ -158,6 +158,20 @@ Structure structure_of(const Program& p) {
   return structure;
 }
 
+Hash128 hash_of(const Structure& structure) {
+  std::string text;
+  for (const auto& [name, hash] : structure.outputs) text += fmt::format("{}={};", name, hash.text());
+  return hash128(text);
+}
+
+std::vector<Hash128> value_hashes(const Program& p) {
+  const Hashes hashes(p);
+  std::vector<Hash128> all;
+  all.reserve(p.graph.values.size());
+  for (size_t v = 0; v < p.graph.values.size(); ++v) all.push_back(hashes.of(static_cast<ValueId>(v)));
+  return all;
+}
+
 std::string first_difference(const Program& a, const Program& b) {
   const Hashes left(a), right(b);
   const auto ends_a = ends(a), ends_b = ends(b);

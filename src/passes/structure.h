@@ -19,6 +19,10 @@ struct Structure {
   friend bool operator==(const Structure&, const Structure&) = default;
 };
 Structure structure_of(const Program&);
+// All of it as one number: what `pycandle accept` notes.
+Hash128 hash_of(const Structure&);
+// Of every value of the program's graph.
+std::vector<Hash128> value_hashes(const Program&);
 
 // Empty when both programs have one structure; else where they differ first, going back from the outputs:
 //   output.logits: layer_norm at transformer.ln_f@0 has eps = 1e-05, the other 1e-06

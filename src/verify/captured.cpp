@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "passes/rewriter.h"
+#include "verify/matching.h"
 #include "verify/slices.h"
 #include "verify/states.h"
 
@@ -27,6 +28,36 @@ void collect_values(const Tree& tree, Values& values) {
   for (const auto& [name, item] : tree.items) collect_values(item, values);
 }
 
+const State* state_named(const std::vector<State>& states, const std::string& name) {
+  const auto found = std::find_if(states.begin(), states.end(), [&](const State& s) { return s.name == name; });
+  return found == states.end() ? nullptr : &*found;
+}
+
+// Every state of the recording. Code that only reads one may have it as a parameter, code that forgot it not at all.
+void adopt_states(Program& captured, const Program& program) {
+  for (State& state : captured.states) {
+    const State* found = state_named(program.states, state.name);
+    if (found == nullptr) throw Error(ErrorCode::bad_input, fmt::format("the recording has no state {}", state.name));
+    state.file = found->file;
+    state.key = found->key;
+  }
+  for (const State& recorded : program.states) {
+    if (state_named(captured.states, recorded.name) != nullptr) continue;
+    State state = recorded;
+    state.updated = kNoValue;
+    const auto parameter = std::find_if(captured.parameters.begin(), captured.parameters.end(),
+                                        [&](const Parameter& q) { return q.name == recorded.name; });
+    if (parameter != captured.parameters.end()) {
+      state.value = parameter->value;
+      captured.parameters.erase(parameter);
+    } else {
+      state.value = captured.graph.add_input(program.graph.type(recorded.value));
+    }
+    captured.states.push_back(std::move(state));
+  }
+  order_inputs(captured);
+}
+
 class Adoption {
  public:
   Adoption(Program captured, const Recording& recorded, const Program& in_program_form, const OpTable& table,
@@ -34,73 +65,25 @@ class Adoption {
       : p_(std::move(captured)), recorded_(recorded.program), program_(in_program_form), table_(table), traces_(traces) {}
 
   CapturedProgram run() {
-    states();
     parameters();
     places();
     states_that_change();
     taps();
     give_each_golden_a_value();
     std::vector<AbsentLayer> absent = absent_layers();
-    CapturedProgram made{std::move(p_), std::move(unchanged_), std::move(absent), exchanged(), {}};
+    std::vector<CodeLine> code = lines_of_code();
+    lines_of_python();
+    CapturedProgram made{std::move(p_), std::move(unchanged_), std::move(absent), exchanged(), {}, std::move(code)};
     for (const Node& node : program_.graph.nodes) made.recorded_ops.emplace(node.op->name, program_.module_path(node.origin));
     return made;
   }
 
  private:
   void parameters() {
-    std::map<std::string, const Parameter*> by_name;
-    for (const Parameter& q : recorded_.parameters) {
-      by_name[q.name] = &q;
-      for (const std::string& alias : q.aliases) by_name[alias] = &q;
-    }
-    std::set<const Parameter*> used;
-    for (Parameter& q : p_.parameters) {
-      const auto found = by_name.find(q.name);
-      if (found == by_name.end() || found->second->type != q.type) {
-        throw Error(ErrorCode::bad_input, fmt::format("the recording has no parameter {} of this type", q.name))
-            .expected(q.type.text())
-            .found(found == by_name.end() ? "none of this name" : found->second->type.text())
-            .hint("the program was captured from another model, or holds arrays that are no weights");
-      }
-      used.insert(found->second);
-      q.file = found->second->file;
-      q.key = found->second->key;
-    }
-    for (const Parameter& q : recorded_.parameters) {
-      if (used.count(&q) != 0) continue;
-      p_.parameters.push_back(q);
+    for (Parameter& unused : adopt_parameters(p_, recorded_)) {
+      p_.parameters.push_back(std::move(unused));
       p_.parameters.back().value = kNoValue;
     }
-  }
-
-  static const State* state_named(const std::vector<State>& states, const std::string& name) {
-    const auto found = std::find_if(states.begin(), states.end(), [&](const State& s) { return s.name == name; });
-    return found == states.end() ? nullptr : &*found;
-  }
-
-  // Every state of the recording. Code that only reads one may have it as a parameter, code that forgot it not at all.
-  void states() {
-    for (State& state : p_.states) {
-      const State* found = state_named(program_.states, state.name);
-      if (found == nullptr) throw Error(ErrorCode::bad_input, fmt::format("the recording has no state {}", state.name));
-      state.file = found->file;
-      state.key = found->key;
-    }
-    for (const State& recorded : program_.states) {
-      if (state_named(p_.states, recorded.name) != nullptr) continue;
-      State state = recorded;
-      state.updated = kNoValue;
-      const auto parameter = std::find_if(p_.parameters.begin(), p_.parameters.end(),
-                                          [&](const Parameter& q) { return q.name == recorded.name; });
-      if (parameter != p_.parameters.end()) {
-        state.value = parameter->value;
-        p_.parameters.erase(parameter);
-      } else {
-        state.value = p_.graph.add_input(program_.graph.type(recorded.value));
-      }
-      p_.states.push_back(std::move(state));
-    }
-    order_inputs(p_);
   }
 
   // What a state becomes is judged where the recorded program computes it, whatever the code does to it.
@@ -117,6 +100,9 @@ class Adoption {
       const auto call = origin.call < 0 ? call_index_.end()
                                         : call_index_.find(text_of(program_.calls[static_cast<size_t>(origin.call)]));
       origin.call = call == call_index_.end() ? -1 : call->second;
+      computed_[state.name] = origin;
+      origin.file = -1;  // files are the source code's until all is done
+      origin.line = 0;
       return origin;
     });
   }
@@ -126,7 +112,7 @@ class Adoption {
     return program_.graph.nodes.at(static_cast<size_t>(program_.graph.values.at(static_cast<size_t>(recorded.updated)).node));
   }
 
-  // C++ has no lines of Python: those of the module that Python called there.
+  // Of the modules that Python called there.
   void places() {
     std::map<std::string, const ModuleCall*> by_name;
     for (const ModuleCall& call : recorded_.calls) by_name.emplace(text_of(call), &call);
@@ -141,13 +127,43 @@ class Adoption {
       call.forward_line = found->second->forward_line;
     }
     calls_ = p_.calls;
-    p_.files = recorded_.files;
-    for (Node& node : p_.graph.nodes) {
-      if (node.origin.call < 0) continue;
-      const ModuleCall& call = p_.calls[static_cast<size_t>(node.origin.call)];
-      node.origin.file = call.class_file;
-      node.origin.line = call.class_file < 0 ? 0 : call.forward_line;
+  }
+
+  std::vector<CodeLine> lines_of_code() const {
+    std::vector<CodeLine> code;
+    for (const Node& node : p_.graph.nodes) code.push_back({p_.file_line(node.origin), p_.source_line(node.origin)});
+    return code;
+  }
+
+  // Of the op that Python has there; of the module's forward() when there is none.
+  void lines_of_python() {
+    std::vector<Origin> python;
+    const Matching matching(program_, p_);
+    for (size_t n = 0; n < p_.graph.nodes.size(); ++n) {
+      Origin origin = p_.graph.nodes[n].origin;
+      origin.file = -1;
+      origin.line = 0;
+      const int32_t same = matching.stands_for(static_cast<int32_t>(n));
+      if (same >= 0) {
+        const Origin& there = program_.graph.nodes[static_cast<size_t>(same)].origin;
+        origin.file = there.file;
+        origin.line = there.line;
+      } else if (origin.call >= 0) {
+        const ModuleCall& call = p_.calls[static_cast<size_t>(origin.call)];
+        origin.file = call.class_file;
+        origin.line = call.class_file < 0 ? 0 : call.forward_line;
+      }
+      python.push_back(origin);
     }
+    for (const State& state : p_.states) {
+      const auto found = computed_.find(state.name);
+      const int32_t node = state.updated == kNoValue ? -1 : p_.graph.values[static_cast<size_t>(state.updated)].node;
+      if (found == computed_.end() || node < 0) continue;
+      python[static_cast<size_t>(node)].file = found->second.file;
+      python[static_cast<size_t>(node)].line = found->second.line;
+    }
+    p_.files = recorded_.files;
+    for (size_t n = 0; n < python.size(); ++n) p_.graph.nodes[n].origin = python[n];
   }
 
   // The name in the trace file of each tap. The only argument of a module is the only one that Python called it with.
@@ -233,11 +249,6 @@ class Adoption {
     const Origin before = b.origin;
     b.origin = {};
     b.origin.call = c.call < 0 || !c.is_argument ? c.call : calls_[static_cast<size_t>(c.call)].parent;
-    if (b.origin.call >= 0) {
-      const ModuleCall& call = calls_[static_cast<size_t>(b.origin.call)];
-      b.origin.file = call.class_file;
-      b.origin.line = call.class_file < 0 ? 0 : call.forward_line;
-    }
     c.made = b.create("reshape", {of}, {{"shape", b.shape(of)}});
     b.origin = before;
     return c.made;
@@ -323,6 +334,7 @@ class Adoption {
   std::map<std::string, std::string> unchanged_;
   std::vector<ModuleCall> calls_;
   std::map<std::string, int32_t> call_index_;
+  std::map<std::string, Origin> computed_;  // states that are judged where Python computes them: its place there
   std::map<ValueId, std::vector<Golden>> goldens_of_;
   std::vector<Copy> copies_;
 };
@@ -394,6 +406,33 @@ OpDifference op_difference(const Program& ours, const Program& recorded) {
     }
   }
   return found;
+}
+
+std::vector<Parameter> adopt_parameters(Program& captured, const Program& recorded) {
+  adopt_states(captured, recorded);
+  std::map<std::string, const Parameter*> by_name;
+  for (const Parameter& q : recorded.parameters) {
+    by_name[q.name] = &q;
+    for (const std::string& alias : q.aliases) by_name[alias] = &q;
+  }
+  std::set<const Parameter*> used;
+  for (Parameter& q : captured.parameters) {
+    const auto found = by_name.find(q.name);
+    if (found == by_name.end() || found->second->type != q.type) {
+      throw Error(ErrorCode::bad_input, fmt::format("the recording has no parameter {} of this type", q.name))
+          .expected(q.type.text())
+          .found(found == by_name.end() ? "none of this name" : found->second->type.text())
+          .hint("the program was captured from another model, or holds arrays that are no weights");
+    }
+    used.insert(found->second);
+    q.file = found->second->file;
+    q.key = found->second->key;
+  }
+  std::vector<Parameter> unused;
+  for (const Parameter& q : recorded.parameters) {
+    if (used.count(&q) == 0) unused.push_back(q);
+  }
+  return unused;
 }
 
 CapturedProgram beside_recording(Program captured, const Recording& recorded, const Program& program, const OpTable& table,

@@ -25,13 +25,26 @@ struct ExchangedModules {
   std::string called, instead_of;  // paths
 };
 
+// A line of the source code that a program was captured from: "src/model.hpp:42" and what stands there.
+struct CodeLine {
+  std::string place, source;
+};
+
 struct CapturedProgram {
-  Program program;
+  Program program;  // its places are those in Python
   std::map<std::string, std::string> unchanged;  // taps of states that only PyTorch's program changes, and by which op
   std::vector<AbsentLayer> absent;
   std::vector<ExchangedModules> exchanged;
   std::set<std::pair<std::string, std::string>> recorded_ops;  // op and module of all that PyTorch's program computes
+  std::vector<CodeLine> code;  // per node; without a captured program there is none
+  CodeLine code_of(int32_t node) const {
+    return node < 0 || static_cast<size_t>(node) >= code.size() ? CodeLine{} : code[static_cast<size_t>(node)];
+  }
 };
+
+// Parameters and states of the recording, found by name, with their files: every state, also one that the code only reads
+// (then it may be a parameter there) or forgot. Gives the parameters that nobody uses.
+std::vector<Parameter> adopt_parameters(Program& captured, const Program& recorded);
 
 // Parameters, goldens and the places in Python are the recording's, found by name; parameters that nobody uses are there
 // too, so that the right one can be looked for. Taps of one value that PyTorch gave different values get a value each:

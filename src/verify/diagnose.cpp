@@ -201,6 +201,9 @@ void Diagnosing::describe_place(const std::vector<int32_t>& nodes, Diagnosis& d)
     d.path = p_.module_path(node.origin);
     d.place = p_.file_line(node.origin);
     d.source = p_.source_line(node.origin);
+    const CodeLine code = captured_.code_of(n);
+    d.code = code.place;
+    d.code_source = code.source;
   }
 }
 

@@ -31,6 +31,7 @@ Json to_json(const LayerResult& l) {
   Json json{{"tap", l.tap},       {"path", l.path},   {"op", l.op},      {"python", l.place},
             {"source", l.source}, {"dtype", l.dtype}, {"shape", l.shape}};
   if (!l.input.empty()) json["input"] = l.input;
+  if (!l.code.empty()) json.update({{"cpp", l.code}, {"cpp_source", l.code_source}});
   json.update(to_json(l.metrics, l.shape));
   json["cumulative"] = l.cumulative ? to_json(*l.cumulative, l.shape) : Json(nullptr);
   json["error_rms"] = number(l.error_rms);
@@ -45,6 +46,7 @@ Json to_json(const LayerResult& l) {
     const Diagnosis& d = *l.diagnosis;
     json["diagnosis"] = {{"op", d.op},     {"path", d.path},   {"python", d.place},         {"source", d.source},
                          {"pass", d.pass}, {"cause", d.cause}, {"cause_kind", d.cause_kind}};
+    if (!d.code.empty()) json["diagnosis"].update({{"cpp", d.code}, {"cpp_source", d.code_source}});
   }
   return json;
 }

@@ -92,6 +92,7 @@ class Verification {
         diagnosing_(p, backend, goldens, options, trials_, std::move(without_passes), std::move(recorded_slice), captured),
         slicer_(p, known_values(p, goldens)),
         floors_(floors),
+        captured_(captured),
         whose_(options.against.empty() ? "PyTorch" : options.against),
         whole_(run_whole(p, table, backend, parameters, goldens, options.pipeline)),
         taint_(p.graph) {}
@@ -143,6 +144,12 @@ class Verification {
     return wrong;
   }
 
+  void say_code(ValueId v, LayerResult& result) const {
+    const CodeLine code = captured_.code_of(p_.graph.values[static_cast<size_t>(v)].node);
+    result.code = code.place;
+    result.code_source = code.source;
+  }
+
   void explain_type(ValueId v, const Array& golden, Diagnosis& d) const {
     try {
       const Slice slice = Slicer(p_, known_values(p_, goldens_)).slice(v);
@@ -166,6 +173,7 @@ class Verification {
     result.path = p_.module_path(slice.origin);
     result.place = p_.file_line(slice.origin);
     result.source = p_.source_line(slice.origin);
+    say_code(v, result);
     Evidence evidence;
     evidence.golden = goldens_.get(v);
     evidence.whose = whose_;
@@ -329,6 +337,7 @@ class Verification {
   const Diagnosing diagnosing_;
   Slicer slicer_;
   KeptFloors& floors_;
+  const CapturedProgram& captured_;  // without one: empty
   const std::string whose_;  // the goldens
   const WholeRun whole_;
   Taint taint_;
@@ -375,6 +384,7 @@ std::map<ValueId, LayerResult> mistyped_layers(const Program& p, const Goldens& 
     layer.op = made_by.op->name;
     layer.place = p.file_line(made_by.origin);
     layer.source = p.source_line(made_by.origin);
+    verification.say_code(m.value, layer);
     layer.path = path_of(m.tap, p.module_path(made_by.origin));
     layer.dtype = std::string(name_of(p.graph.type(m.value).dtype));
     layer.judged = "program";

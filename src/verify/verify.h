@@ -40,6 +40,7 @@ struct Diagnosis {
   std::string pass;                      // the pass without which it is right; empty: none, or it was not looked for
   std::string cause;                     // "looks like … where the model uses …", or why nothing is said
   std::string cause_kind;                // "epsilon"; empty when no single cause fits
+  std::string code = {}, code_source = {};  // where that stands in C++, for a captured program
 };
 
 struct LayerResult {
@@ -57,6 +58,7 @@ struct LayerResult {
   std::string why;                       // one sentence when it is not plainly fine
   std::string decisions;                 // of argmax, topk and sort: how many, and by what margin
   std::optional<Diagnosis> diagnosis;    // when wrong here
+  std::string code, code_source;         // place and source in C++, for a captured program
 };
 
 // The smallest program that shows what is wrong.

@@ -1,0 +1,73 @@
+// The nodes of a captured program beside those of the recorded one: which is which, and what one has and the other has not.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "ir/op_def.h"
+
+namespace pycandle {
+
+// An op that only one program has, or that both have with other settings or operands.
+struct DifferingOp {
+  bool is_recorded = false;      // else it is the captured program's
+  int32_t node = -1;             // of its program
+  std::string text;              // "clamp(s, min=1)"
+  std::string place, source;     // Python for the recorded one, C++ for the captured one; empty when unknown
+};
+
+// What differs inside one module call. Calls that differ in the same way are one part.
+struct DifferingPart {
+  std::vector<std::string> calls;  // "blocks.0.mlp@0"; the root is ""
+  std::string class_name;          // in Python
+  std::vector<DifferingOp> ops;    // recorded ones first
+};
+
+class Matching {
+ public:
+  // Both are in program form, and stay while this does.
+  Matching(const Program& recorded, const Program& captured);
+
+  // The recorded node that this captured one is, whatever its settings and operands; -1: there is none.
+  int32_t recorded_of(int32_t captured_node) const { return recorded_of_[static_cast<size_t>(captured_node)]; }
+  // The same, or the one in whose place it stands: they have one line of Python. -1: nobody knows.
+  int32_t stands_for(int32_t captured_node) const { return stands_for_[static_cast<size_t>(captured_node)]; }
+  std::vector<DifferingPart> differences() const;
+
+ private:
+  // What is known of one of the two programs.
+  struct Side {
+    explicit Side(const Program&);
+    const Node& node(int32_t n) const { return program.graph.nodes[static_cast<size_t>(n)]; }
+    int32_t maker(ValueId v) const { return program.graph.values[static_cast<size_t>(v)].node; }
+    ValueId seen_through(ValueId) const;  // what is broadcast
+    std::string signature(ValueId) const;  // of an operand: the input's name, or the op that gives it
+
+    const Program& program;
+    std::vector<Hash128> hashes;               // per value
+    std::map<ValueId, std::string> given;      // names of inputs, parameters and states
+    std::map<std::string, std::vector<int32_t>> nodes_of;  // by module call
+    std::vector<Hash128> settings;               // per node: of its attributes
+    std::vector<std::vector<Hash128>> operands;  // per node: of their signatures
+  };
+
+  void match_call(const std::vector<int32_t>& recorded, const std::vector<int32_t>& captured);
+  void match_moved_nodes();
+  void find_places(const std::vector<int32_t>& recorded, const std::vector<int32_t>& captured);
+  void pair(int32_t recorded, int32_t captured);
+  bool have_one_hash(int32_t recorded, int32_t captured) const;
+  int score(int32_t recorded, int32_t captured) const;
+  bool is_same_operand(ValueId recorded, ValueId captured) const;
+  bool is_same_node(int32_t recorded, int32_t captured) const;
+  // Only an operand differs, and that because an op before it is new or gone: which is said there.
+  bool only_follows(int32_t recorded, int32_t captured) const;
+  std::string name(const Side&, ValueId) const;
+  DifferingOp described(const Side&, int32_t node, int32_t other) const;
+
+  const Side r_, c_;
+  std::vector<int32_t> recorded_of_, stands_for_, captured_of_;
+};
+
+}  // namespace pycandle
