@@ -280,13 +280,13 @@ ModuleScope::ModuleScope(const std::string& path, const Checker& checker, Here h
   Capture* capture = current_capture;
   const OpenModule* parent = open.empty() ? nullptr : &open.back();
   OpenModule module;
-  module.path = path;
   module.checker = checker ? checker : parent ? parent->checker : Checker();
+  module.path = CheckerAccess::recorded_path(module.checker, path, parent ? parent->path : "");
   is_checked_ = static_cast<bool>(module.checker);
   if (capture) {
-    module.number = capture->calls_of_path[path]++;
+    module.number = capture->calls_of_path[module.path]++;
     ModuleCall call;
-    call.path = path;
+    call.path = module.path;
     call.call = module.number;
     call.parent = parent ? parent->call : -1;
     module.call = static_cast<int32_t>(capture->program.calls.size());
@@ -298,7 +298,7 @@ ModuleScope::ModuleScope(const std::string& path, const Checker& checker, Here h
   } else if (is_checked_) {
     thread_local std::map<std::string, int32_t> calls;  // of the run that is going on
     if (open.empty()) calls.clear();
-    module.number = calls[path]++;
+    module.number = calls[module.path]++;
   }
   open.push_back(std::move(module));
 }

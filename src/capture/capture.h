@@ -130,6 +130,8 @@ std::string current_module();  // the path of the innermost
 struct CheckerAccess {
   // Verifies, and throws what is wrong unless the checker only collects.
   static void look(const Checker&, const std::string& layer, const Array& value);
+  // A module that several others hold has one path in a recording.
+  static std::string recorded_path(const Checker&, const std::string& path, const std::string& caller);
 };
 
 // Eager: sizes that data decided, by the name that data_dim() gave them.

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/safetensors.h"
 #include "capture/capture.h"
+#include "capture/shared_modules.h"
 #include "import/manifest.h"
 #include "verify/judge.h"
 #include "verify/recorded_rounding.h"
@@ -23,6 +24,7 @@ struct Checker::State {
   std::vector<std::string> inputs, outputs, states;
   std::string name;
   std::filesystem::path manifest;
+  SharedModules modules;
   double tolerance = 0;                       // 0: the dtype's own
   double of_inputs = 0;                       // nothing is more exact than what it was computed from
   bool only_collects = false;
@@ -80,6 +82,7 @@ Checker Checker::load(const std::string& name, const std::string& folder) {
     if (!file.empty()) state.traces.push_back(Safetensors::open(std::filesystem::path(folder) / file));
   }
   for (const Tap& tap : recording.program.taps) state.key_of.emplace(tap.id, tap.key);
+  state.modules = SharedModules(recording.program);
   for (const Input& input : recording.program.inputs) state.inputs.push_back(input.name);
   for (const Output& output : recording.program.outputs) state.outputs.push_back(output.name);
   for (const pycandle::State& s : recording.program.states) state.states.push_back(s.name);
@@ -194,6 +197,10 @@ std::vector<CheckResult> Checker::results() const {
 void Checker::clear() {
   const std::lock_guard lock(state_->mutex);
   state_->results.clear();
+}
+
+std::string CheckerAccess::recorded_path(const Checker& checker, const std::string& path, const std::string& caller) {
+  return checker ? checker.state_->modules.recorded_path(path, caller) : path;
 }
 
 void CheckerAccess::look(const Checker& checker, const std::string& layer, const Array& value) {
