@@ -17,7 +17,8 @@
 #include "pycandle/tensor.h"
 
 namespace pycandle {
-struct CallerStates;  // src/runtime/states.h
+struct CallerStates;    // src/runtime/states.h
+class ParameterSource;  // src/params/parameters.h
 }
 
 namespace pycandle::front {
@@ -91,6 +92,7 @@ class PYCANDLE_API Compiled {
   std::vector<std::string> outputs() const;
   std::string ptir() const;            // the captured program in program form, as text
   const Program& program() const;      // the same, for the library's own tools
+  std::shared_ptr<const ParameterSource> parameters() const;  // its weights, for the same
   // The same as a file, with the calls of modules: pycandle verify M --program FILE judges it. Layers are judged one by
   // one when the model was made with a checker.
   void save(const std::string& path) const;
@@ -166,12 +168,5 @@ PYCANDLE_API size_t capture_nodes(const Callable&, const Signature&);
 template <class Model> size_t capture_only(Model&& model, const Signature& signature) {
   return capture_nodes(CallableModel<Model>(std::forward<Model>(model)), signature);
 }
-
-// Is the captured program the recorded one? Parameters by name, dynamic sizes by their place in the inputs.
-struct RoundTrip {
-  bool equal = false;
-  std::string difference;  // where, in words
-};
-PYCANDLE_API RoundTrip round_trip(const Compiled&, const std::string& manifest);
 
 }  // namespace pycandle::front

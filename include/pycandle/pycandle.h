@@ -5,6 +5,7 @@
 #include "pycandle/functional.h"
 #include "pycandle/model.h"
 #include "pycandle/nn.h"
+#include "pycandle/project.h"
 #include "pycandle/recorded.h"
 #include "pycandle/tensor.h"
 #include "pycandle/weights.h"

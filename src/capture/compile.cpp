@@ -13,7 +13,6 @@
 #include "ir/text.h"
 #include "ops/catalogue.h"
 #include "passes/pipeline.h"
-#include "passes/structure.h"
 #include "pycandle/model.h"
 #include "runtime/model.h"
 
@@ -87,6 +86,7 @@ struct Plan {
   std::unique_ptr<Executable> executable;
   std::multimap<std::string, Capture::Watch> watches;
   std::vector<std::shared_ptr<const Leaf>> states;  // in the order of program.states
+  std::shared_ptr<const ParameterSource> parameters;
 };
 
 void capture_call(Capture& capture, const Callable& model, const Signature& signature) {
@@ -113,6 +113,7 @@ std::shared_ptr<const Plan> captured(const Callable& model, const Signature& sig
   plan->executable = backend.compile(plan->program, catalogue(), parameters, pipeline);
   plan->watches = std::move(capture.watches);
   plan->states = std::move(capture.states);
+  plan->parameters = parameters;
   return plan;
 }
 
@@ -418,6 +419,7 @@ Array Compiled::only(std::vector<Array> values) const {
 const Signature& Compiled::signature() const { return state_->signature ? *state_->signature : state_->plan().signature; }
 const Program& Compiled::program() const { return state_->plan().program; }
 std::string Compiled::ptir() const { return print(program(), {.origins = false}); }
+std::shared_ptr<const ParameterSource> Compiled::parameters() const { return state_->plan().parameters; }
 void Compiled::save(const std::string& path) const { write_text(path, print(with_source_lines(program()))); }
 size_t Compiled::captures() const { return state_->captures; }
 
@@ -464,15 +466,6 @@ Signature signature_of(const Program& p) {
   std::vector<Type> types;
   for (const Input& input : p.inputs) types.push_back(p.graph.type(input.value));
   return signature_of(p, types);
-}
-
-RoundTrip round_trip(const Compiled& compiled, const std::string& manifest) {
-  const Recording recording = import_manifest(manifest, catalogue());
-  const Program recorded = run_program_pipeline(recording.program, catalogue());
-  RoundTrip result;
-  result.difference = first_difference(recorded, compiled.program());
-  result.equal = result.difference.empty();
-  return result;
 }
 
 }  // namespace pycandle::front

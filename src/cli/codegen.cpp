@@ -1,5 +1,6 @@
 // pycandle codegen: a recorded model as source code; --analyze-only: how much of it the catalogue supports.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -89,6 +90,18 @@ Recording imported(const Options& options) {
   return recording;
 }
 
+std::string manifest_from_project(const Options& options) {
+  const std::filesystem::path manifest = std::filesystem::absolute(find_manifest(options.manifest)).lexically_normal();
+  return manifest.lexically_relative(std::filesystem::absolute(options.out).lexically_normal()).generic_string();
+}
+
+// "class Mixer, torch 2.11.0, inputs x f32[s0, 5, 8]"
+std::string facts_of(const Recording& r) {
+  std::vector<std::string> inputs;
+  for (const Input& input : r.program.inputs) inputs.push_back(input.name + " " + r.program.graph.type(input.value).text());
+  return fmt::format("class `{}`, torch {}, inputs {}.", r.model_class, r.torch_version, fmt::join(inputs, ", "));
+}
+
 emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel& printed, const std::string& recording) {
   const std::filesystem::path out(options.out);
   const std::string ending = out.extension().string();
@@ -107,17 +120,14 @@ emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel
         .expected("a folder, or a file that ends in .hpp")
         .found(options.out);
   }
-  const std::filesystem::path manifest = std::filesystem::absolute(find_manifest(options.manifest));
-  const std::string from_project =
-      manifest.lexically_relative(std::filesystem::absolute(out).lexically_normal()).generic_string();
-  return {out, emit::cpp::project_sources(printed, recording, from_project)};
+  return {out, emit::cpp::project_sources(printed, recording, manifest_from_project(options))};
 }
 
 // CMake and the like of a project; what is there already stays.
-void write_around(const Options& options, const emit::cpp::PrintedModel& printed) {
+void write_around(const Options& options, const emit::cpp::PrintedModel& printed, const EmittedFrom& from) {
   const std::filesystem::path out = std::filesystem::absolute(options.out).lexically_normal();
   const std::string name = (out.has_filename() ? out : out.parent_path()).filename().string();
-  write_absent(options.out, project_files(name, printed.name));
+  write_absent(options.out, emitted_project_files(name, printed.name, from));
 }
 
 Json to_json(const emit::EmittedFiles& files, const emit::cpp::PrintedModel& printed) {
@@ -142,7 +152,7 @@ std::string listed(const emit::EmittedFiles& files) {
 
 void generate(const Options& options, Context& context) {
   Recording recording = imported(options);
-  const std::string name = recording.program.name;
+  const std::string name = recording.program.name, origin = facts_of(recording);
   const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
   emit::proof::prove(printed.header, *tree.program);
@@ -164,7 +174,7 @@ void generate(const Options& options, Context& context) {
   if (options.merge) files.merge();
   const std::string said = context.json ? to_json(files, printed).dump(2) + "\n" : listed(files);
   files.write();
-  if (files.files().size() > 1) write_around(options, printed);
+  if (files.files().size() > 1) write_around(options, printed, {name, manifest_from_project(options), origin});
   fmt::print("{}", said);  // what an error kept from being written was not written
 }
 

@@ -24,6 +24,7 @@ void add_verify(Command&, Context&);
 void add_replay(Command&, Context&);
 void add_bench(Command&, Context&);
 void add_bench_runner(Command&, Context&);
+void add_accept(Command&, Context&);
 void add_codegen(Command&, Context&);
 void add_todos(Command&, Context&);
 void add_gen_test(Command&, Context&);

@@ -90,6 +90,7 @@ int run(int argc, char** argv) {
   add_bench(commands, context);
   add_bench_runner(commands, context);
   add_codegen(commands, context);
+  add_accept(commands, context);
   add_todos(commands, context);
   add_gen_test(commands, context);
   add_gen_bench(commands, context);

@@ -125,7 +125,32 @@ ctest --preset release
 `src/*.cpp` are programs, `tests/*.cpp` tests, `benches/*.cpp` benchmarks; CMake finds new ones by itself.
 )text";
 
+constexpr const char* kEmittedReadme = R"text(# @NAME@
+
+@MODEL@ in C++, written by `pycandle codegen` from the recording `@RECORDING@` (`@MANIFEST@`):
+@ORIGIN@
+
+```sh
+cmake --preset release
+cmake --build --preset release
+ctest --preset release      # layer by layer against PyTorch's values
+build/release/main          # runs the model on the recorded inputs
+```
+
+| file | what |
+|---|---|
+| `src/model.hpp` | the model |
+| `src/main.cpp` | runs it; `build/release/main FOLDER` takes another recording of the same model |
+| `tests/test_model.cpp` | is it the recorded program, and does it give PyTorch's values |
+| `accepted.json` | when `pycandle accept` wrote one: who accepted which change, and why |
+
+The recording is looked for from this folder. `PYCANDLE_TRACE=FOLDER` names another place.
+After a change of the code that is meant, run the tests, then `pycandle accept . --reason "…"`.
+`pycandle codegen --manifest @MANIFEST@ --out . --merge` writes the code again and keeps your changes.
+)text";
+
 constexpr const char* kGitignore = R"text(/build/
+/.pycandle/captured/
 /.pycandle/venv/
 __pycache__/
 *.safetensors
@@ -181,6 +206,21 @@ std::vector<ProjectFile> project_files(const std::string& name, const std::strin
                                     {"tests/.gitkeep", ""},
                                     {".pycandle/project.json", kProject}};
   for (ProjectFile& file : files) file.text = emit::cpp::filled(emit::cpp::filled(file.text, "@NAME@", name), "@MODEL@", model);
+  return files;
+}
+
+std::vector<ProjectFile> emitted_project_files(const std::string& name, const std::string& model, const EmittedFrom& from) {
+  std::vector<ProjectFile> files = project_files(name, model);
+  const std::pair<const char*, std::string> places[] = {{"@NAME@", name},
+                                                        {"@MODEL@", model},
+                                                        {"@RECORDING@", from.recording},
+                                                        {"@MANIFEST@", from.manifest},
+                                                        {"@ORIGIN@", from.facts}};
+  for (ProjectFile& file : files) {
+    if (file.path != "README.md") continue;
+    file.text = kEmittedReadme;
+    for (const auto& [place, value] : places) file.text = emit::cpp::filled(file.text, place, value);
+  }
   return files;
 }
 

@@ -14,6 +14,12 @@ struct ProjectFile {
 
 // CMake, presets, README and the like, for a C++ program around src/model.hpp.
 std::vector<ProjectFile> project_files(const std::string& name, const std::string& model);
+// The same around a model that codegen wrote: the README says from what.
+struct EmittedFrom {
+  std::string recording, manifest;  // its name, and where it is as seen from the project
+  std::string facts;                // a line: class, torch, inputs
+};
+std::vector<ProjectFile> emitted_project_files(const std::string& name, const std::string& model, const EmittedFrom&);
 // .pycandle/scripts: what `pycandle record` runs.
 std::vector<ProjectFile> recorder_files(const std::string& name, int seed);
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -271,6 +273,45 @@ def test_a_folder_becomes_a_project(gpt2, tmp_path, pycandle) -> None:
     assert {"CMakeLists.txt", "src/model.hpp", "src/main.cpp", "tests/test_model.cpp"} <= there
     assert "struct Gpt2 : nn::Module<Gpt2>" in (tmp_path / "port" / "src" / "model.hpp").read_text()
     assert "find_package(pycandle" in (tmp_path / "port" / "CMakeLists.txt").read_text()
+
+
+def run_main(program: Path, *arguments, cwd: Path, status: int = 0, **environment) -> str:
+    """What it says where; an error is one line."""
+    ran = subprocess.run(
+        [program, *arguments], cwd=cwd, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    if status == 0:
+        assert ran.stdout.startswith("output.logits: 2 6\noutput.state: 2 1 6\n")
+    else:
+        assert ran.stdout == "" and ran.stderr.startswith("error: ") and ran.stderr.count("\n") == 1
+    return ran.stderr
+
+
+def test_an_emitted_program_finds_its_recording_from_any_folder(awkward, tmp_path, pycandle) -> None:
+    place = tmp_path / "place"
+    shutil.copytree(awkward.parent, place / "traces")
+    pycandle("codegen", "--manifest", place / "traces", "--out", place / "port")
+    readme = (place / "port" / "README.md").read_text()
+    assert "from the recording `model` (`../traces/model_manifest.json`)" in readme
+    assert "Awkward" in readme and "x f32[s0, s1, 6]" in readme
+    program = place / "port" / "main"
+    compiler = ["g++", "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
+    subprocess.run([*compiler, place / "port/src/main.cpp", LIBRARY, "-lpthread", "-o", program], check=True)
+    run_main(program, cwd=Path("/"))
+    run_main(program, cwd=place)
+    moved = tmp_path / "moved"
+    place.rename(moved)  # also the source files: from the program's own place
+    run_main(moved / "port" / "main", cwd=Path("/"))
+    (moved / "traces").rename(tmp_path / "elsewhere")
+    error = run_main(moved / "port" / "main", cwd=Path("/"), status=2)
+    assert "the recording model is not there" in error and "PYCANDLE_TRACE" in error
+    assert str(moved / "traces") in error and str(place / "traces") in error, "it says where it looked"
+    run_main(moved / "port" / "main", tmp_path / "elsewhere", cwd=Path("/"))
+    run_main(moved / "port" / "main", cwd=Path("/"), PYCANDLE_TRACE=str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere" / "model_weights.safetensors").unlink()
+    error = run_main(moved / "port" / "main", tmp_path / "elsewhere", cwd=Path("/"), status=2)
+    assert "model_weights.safetensors" in error
 
 
 def test_over_edited_code_it_refuses_shows_and_merges(gpt2, tmp_path, pycandle) -> None:

@@ -102,6 +102,32 @@ def test_a_renamed_class_and_a_printed_tensor_change_nothing(project) -> None:
         header.write_text(text)
 
 
+def test_a_change_that_is_meant_is_accepted(project, pycandle) -> None:
+    header = project / "src/model.hpp"
+    text = header.read_text()
+    residual = "hidden_states = attn_output + hidden_states;"
+    assert residual in text
+    header.write_text(text.replace(residual, "hidden_states = hidden_states + attn_output;"))
+    try:
+        build(project)
+        said = run(project, "ctest", "--preset", "release", status=1)
+        assert "75% tests passed, 1 tests failed out of 4" in said, "every layer is right"
+        assert "in transformer.h.0@0, GPT2Block, and the same in 1 more" in said
+        assert "+ add(" in said and "src/model.hpp:" in said and "proven equal" in said
+        command = next(line for line in said.splitlines() if "pycandle accept " in line).split("pycandle ")[1]
+        assert command.startswith("accept . --reason ")
+        pycandle("accept", ".", "--reason", "as the paper has it", "--by", "Ann", cwd=project)
+        assert "100% tests passed" in run(project, "ctest", "--preset", "release")
+        said = run(project, "build/release/test_model", "--gtest_filter=*IsTheRecordedProgram")
+        assert "was accepted by Ann on" in said and "as the paper has it (proven equal)" in said
+        header.write_text(header.read_text() + "\n")
+        stale = pycandle("accept", ".", "--reason", "once more", cwd=project, status=2).stderr
+        assert "changed after its program was kept" in stale and "run its tests again" in stale
+    finally:
+        header.write_text(text)
+        (project / "accepted.json").unlink(missing_ok=True)
+
+
 def wrong_layers(project, pycandle, said: str) -> list[dict]:
     """What the command that a failing test prints says is wrong."""
     _, command = next(line for line in said.splitlines() if "Next: pycandle " in line).split(

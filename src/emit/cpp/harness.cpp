@@ -16,8 +16,7 @@ using namespace pycandle;
 
 // PYCANDLE_TRACE names another folder with the recording.
 std::string folder() {
-  const char* named = std::getenv("PYCANDLE_TRACE");
-  return named != nullptr ? named : @FOLDER@;
+  return recording_folder(@RECORDING@, @FOLDER@);
 }
 std::string manifest() {
   return folder() + @MANIFEST@;
@@ -25,24 +24,29 @@ std::string manifest() {
 
 )text";
 
-constexpr const char* kProgram = R"text(// Runs @MODEL@ on the recorded inputs and says what came out.
+constexpr const char* kProgram = R"text(// Runs @MODEL@ on the recorded inputs and says what came out: main [FOLDER OF THE RECORDING]
 #include <pycandle/pycandle.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <string>
 
 #include "@HEADER@"
-@COMMON@}  // namespace
 
-int main() {
-  const @SPACE@::@MODEL@ model(Weights::open(manifest()));
-  const Compiled run = compile(model, signature_of(manifest()));
-  for (const auto& [name, array] : run.run(Checker::load(@RECORDING@, folder()).inputs())) {
+using namespace pycandle;
+
+int main(int argc, char** argv) try {
+  const std::string folder = argc > 1 ? argv[1] : recording_folder(@RECORDING@, @FOLDER@);
+  const std::string manifest = folder + @MANIFEST@;
+  const @SPACE@::@MODEL@ model(Weights::open(manifest));
+  const Compiled run = compile(model, signature_of(manifest));
+  for (const auto& [name, array] : run.run(Checker::load(@RECORDING@, folder).inputs())) {
     std::cout << name << ":";
     for (const int64_t size : array.shape()) std::cout << " " << size;
     std::cout << "\n";
   }
+} catch (const std::exception& error) {
+  std::cerr << "error: " << in_one_line(error) << "\n";
+  return 2;
 }
 )text";
 
@@ -51,7 +55,6 @@ constexpr const char* kTest = R"text(// @MODEL@ against what PyTorch computed. M
 #include <pycandle/pycandle.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
@@ -84,13 +87,6 @@ void expect_passed(const CheckResult& r) {
   if (r.unstable) std::cout << "note: " << r.why << "\n";
 }
 
-// After a failure: the program as it was captured, and the command that finds the op and the cause.
-std::string next_step(const Compiled& run) {
-  const std::string program = testing::TempDir() + "@MODEL@.ptir";
-  run.save(program);
-  return "Next: pycandle verify " + manifest() + " --program " + program;
-}
-
 @GOLDENS@TEST(@MODEL@, AgreesAtAnotherShape) {
   const Recorded recorded = Recorded::load(manifest(), {.backend = "reference"});
   const auto inputs = recorded.random_inputs(1, other_sizes(recorded));
@@ -102,8 +98,9 @@ std::string next_step(const Compiled& run) {
 @STATES@TEST(@MODEL@, IsTheRecordedProgram) {
   const @SPACE@::@MODEL@ model(Weights::open(manifest()), Checker::load(@RECORDING@, folder()));
   const Compiled run = compile(model, signature_of(manifest()));
-  const RoundTrip trip = round_trip(run, manifest());
-  EXPECT_TRUE(trip.equal) << trip.difference + "\n" + next_step(run);
+  const RoundTrip trip = round_trip(run, manifest(), project_folder());
+  EXPECT_TRUE(trip.passed()) << trip.difference + "\n" + next_step(run, manifest(), project_folder());
+  if (!trip.accepted.empty()) std::cout << "Not the recorded program, but one that was " << trip.accepted << "\n";
 }
 
 }  // namespace
@@ -117,7 +114,7 @@ constexpr const char* kGoldenTests = R"text(TEST(@MODEL@, AgreesLayerByLayer) {
   run.run(checker.inputs());
   EXPECT_FALSE(checker.results().empty()) << "the recording has no values of layers: record with --taps modules";
   for (const CheckResult& r : checker.results()) expect_passed(r);
-  if (HasFailure()) ADD_FAILURE() << next_step(run);
+  if (HasFailure()) ADD_FAILURE() << next_step(run, manifest(), project_folder());
 }
 
 TEST(@MODEL@, GivesTheRecordedOutput) {
@@ -147,7 +144,7 @@ constexpr const char* kStateTest = R"text(TEST(@MODEL@, ChangesItsStatesAsRecord
       if (states.count(name) != 0) expect_passed(checker.verify_state(name, states.at(name), call));
     }
   }
-  if (HasFailure()) ADD_FAILURE() << next_step(run);
+  if (HasFailure()) ADD_FAILURE() << next_step(run, manifest(), project_folder());
 }
 
 TEST(@MODEL@, KeepsItsStatesBetweenCalls) {
