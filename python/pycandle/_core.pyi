@@ -70,7 +70,7 @@ class Model:
     def output_tree(self) -> str:
         """The nesting of the outputs, as JSON text."""
 
-def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0) -> Model:
+def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False) -> Model:
     """
     A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.
     """
