@@ -112,6 +112,28 @@ TEST(Proof, OfAModelWithGapsTheRestIsProven) {
   EXPECT_THROW(emit::proof::prove(wrong, *tree.program), Error) << wrong;
 }
 
+// ---- what code is made of
+
+TEST(Proof, SizesInDoublePrecisionAreProven) {
+  Sketch s("model.Net");
+  s.input("x", {kBatch, 4});
+  std::vector<ValueId> sized;
+  for (const char* size : {"floor(1.7*s0)", "ceil(s0/3.3)", "trunc(s0 - 0.5)", "round(0.1*s0)", "floor(3.0*(0.1*s0))",
+                           "floor((s0 + 3)/2.2) + 1", "floor(0.7*s0 + 0.5)", "ceil(-1.5*s0) + 2*s0", "floor(1.0*s0/(s0 + 1))"})
+    sized.push_back(s.b().full(0.0, DType::f32, {Dim::parse(size)}));
+  const emit::ModelTree tree = s.recovered(sized);
+  EXPECT_EQ(refusal(tree), "");
+
+  const std::string header = emit::cpp::print_header(tree).header, size = "floor(1.7 * x.dim(0))";
+  ASSERT_NE(header.find(size), std::string::npos) << header;
+  for (const char* wrong : {"ceil(1.7 * x.dim(0))", "floor(1.8 * x.dim(0))", "floor(1.7 * x.dim(0) * 2)", "1.7 * x.dim(0)",
+                            "floor(1.7)", "floor(1.7 % x.dim(0))", "floor(1.7 * x)", "floor(1.7, x.dim(0))"}) {
+    std::string slip = header;
+    slip.replace(slip.find(size), size.size(), wrong);
+    EXPECT_THROW(emit::proof::prove(slip, *tree.program), Error) << wrong;
+  }
+}
+
 // ---- the text itself, as a printer could get it wrong
 
 struct Slip {

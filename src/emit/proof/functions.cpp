@@ -206,6 +206,13 @@ std::optional<Value> call_functional(const std::string& name, const List& argume
 // ---- free functions and members
 
 using Free = Value (*)(Arguments);
+template <Dim (*rounds)(const front::DimReal&)> Value rounded(Arguments a) {
+  const Value* size = a.next_value();
+  a.done();
+  // Of a plain number it would be the C library's function, which gives a double.
+  if (!size || !(size->as<Dim>() || size->as<front::DimReal>())) cannot_be(size ? *size : Value(), "a size");
+  return rounds(to<front::DimReal>(*size));
+}
 const std::map<std::string, Free>& free_functions() {
   static const std::map<std::string, Free> all{
       {"cat",
@@ -257,6 +264,10 @@ const std::map<std::string, Free>& free_functions() {
          const Dim left = a.next<Dim>();
          return front::max(left, a.last<Dim>());
        }},
+      {"floor", rounded<front::floor>},
+      {"ceil", rounded<front::ceil>},
+      {"trunc", rounded<front::trunc>},
+      {"round", rounded<front::round>},
       {"data_dim",
        [](Arguments a) -> Value {
          a.done();
@@ -350,8 +361,10 @@ template <class T> Value computed(const std::string& sign, T a, T b) {
   if (sign == "-") return a - b;
   if (sign == "*") return a * b;
   if constexpr (std::is_same_v<T, Dim>) {
-    if (sign == "/") return a / b;
     if (sign == "%") return a % b;
+  }
+  if constexpr (std::is_same_v<T, Dim> || std::is_same_v<T, front::DimReal>) {
+    if (sign == "/") return a / b;
   }
   throw Error(ErrorCode::gap, fmt::format("{} of two numbers", sign));
 }
@@ -369,6 +382,7 @@ Value prefix(const std::string& sign, const Value& of) {
     if (const int64_t* n = of.as<int64_t>()) return *n == std::numeric_limits<int64_t>::min() ? *n : -*n;
     if (const double* x = of.as<double>()) return -*x;
     if (const Dim* d = of.as<Dim>()) return -*d;
+    if (const front::DimReal* d = of.as<front::DimReal>()) return -*d;
   }
   cannot_be(of, "a number or a tensor");
 }
@@ -382,6 +396,8 @@ Value infix(const std::string& sign, const Value& left, const Value& right) {
   if (left.as<std::string>() && sign == "+") return to<std::string>(left) + to<std::string>(right);
   if (left.as<int64_t>() && right.as<int64_t>()) return computed(sign, to<int64_t>(left), to<int64_t>(right));
   if (left.is_size() && right.is_size()) return computed(sign, to<Dim>(left), to<Dim>(right));
+  const bool has_size = left.as<Dim>() || right.as<Dim>() || left.as<front::DimReal>() || right.as<front::DimReal>();
+  if (has_size) return computed(sign, to<front::DimReal>(left), to<front::DimReal>(right));
   return computed(sign, to<double>(left), to<double>(right));
 }
 

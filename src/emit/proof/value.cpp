@@ -5,9 +5,12 @@
 namespace pycandle::emit::proof {
 
 const char* Value::kind() const {
-  static constexpr std::array kKinds{"nothing",  "a bool",  "an integer", "a number", "a complex number",
-                                     "a string", "a dtype", "a size",     "a tensor", "a state",
-                                     "weights",  "a list",  "a struct",   "a module", "a function"};
+  static constexpr std::array kKinds{"nothing",   "a bool",           "an integer",
+                                     "a number",  "a complex number", "a string",
+                                     "a dtype",   "a size",           "a size that is not rounded",
+                                     "a tensor",  "a state",          "weights",
+                                     "a list",    "a struct",         "a module",
+                                     "a function"};
   static_assert(kKinds.size() == std::variant_size_v<Any>);
   return kKinds[any_.index()];
 }
@@ -54,6 +57,12 @@ front::Dim Conversion<front::Dim>::from(const Value& value) {
   if (const front::Dim* d = value.as<front::Dim>()) return *d;
   if (const int64_t* n = value.as<int64_t>()) return {*n};
   cannot_be(value, "a size");
+}
+
+front::DimReal Conversion<front::DimReal>::from(const Value& value) {
+  if (const front::DimReal* d = value.as<front::DimReal>()) return *d;
+  if (const double* x = value.as<double>()) return {*x};
+  return {to<front::Dim>(value)};
 }
 
 front::Tensor Conversion<front::Tensor>::from(const Value& value) {

@@ -34,9 +34,10 @@ class Layer {
 
 class Value {
  public:
-  using Any = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, DType, front::Dim,
-                           front::Tensor, std::shared_ptr<const front::State>, front::Weights, std::shared_ptr<const List>,
-                           std::shared_ptr<const Record>, std::shared_ptr<const Layer>, std::shared_ptr<const Lambda>>;
+  using Any =
+      std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, DType, front::Dim, front::DimReal,
+                   front::Tensor, std::shared_ptr<const front::State>, front::Weights, std::shared_ptr<const List>,
+                   std::shared_ptr<const Record>, std::shared_ptr<const Layer>, std::shared_ptr<const Lambda>>;
   Value() = default;                   // std::nullopt
   template <class T>
     requires std::constructible_from<Any, T>
@@ -78,6 +79,7 @@ PYCANDLE_CONVERTED(std::string)
 PYCANDLE_CONVERTED(DType)
 PYCANDLE_CONVERTED(Scalar)
 PYCANDLE_CONVERTED(front::Dim)
+PYCANDLE_CONVERTED(front::DimReal)
 PYCANDLE_CONVERTED(front::Tensor)
 PYCANDLE_CONVERTED(front::Operand)
 PYCANDLE_CONVERTED(front::Weights)
