@@ -134,6 +134,38 @@ TEST(Proof, SizesInDoublePrecisionAreProven) {
   }
 }
 
+TEST(Proof, NumbersOfEveryMagnitudeAreRead) {
+  Sketch s("model.Net");
+  ValueId x = s.input("x", {kBatch, 4});
+  for (const double number : {5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16, 0.1}) x = s.b().mul(x, number);
+  EXPECT_EQ(refusal(s.recovered({x})), "");
+}
+
+TEST(Proof, CodeThatEndsAnywhereIsRefused) {
+  const std::string text = R"(namespace m {
+using namespace pycandle;
+[[noreturn]] inline Tensor todo(const char* what) { throw Error(ErrorCode::gap, "a \"gap\" \u0007"); }
+struct Net : nn::Module<Net> {
+  struct Output {
+    Tensor a, b;
+    template <class F> void each(F&& f) const {
+      f("a", a);
+      f("b\n", b);
+    }
+  };
+  nn::Linear fc;
+  explicit Net(const Weights& w) : Module(w), fc(4, 4, {.bias = false}, w / "fc") {}
+  Output forward(Tensor x) const {
+    for (int64_t i = 0; i < 3; ++i) x = fc(x /* again */);
+    return {x, todo("this")};
+  }
+};
+})";
+  EXPECT_EQ(emit::proof::read_source(text).classes.size(), 1U);
+  for (size_t end = 0; end < text.size(); ++end)
+    EXPECT_THROW(emit::proof::read_source(text.substr(0, end)), Error) << text.substr(0, end);
+}
+
 // ---- the text itself, as a printer could get it wrong
 
 struct Slip {

@@ -43,10 +43,14 @@ void expect_type(const Value& value, const std::string& type) {
 }
 
 Value number(const std::string& text) {
-  if (text.find_first_of(".eE") != std::string::npos) return std::stod(text);
-  uint64_t n = 0;
-  std::from_chars(text.data(), text.data() + text.size(), n);
-  return static_cast<int64_t>(n);
+  const auto read = [&](auto n) {
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, n);
+    if (error != std::errc() || stopped != end) wrong(fmt::format("{} is no number", text));
+    return n;
+  };
+  if (text.find_first_of(".eE") != std::string::npos) return read(double{});
+  return static_cast<int64_t>(read(uint64_t{}));
 }
 
 // The items of a list, as values that later changes of a state do not change.

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cctype>
+#include <charconv>
 
 #include "base/error.h"
 
@@ -84,14 +85,17 @@ class Lexer {
 
   // Leaves `at_` on the last letter of the escape.
   std::string escaped() {
-    const char c = text_[++at_];
+    ++at_;
+    const char c = peek();
     if (c == 'n') return "\n";
     if (c == 't') return "\t";
     if (c == 'r') return "\r";
     if (c != 'u') return std::string(1, c);
-    const auto code = static_cast<char>(std::stoi(std::string(text_.substr(at_ + 1, 4)), nullptr, 16));  // a control character
+    const std::string_view digits = text_.substr(std::min(at_ + 1, text_.size()), 4);
+    uint8_t code = 0;  // of a control character
+    std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
     at_ += 4;
-    return std::string(1, code);
+    return std::string(1, static_cast<char>(code));
   }
 
   std::string_view text_;

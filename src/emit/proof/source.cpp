@@ -69,8 +69,14 @@ class Reader {
         .found(peek().kind == Token::Kind::end ? "the end of the file" : peek().text);
   }
 
+  void skip_to_body() {
+    while (!is("{")) {
+      if (peek().kind == Token::Kind::end) wrong("{");
+      ++at_;
+    }
+  }
   void skip_function() {
-    while (!is("{")) ++at_;
+    skip_to_body();
     int depth = 0;
     do {
       depth += is("{") ? 1 : is("}") ? -1 : 0;
@@ -159,7 +165,7 @@ class Reader {
       made.output.push_back({of, name(), line});
     } while (accept(","));
     expect(";");
-    while (!is("{")) ++at_;
+    skip_to_body();
     expect("{");
     while (!accept("}")) {
       expect("f");
