@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "emit/names.h"
@@ -239,10 +240,14 @@ const Row kRows[] = {
 };
 
 // Batch norms differ in the rank that they take; the rest is one functional.
-std::string batch_norm_name(const Reader& r) {
-  const int64_t rank = r.type("x").rank();
-  return rank <= 3 ? "BatchNorm1d" : rank == 4 ? "BatchNorm2d" : "BatchNorm3d";
+const std::array kBatchNorms{"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"};
+const char* batch_norm_name(const Reader& r) {
+  return kBatchNorms[static_cast<size_t>(std::clamp<int64_t>(r.type("x").rank() - 3, 0, 2))];
 }
+// Modules of several nodes.
+const std::map<std::string_view, const char*> kRecurrent{
+    {"lstm", "LSTM"}, {"gru", "GRU"}, {"rnn_tanh", "RNN"}, {"rnn_relu", "RNN"}};
+constexpr const char* kAttention = "MultiheadAttention";
 
 // The only tensor that is not a parameter; nullopt when there are several.
 std::optional<ValueId> only_input(const CallTree& tree, int32_t call) {
@@ -295,15 +300,13 @@ bool is_zeros(const Graph& g, ValueId v, const Shape& shape) {
 
 // nn.LSTM, nn.GRU, nn.RNN: the functional, and the zeros that they start from when nothing is given.
 std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
-  static const std::map<std::string_view, const char*> kinds{
-      {"lstm", "LSTM"}, {"gru", "GRU"}, {"rnn_tanh", "RNN"}, {"rnn_relu", "RNN"}};
   const Graph& g = tree.program().graph;
   const CallBody& body = tree.body(call);
   const Unit last = body.units.back();
   if (last.node < 0) return {};
   const Reader r(tree, call, static_cast<size_t>(last.node));
-  const auto kind = kinds.find(r.node().op->name);
-  if (kind == kinds.end() || tree.parameter(r.value("x"))) return {};
+  const auto kind = kRecurrent.find(r.node().op->name);
+  if (kind == kRecurrent.end() || tree.parameter(r.value("x"))) return {};
   const bool biases = r.get<bool>("has_biases"), both = r.get<bool>("bidirectional"), first = r.get<bool>("batch_first");
   const auto layers = r.get<int64_t>("num_layers");
   const size_t states = r.node().op->name == "lstm" ? 2 : 1;
@@ -368,7 +371,7 @@ std::optional<NnModule> self_attention(const CallTree& tree, int32_t call) {
   if (r[6].node().operands[0] != attention.node().results[0] || out.value("x") != r[6].node().results[0]) return {};
   if (in.get<std::string>("weight_order") != "out_in" || out.get<std::string>("weight_order") != "out_in") return {};
   if (body.outputs[0] != out.node().results[0] || in.size("weight", 0) != 3 * width) return {};
-  return NnModule{.name = "MultiheadAttention",
+  return NnModule{.name = kAttention,
                   .arguments = {required("embed_dim", width), required("num_heads", heads.number()),
                                 option("bias", !in.absent("bias"), true), option("batch_first", true, false)},
                   .inputs = body.inputs,
@@ -397,6 +400,14 @@ std::optional<NnModule> nn_module(const CallTree& tree, int32_t call) {
   }
   if (auto found = self_attention(tree, call)) return found;
   return recurrent(tree, call);
+}
+
+std::vector<std::string> nn_classes() {
+  std::vector<std::string> all{kAttention};
+  for (const Row& row : kRows) all.emplace_back(row.nn);
+  for (const char* name : kBatchNorms) all.emplace_back(name);
+  for (const auto& [op, name] : kRecurrent) all.emplace_back(name);
+  return all;
 }
 
 std::string usual_name(std::string_view nn_class) {

@@ -28,6 +28,8 @@ struct NnModule {
 };
 
 std::optional<NnModule> nn_module(const CallTree&, int32_t call);
+// The names that modules can have.
+std::vector<std::string> nn_classes();
 // "Conv2d" → conv, "LayerNorm" → norm, "GELU" → act: for modules whose Python name is a number.
 std::string usual_name(std::string_view nn_class);
 

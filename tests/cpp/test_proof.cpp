@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "emit/cpp/printer.h"
+#include "emit/proof/layers.h"
 #include "emit/proof/proof.h"
 #include "emit/proof/source.h"
 #include "emit_sketch.h"
@@ -139,6 +140,14 @@ TEST(Proof, NumbersOfEveryMagnitudeAreRead) {
   ValueId x = s.input("x", {kBatch, 4});
   for (const double number : {5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16, 0.1}) x = s.b().mul(x, number);
   EXPECT_EQ(refusal(s.recovered({x})), "");
+}
+
+TEST(Proof, EveryModuleThatIsPrintedCanBeMade) {
+  for (const std::string& name : emit::nn_classes()) {
+    // Without arguments it is refused; null says that there is no such module.
+    EXPECT_THROW(emit::proof::make_layer("nn::" + name, {}), Error) << name;
+  }
+  EXPECT_EQ(emit::proof::make_layer("nn::Other", {}), nullptr);
 }
 
 TEST(Proof, CodeThatEndsAnywhereIsRefused) {
