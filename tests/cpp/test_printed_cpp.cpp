@@ -80,6 +80,29 @@ TEST(PrintedCpp, AVariableIsNotTakenBeforeItsValueWasUsed) {
   EXPECT_NE(text.find("y * x + functional::tanh(x)"), std::string::npos) << text;
 }
 
+// As in a feature pyramid: what is returned of one level, and what comes from beside it, are both called out in Python.
+TEST(PrintedCpp, AVariableThatTheNextStatementNeedsIsNotTakenBeforeIt) {
+  Sketch s("model.Net");
+  const ValueId x = s.input("x", {kBatch, 4});
+  s.assigned_to("last", 1);
+  const ValueId top = s.b().exp(x);
+  s.assigned_to("out", 2);
+  const ValueId first = s.b().tanh(top);
+  s.assigned_to("out", 3);
+  const ValueId beside = s.b().abs(x);
+  s.assigned_to("last", 4);
+  const ValueId last = s.b().add(beside, top);
+  s.assigned_to("out", 5);
+  const std::string header = emit::cpp::print_header(s.recovered({s.b().sigmoid(last), first, s.b().sqrt(last)})).header;
+  EXPECT_NE(header.find(R"(    Tensor last = functional::exp(x);
+    const Tensor out = functional::abs(x);
+    const Tensor tanh_out = functional::tanh(last);
+    last = out + last;
+)"),
+            std::string::npos)
+      << header;
+}
+
 TEST(PrintedCpp, SizesAreThoseOfTheInputs) {
   Sketch s("model.Net");
   const ValueId x = s.input("x", {kBatch, 4});

@@ -147,6 +147,37 @@ def test_attention_with_masks_weights_and_other_widths_is_the_recorded_program(t
     assert "const Tensor key_heads = " in text, "what a value is for, when its argument has that name"
 
 
+class Pyramid(nn.Module):
+    """As torchvision's feature pyramid: both helpers assign to `out`, and levels are made from the last to the first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.ModuleList(nn.Conv2d(width, 4, 1) for width in (2, 3, 5))
+        self.layer = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(3))
+
+    def called(self, modules: nn.ModuleList, x: torch.Tensor, index: int) -> torch.Tensor:
+        out = x
+        for i, module in enumerate(modules):
+            if i == index:
+                out = module(x)
+        return out
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> list:
+        x = [a, b, c]
+        last = self.called(self.inner, c, 2)
+        results = [self.called(self.layer, last, 2)]
+        for i in (1, 0):
+            lateral = self.called(self.inner, x[i], i)
+            last = lateral + nn.functional.interpolate(last, size=lateral.shape[-2:])
+            results.insert(0, self.called(self.layer, last, i))
+        return results
+
+
+def test_a_feature_pyramid_is_the_recorded_program(tmp_path, pycandle) -> None:
+    inputs = {"a": torch.randn(1, 2, 8, 8), "b": torch.randn(1, 3, 4, 4), "c": torch.randn(1, 5, 2, 2)}
+    assert compiled_and_run(recorded(Pyramid(), tmp_path, inputs), tmp_path, pycandle) >= 6
+
+
 class Flows(nn.Module):
     """Names of what control flow gives, which are not the op's results one by one."""
 

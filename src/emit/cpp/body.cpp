@@ -201,7 +201,8 @@ class Body {
     for (const ValueId v : waiting) {
       depends_.erase(v);
       const std::string own = names_.assigned(v);
-      const bool is_variable = !own.empty() && holder_.count(own) != 0 && state_names_.count(own) == 0;
+      const bool is_variable = !own.empty() && holder_.count(own) != 0 && state_names_.count(own) == 0 &&
+                               referred_.count(holder_.at(own)) == 0;  // the statement that comes next needs it
       const auto others = is_variable ? waiting_for(own) : std::nullopt;
       if (others && others->empty()) {  // the variable that Python assigned it to, which nothing else needs
         statements_.push_back({{}, fmt::format("{} = {};", own, written_[v].text)});
