@@ -8,10 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 from faults.models import FAULTED, recorded
 from faults.source import BUILD, FLAGS, body_of, emitted, precompiled
 from faults.source_edits import edits_of
+from test_codegen import recorded as saved
 from test_codegen import recorded_case
+from torch import nn
 from zoo.basics import BY_NAME, CASES
 from zoo.check import PROGRAM
 
@@ -115,6 +118,86 @@ def manifest_of(name: str, folder: Path) -> Path:
         return recorded_case(BY_NAME[name], folder)
     (subject,) = [subject for subject in FAULTED if subject.name == name]
     return recorded(subject, folder)
+
+
+def of_rank(name: str, axes: int) -> type[nn.Module]:
+    return getattr(nn, f"{name}{axes}d")
+
+
+def layers() -> list[tuple[str, nn.Module]]:
+    """Each of torch's modules that codegen says by its name, with every option that is not the usual one."""
+    conv = {"stride": 2, "padding": 1, "dilation": 2, "groups": 2, "bias": False}
+    pool = {"stride": 2, "padding": 1, "ceil_mode": True}
+    recurrent = {"num_layers": 2, "bias": False, "batch_first": True, "bidirectional": True}
+    found = [
+        ("ids", nn.Embedding(7, 4)),
+        ("row", nn.Linear(6, 5, bias=False)),
+        ("row", nn.LayerNorm(6, eps=1e-3, bias=False)),
+        ("row", nn.LayerNorm(6, elementwise_affine=False)),
+        ("row", nn.RMSNorm(6, eps=1e-3, elementwise_affine=False)),
+        ("x1", nn.GroupNorm(2, 4, eps=1e-3, affine=False)),
+        ("x1", nn.PReLU(4)),
+        ("x1", nn.AvgPool1d(3, count_include_pad=False, **pool)),
+        ("x2", nn.AvgPool2d(3, count_include_pad=False, divisor_override=5, **pool)),
+        ("x3", nn.AvgPool3d(3, count_include_pad=False, divisor_override=5, **pool)),
+        ("x1", nn.LSTM(12, 3, **recurrent)),
+        ("x1", nn.GRU(12, 3, **recurrent)),
+        ("x1", nn.RNN(12, 3, nonlinearity="relu", **recurrent)),
+        ("x1", nn.MultiheadAttention(12, 3, bias=False, batch_first=True)),
+        *[("row", nn.GELU(approximate="tanh")), ("row", nn.Hardtanh(-2.0, 3.0))],
+        *[("row", nn.LeakyReLU(0.2)), ("row", nn.ELU(0.7))],
+        *[("row", nn.Softmax(dim=0)), ("row", nn.LogSoftmax(dim=0))],
+    ]
+    for name in (
+        "ReLU",
+        "ReLU6",
+        "SiLU",
+        "Mish",
+        "Sigmoid",
+        "Tanh",
+        "Hardswish",
+        "Hardsigmoid",
+        "LogSigmoid",
+    ):
+        found.append(("row", getattr(nn, name)()))
+    for axes in (1, 2, 3):
+        found += [
+            (f"x{axes}", of_rank("Conv", axes)(4, 6, 3, **conv)),
+            (f"x{axes}", of_rank("Conv", axes)(4, 6, 3, padding="same")),
+            (f"x{axes}", of_rank("ConvTranspose", axes)(4, 6, 3, output_padding=1, **conv)),
+            (f"x{axes}", of_rank("BatchNorm", axes)(4, eps=1e-3, affine=False)),
+            (f"x{axes}", of_rank("MaxPool", axes)(3, dilation=2, **pool)),
+            (f"x{axes}", of_rank("AdaptiveAvgPool", axes)(2)),
+        ]
+    return found
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = [name for name, _ in layers()]
+        for i, (_, layer) in enumerate(layers()):
+            self.add_module(f"layer{i}", layer)
+
+    def forward(self, ids, row, x1, x2, x3):
+        given = {"ids": ids, "row": row, "x1": x1, "x2": x2, "x3": x3}
+        found = []
+        for i, name in enumerate(self.reads):
+            layer, x = getattr(self, f"layer{i}"), given[name]
+            is_attention = isinstance(layer, nn.MultiheadAttention)
+            y = layer(x, x, x, need_weights=False) if is_attention else layer(x)
+            found.append(y[0] if isinstance(y, tuple) else y)
+        return tuple(found)
+
+
+def test_every_layer_is_proven_with_every_option(tmp_path, pycandle) -> None:
+    inputs = {"ids": torch.arange(6).reshape(2, 3), "row": torch.randn(2, 6), "x1": torch.randn(2, 4, 12)}
+    inputs |= {"x2": torch.randn(2, 4, 12, 12), "x3": torch.randn(2, 4, 12, 12, 12)}
+    manifest = saved(Layers(), tmp_path, inputs, {})
+    pycandle("codegen", "--manifest", manifest, "--out", tmp_path / "model.hpp")
+    named = set(re.findall(r"nn::(\w+) layer", (tmp_path / "model.hpp").read_text()))
+    torchs = {type(layer).__name__ for _, layer in layers()}
+    assert torchs - {"ReLU6"} <= named, "ReLU6 is torch's Hardtanh from 0 to 6"
 
 
 @pytest.mark.parametrize("name", ["gpt2", "meter"])
