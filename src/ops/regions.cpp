@@ -13,15 +13,20 @@ size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 // ---- suppression
 
+// Highest score first, NaN before all, as torch sorts; equal ones stay in their order.
+void sort_by_score(std::vector<int64_t>& order, const std::vector<double>& scores) {
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    const double p = scores[at(a)], q = scores[at(b)];
+    return p > q || (is_nan(p) && !is_nan(q));
+  });
+}
+
 // Boxes (x1, y1, x2, y2), four numbers each, that overlap none of higher score by more than the threshold, best first. Overlaps
 // are computed in T, the dtype of the boxes, as torchvision does: the threshold decides.
 template <class T>
 std::vector<int64_t> without_overlaps(const std::vector<T>& boxes, const std::vector<double>& scores, std::vector<int64_t> order,
                                       double threshold) {
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    const double p = scores[at(a)], q = scores[at(b)];
-    return p > q || (is_nan(p) && !is_nan(q));
-  });
+  sort_by_score(order, scores);
   const auto area = [](const T* box) { return (box[2] - box[0]) * (box[3] - box[1]); };
   std::vector<int64_t> kept;
   for (const int64_t candidate : order) {
@@ -105,7 +110,7 @@ std::vector<int64_t> without_overlaps_of_one_label(std::vector<T> boxes, const s
     kept.insert(kept.end(), best.begin(), best.end());
   }
   std::sort(kept.begin(), kept.end());
-  std::stable_sort(kept.begin(), kept.end(), [&](int64_t a, int64_t b) { return scores[at(a)] > scores[at(b)]; });
+  sort_by_score(kept, scores);
   return kept;
 }
 

@@ -184,6 +184,22 @@ def test_batched_nms_is_torchvisions_below_and_above_a_thousand_boxes(count, tmp
         assert torch.equal(load_model(tmp_path)(*given)["output"], Suppressed()(*given))
 
 
+class Ranked(nn.Module):
+    def forward(self, corners: torch.Tensor, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return batched_nms(corners, scores, labels, 0.4)
+
+
+@pytest.mark.parametrize("count", [40, 1500])
+def test_a_box_with_the_score_nan_comes_first_as_in_torch(count, tmp_path, pycandle):
+    corners, scores, labels = random_boxes(count)
+    scores[count // 2] = float("nan")
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Ranked(), corners, scores, labels)
+    recorder.save("m")
+    found = load_model(tmp_path)(corners, scores, labels)["output"]
+    assert torch.equal(found, Ranked()(corners, scores, labels)) and found[0] == count // 2
+
+
 def holders(function: Callable) -> list[object]:
     return [boxes.batched_nms, torchvision.ops.batched_nms, globals()["batched_nms"], function]
 
