@@ -2,6 +2,7 @@
 // torch's interpolation does, to a size that the box has.
 #include <cmath>
 
+#include "ops/cubic.h"
 #include "ops/evaluate.h"
 #include "ops/functional_helpers.h"
 
@@ -107,22 +108,15 @@ OpDef paste_masks() {
 // Four pixels around a position and their weights; those outside count for the pixel at the edge.
 struct Cubic {
   int64_t places[4];
-  double weights[4];
+  std::array<double, 4> weights;
   Cubic(const Resampled& axis, double position) {
-    constexpr double kSharpness = -0.75;
     const double source = axis.source(position), floor = std::min(std::floor(source), axis.in - 1);
-    const double part = std::clamp(source - floor, 0.0, 1.0);
-    const auto near = [](double t) { return ((kSharpness + 2) * t - (kSharpness + 3)) * t * t + 1; };
-    const auto far = [](double t) { return ((kSharpness * t - 5 * kSharpness) * t + 8 * kSharpness) * t - 4 * kSharpness; };
-    const double all[] = {far(part + 1), near(part), near(1 - part), far(2 - part)};
-    for (int tap = 0; tap < 4; ++tap) {
-      places[tap] = axis.inside(floor + tap - 1);
-      weights[tap] = all[tap];
-    }
+    weights = cubic_weights(kPlainNumbers, std::clamp(source - floor, 0.0, 1.0));
+    for (int tap = 0; tap < 4; ++tap) places[tap] = axis.inside(floor + tap - 1);
   }
   template <class F> double of(F&& pixel) const {
     double sum = 0;
-    for (int tap = 0; tap < 4; ++tap) sum += weights[tap] * pixel(places[tap]);
+    for (size_t tap = 0; tap < 4; ++tap) sum += weights[tap] * pixel(places[tap]);
     return sum;
   }
 };

@@ -1,4 +1,5 @@
 // Sampling an image at the points of a grid (F.grid_sample), and the grid of an affine map (F.affine_grid).
+#include "ops/cubic.h"
 #include "ops/functional_helpers.h"
 
 namespace pycandle {
@@ -79,13 +80,11 @@ struct Sampler {
 
   // Cubic convolution over 4 × 4 pixels, each brought back inside on its own.
   ValueId cubic(const Values& at) const {
-    constexpr double k = -0.75;
-    const auto near = [&](ValueId t) { return b.add(b.mul(b.mul(b.sub(b.mul(t, k + 2), k + 3), t), t), 1.0); };
-    const auto far = [&](ValueId t) { return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(t, k), 5 * k), t), 8 * k), t), 4 * k); };
-    std::vector<Values> places, weights;
+    std::vector<Values> places;
+    std::vector<std::array<ValueId, 4>> weights;
     for (size_t axis = 0; axis < at.size(); ++axis) {
-      const ValueId floor = b.unary("floor", at[axis]), part = b.sub(at[axis], floor), rest = b.sub(1.0, part);
-      weights.push_back({far(b.add(part, 1.0)), near(part), near(rest), far(b.add(rest, 1.0))});
+      const ValueId floor = b.unary("floor", at[axis]), part = b.sub(at[axis], floor);
+      weights.push_back(cubic_weights(b, part));
       places.emplace_back();
       for (int tap = -1; tap <= 2; ++tap) places.back().push_back(padded(b.add(floor, static_cast<double>(tap)), axis));
     }

@@ -2,6 +2,7 @@
 // one axis is resampled after another.
 #include <cmath>
 
+#include "ops/cubic.h"
 #include "ops/functional_helpers.h"
 
 namespace pycandle {
@@ -65,7 +66,8 @@ ValueId nearest(Builder& b, ValueId x, const Axis& a, bool exact) {
       index = b.select(b.logical_and(is_small, sizes_equal(b, size, a.out)), other, index);
     };
     if (a.in == a.out || may_copy(a)) replaced(a.in, b.iota(a.out));
-    if (a.out == a.in * Dim(2) || (*a.scale > 2 && *a.scale < 2.5)) replaced(a.in * Dim(2), b.cast(b.unary("floor", b.mul(at, 0.5)), DType::i64));
+    if (a.out == a.in * Dim(2) || (*a.scale > 2 && *a.scale < 2.5))
+      replaced(a.in * Dim(2), b.cast(b.unary("floor", b.mul(at, 0.5)), DType::i64));
   }
   return taken(b, x, at_most_last(b, index, a.in), a.axis);
 }
@@ -81,24 +83,15 @@ ValueId linear(Builder& b, ValueId x, const Axis& a, bool align_corners) {
                weighted(b, taken(b, x, high, a.axis), part, a.axis));
 }
 
-// The cubic convolution kernel: within 1 of the centre, and between 1 and 2.
-ValueId cubic_near(Builder& b, ValueId t, double k) { return b.add(b.mul(b.mul(b.sub(b.mul(t, k + 2), k + 3), t), t), 1.0); }
-ValueId cubic_far(Builder& b, ValueId t, double k) {
-  return b.sub(b.mul(b.add(b.mul(b.sub(b.mul(t, k), 5 * k), t), 8 * k), t), 4 * k);
-}
-
 // Four pixels around each output position: the second is the one at or before it.
 struct CubicTaps {
   ValueId base;  // its place, [out]
-  ValueId weights[4];
+  std::array<ValueId, 4> weights;
 };
 CubicTaps cubic_taps(Builder& b, const Axis& a, bool align_corners, DType dtype) {
-  constexpr double kSharpness = -0.75;
   const ValueId source = coordinates(b, a, align_corners, dtype);
-  const ValueId floor = b.unary("floor", source), part = b.sub(source, floor), rest = b.sub(1.0, part);
-  return {b.cast(floor, DType::i64),
-          {cubic_far(b, b.add(part, 1.0), kSharpness), cubic_near(b, part, kSharpness), cubic_near(b, rest, kSharpness),
-           cubic_far(b, b.add(rest, 1.0), kSharpness)}};
+  const ValueId floor = b.unary("floor", source);
+  return {b.cast(floor, DType::i64), cubic_weights(b, b.sub(source, floor))};
 }
 // The place of a tap, inside the axis.
 ValueId tap_place(Builder& b, ValueId base, int offset, Dim size) {
@@ -110,7 +103,7 @@ ValueId cubic(Builder& b, ValueId x, const Axis& a, bool align_corners) {
   ValueId y = kNoValue;
   for (int tap = 0; tap < 4; ++tap) {
     const ValueId index = tap_place(b, taps.base, tap - 1, a.in);
-    const ValueId term = weighted(b, taken(b, x, index, a.axis), taps.weights[tap], a.axis);
+    const ValueId term = weighted(b, taken(b, x, index, a.axis), taps.weights[static_cast<size_t>(tap)], a.axis);
     y = y == kNoValue ? term : b.add(y, term);
   }
   return y;
@@ -140,9 +133,9 @@ ValueId antialiased_weights(Builder& b, const Axis& a, bool align_corners, bool 
   const ValueId zero = b.full(0.0, dtype);
   ValueId weights;
   if (is_cubic) {
-    constexpr double kSharpness = -0.5;
-    weights = b.select(b.compare("lt", distance, 1.0), cubic_near(b, distance, kSharpness),
-                       b.select(b.compare("lt", distance, 2.0), cubic_far(b, distance, kSharpness), zero));
+    constexpr double k = kAntialiasedSharpness;
+    weights = b.select(b.compare("lt", distance, 1.0), cubic_near(b, distance, k),
+                       b.select(b.compare("lt", distance, 2.0), cubic_far(b, distance, k), zero));
   } else {
     weights = b.maximum(b.sub(1.0, distance), 0.0);
   }
@@ -159,7 +152,7 @@ ValueId tap_weights(Builder& b, const Axis& a, bool align_corners, bool is_cubic
   if (is_cubic) {
     const CubicTaps taps = cubic_taps(b, a, align_corners, dtype);
     ValueId sum = spread_out(taps.base, -1, taps.weights[0]);
-    for (int tap = 1; tap < 4; ++tap) sum = b.add(sum, spread_out(taps.base, tap - 1, taps.weights[tap]));
+    for (int tap = 1; tap < 4; ++tap) sum = b.add(sum, spread_out(taps.base, tap - 1, taps.weights[static_cast<size_t>(tap)]));
     return sum;
   }
   const ValueId source = coordinates(b, a, align_corners, dtype);

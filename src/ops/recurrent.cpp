@@ -144,6 +144,53 @@ ValueId steps_within(Builder& b, Dim steps, ValueId lengths) {
   return b.unsqueeze(b.compare("lt", times, b.unsqueeze(b.cast(lengths, DType::i64), 0)), 2);
 }
 
+// torch's call, and ours with `lengths` as well.
+Values imported_layers(AtenCall& a, const Recurrence& r, const std::string& name, bool padded) {
+  const bool train = a.boolean("train");
+  const double dropout = a.number("dropout");
+  const int64_t layers = a.integer("num_layers");
+  if (train && dropout != 0 && layers > 1) a.unsupported("dropout in training (call model.eval() before recording)");
+  Values operands{a.tensor("input")};
+  if (padded) operands.push_back(a.tensor("lengths"));
+  if (r.states == 1) {
+    operands.push_back(a.tensor("hx"));
+  } else {
+    for (const ValueId v : a.tensors("hx")) operands.push_back(v);
+  }
+  for (const ValueId v : a.tensors("params")) operands.push_back(v);
+  return a.b.create_all(name, operands,
+                        {{"has_biases", a.boolean("has_biases")},
+                         {"num_layers", layers},
+                         {"bidirectional", a.boolean("bidirectional")},
+                         {"batch_first", a.boolean("batch_first")}});
+}
+
+// Layer by layer, and both directions of each: the output and the last states of all.
+Values decomposed_layers(Builder& b, const Call& c, const Recurrence& r, bool padded) {
+  const Layout layout(c);
+  const Values params = c.values("params");
+  const bool batch_first = c.boolean("batch_first");
+  ValueId x = batch_first ? b.swap_axes(c.value("x"), 0, 1) : c.value("x");
+  const ValueId alive = padded ? steps_within(b, b.shape(x)[0], c.value("lengths")) : kNoValue;
+  std::vector<Values> last(r.states);
+  for (size_t layer = 0; layer < layout.layers; ++layer) {
+    Values outputs;
+    for (size_t direction = 0; direction < layout.directions; ++direction) {
+      const size_t run = layer * layout.directions + direction;
+      Values state;
+      for (size_t i = 0; i < r.states; ++i)
+        state.push_back(b.select_index(c.value(kStateNames[i]), 0, Dim(static_cast<int64_t>(run))));
+      const LayerResult result = run_layer(b, r, x, alive, state, layout.weights(params, run), direction == 1);
+      outputs.push_back(result.output);
+      for (size_t i = 0; i < r.states; ++i) last[i].push_back(b.unsqueeze(result.last[i], 0));
+    }
+    x = b.concat(outputs, 2);
+  }
+  Values results{batch_first ? b.swap_axes(x, 0, 1) : x};
+  for (const Values& each : last) results.push_back(b.concat(each, 0));
+  return results;
+}
+
 // `padded`: x is padded, and the operand `lengths` says how many steps each sequence has.
 OpDef recurrent(const Recurrence& r, bool padded = false) {
   const std::string name = (padded ? "padded_" : "") + std::string(r.name);
@@ -157,25 +204,7 @@ OpDef recurrent(const Recurrence& r, bool padded = false) {
   if (padded) def.operands("lengths");
   for (size_t i = 0; i < r.states; ++i) def.operands(kStateNames[i]);
   def.operands(variadic("params"));
-  const auto build = [r, name, padded](AtenCall& a) {
-    const bool train = a.boolean("train");
-    const double dropout = a.number("dropout");
-    const int64_t layers = a.integer("num_layers");
-    if (train && dropout != 0 && layers > 1) a.unsupported("dropout in training (call model.eval() before recording)");
-    Values operands{a.tensor("input")};
-    if (padded) operands.push_back(a.tensor("lengths"));
-    if (r.states == 1) {
-      operands.push_back(a.tensor("hx"));
-    } else {
-      for (const ValueId v : a.tensors("hx")) operands.push_back(v);
-    }
-    for (const ValueId v : a.tensors("params")) operands.push_back(v);
-    return a.b.create_all(name, operands,
-                          {{"has_biases", a.boolean("has_biases")},
-                           {"num_layers", layers},
-                           {"bidirectional", a.boolean("bidirectional")},
-                           {"batch_first", a.boolean("batch_first")}});
-  };
+  const auto build = [r, name, padded](AtenCall& a) { return imported_layers(a, r, name, padded); };
   if (padded) {
     def.constraint(name + "_c4", "lengths are integers, one for each sequence", [](const Call& c) {
       return is_integral(c.type("lengths").dtype) && c.rank("lengths") == 1 &&
@@ -209,30 +238,7 @@ OpDef recurrent(const Recurrence& r, bool padded = false) {
         for (size_t i = 0; i < r.states; ++i) results.push_back(c.type(kStateNames[i]));
         return results;
       })
-      .decompose_all([r, padded](Builder& b, const Call& c) {
-        const Layout layout(c);
-        const Values params = c.values("params");
-        const bool batch_first = c.boolean("batch_first");
-        ValueId x = batch_first ? b.swap_axes(c.value("x"), 0, 1) : c.value("x");
-        const ValueId alive = padded ? steps_within(b, b.shape(x)[0], c.value("lengths")) : kNoValue;
-        std::vector<Values> last(r.states);
-        for (size_t layer = 0; layer < layout.layers; ++layer) {
-          Values outputs;
-          for (size_t direction = 0; direction < layout.directions; ++direction) {
-            const size_t run = layer * layout.directions + direction;
-            Values state;
-            for (size_t i = 0; i < r.states; ++i)
-              state.push_back(b.select_index(c.value(kStateNames[i]), 0, Dim(static_cast<int64_t>(run))));
-            const LayerResult result = run_layer(b, r, x, alive, state, layout.weights(params, run), direction == 1);
-            outputs.push_back(result.output);
-            for (size_t i = 0; i < r.states; ++i) last[i].push_back(b.unsqueeze(result.last[i], 0));
-          }
-          x = b.concat(outputs, 2);
-        }
-        Values results{batch_first ? b.swap_axes(x, 0, 1) : x};
-        for (const Values& each : last) results.push_back(b.concat(each, 0));
-        return results;
-      })
+      .decompose_all([r, padded](Builder& b, const Call& c) { return decomposed_layers(b, c, r, padded); })
       .from_aten_call("pycandle." + name + ".default", build)
       .spelled_cpp(name);
 }
