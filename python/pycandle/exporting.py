@@ -21,7 +21,6 @@ from torch.utils import _pytree as pytree
 
 from .eager import no_memory_of_shapes
 from .errors import RecordingError
-from .even_splits import tensor_splits_at_any_size
 from .filter_ops import recursive_filters_stay_whole
 from .float_sizes import FloatSizes
 from .inputs import Inputs
@@ -69,7 +68,6 @@ def export_model(
             packed_by_lengths(),
             recursive_filters_stay_whole(),
             patched(patches),
-            tensor_splits_at_any_size(),
             _full_provenance(),
             _grad_mode_ignored(),
             keywords_as_names(),

@@ -7,6 +7,7 @@ torch.equal(a, b), torch.allclose(a, b)    a tensor of one bool
 torch.quantile and its like                decompositions.py
 torch.linspace(0, 1, x.shape[0])           size_numbers.py
 if (x < 0).any(): raise …                  goes on (data_checks.py)
+x.tensor_split(3)                          even_splits.py
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from .data_checks import asking_frame, checks_of_numbers_pass, passing_answer, shown
 from .decompositions import DECOMPOSITIONS
 from .errors import RecordingError
+from .even_splits import split_tensor
 from .places import place_here
 from .size_numbers import linspace
 
@@ -110,6 +112,8 @@ _STAND_INS = {
     torch._assert: _assert,
     F.one_hot: _one_hot,
     torch.linspace: linspace,
+    torch.tensor_split: split_tensor,
+    torch.Tensor.tensor_split: split_tensor,
     **DECOMPOSITIONS,
 }
 _OF_LISTS = {

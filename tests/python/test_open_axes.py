@@ -4,7 +4,7 @@ import functools
 
 import pytest
 import torch
-from torch import nn
+from torch import nn, tensor_split
 
 import pycandle as candle
 from pycandle.recorder import GoldenRecorder
@@ -32,6 +32,9 @@ SPLITS = {
     "all parts": lambda x: torch.stack([part.sum(1) for part in torch.tensor_split(x, 3, dim=1)]),
     "by its keyword": lambda x: x.tensor_split(sections=4, dim=-1)[3],
     "by indices": lambda x: x.tensor_split((2,), -1)[1],
+    "by the function's own name": lambda x: tensor_split(x, 4, 1)[2],
+    "all by keywords": lambda x: torch.tensor_split(input=x, sections=3, dim=1)[0],
+    "indices by keywords": lambda x: torch.tensor_split(input=x, indices=(2,), dim=1)[1],
     "chunks": lambda x: x.chunk(3, 1)[1],
     "sizes": lambda x: x.split([2, x.shape[1] - 2], 1)[1],
     "windows": lambda x: x.unfold(1, 3, 2),
@@ -47,6 +50,20 @@ def test_an_open_axis_is_split_as_torch_does_at_every_size(tmp_path, what) -> No
     for size in range(max(3, manifest["symbols"][1]["min"]), 20):
         x = torch.randn(1, size)
         torch.testing.assert_close(ours(x)["output"], model(x), msg=f"{size}")
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_even_splits_of_an_open_axis(tmp_path, part) -> None:
+    """hsplit and its like take only sizes that they can divide."""
+    model = Function(
+        lambda x: (torch.hsplit(x, 3)[part], x.vsplit(3)[part], x.mT.unsqueeze(0).dsplit(3)[part])
+    )
+    ours, manifest = loaded(tmp_path, model, torch.randn(6, 9), dynamic={"x": {0: "rows", 1: "columns"}})
+    assert not manifest["fixed_dims"]
+    for rows, columns in ((6, 9), (9, 12), (15, 21)):
+        x = torch.randn(rows, columns)
+        for found, expected in zip(ours(x).values(), model(x), strict=True):
+            assert torch.equal(found, expected)
 
 
 def test_a_shape_that_holds_from_some_size_on_bounds_the_axis(tmp_path) -> None:
