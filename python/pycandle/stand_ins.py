@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
-from .data_checks import asking_frame, checks_of_numbers_pass, passing_answer, shown
+from .data_checks import asking_frame, checks_of_numbers_pass, is_caught, is_of_torch, passing_answer, shown
 from .decompositions import DECOMPOSITIONS
 from .errors import RecordingError
 from .even_splits import split_tensor
@@ -41,11 +41,6 @@ def _allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
 def _deepcopy(x, memo):
     memo[id(x)] = copied = x.clone()
     return copied
-
-
-def _assert(condition, message):
-    if not isinstance(condition, torch.Tensor):
-        torch._assert(condition, message)
 
 
 def _one_hot(x, num_classes=-1):
@@ -109,7 +104,6 @@ _STAND_INS = {
     torch.allclose: _allclose,
     torch.Tensor.allclose: _allclose,
     torch.Tensor.__deepcopy__: _deepcopy,
-    torch._assert: _assert,
     F.one_hot: _one_hot,
     torch.linspace: linspace,
     torch.tensor_split: split_tensor,
@@ -129,6 +123,7 @@ class StandIns(TorchFunctionMode):
     def __init__(self):
         super().__init__()
         self.left_out: set[str] = set()
+        self.refused: list[Exception] = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -136,6 +131,8 @@ class StandIns(TorchFunctionMode):
             return func(*args, **kwargs)
         if func is torch.Tensor.__bool__ or (func is torch.Tensor.item and args[0].dtype is torch.bool):
             return self._truth(func, args[0])
+        if func is torch._assert:
+            return self._assert(*args, **kwargs)
         if getattr(func, "__self__", None) is torch.Tensor.data:
             return args[0].detach() if func.__name__ == "__get__" else _assign_data(*args)
         if func in _OF_LISTS:
@@ -146,10 +143,20 @@ class StandIns(TorchFunctionMode):
     def _truth(self, func, tensor: torch.Tensor) -> bool:
         frame = asking_frame(sys._getframe(1))
         answer = passing_answer(frame)
-        if answer is None:
+        if answer is not None:
+            self.left_out.add(shown(frame))
+            return answer
+        try:
             return func(tensor)
-        self.left_out.add(shown(frame))
-        return answer
+        except Exception as error:
+            if not is_of_torch(frame) or is_caught(frame.f_back):
+                self.refused.append(error)
+            raise
+
+    def _assert(self, condition, message) -> None:
+        if isinstance(condition, torch.Tensor):
+            condition = self._truth(torch.Tensor.__bool__, condition)
+        torch._assert(condition, message)
 
 
 @contextlib.contextmanager
@@ -187,8 +194,10 @@ def stand_ins(notes: list[str]):
     validates = Distribution._validate_args
     Distribution.set_default_validate_args(False)
     try:
-        with mode, _functions_seen_through(), checks_of_numbers_pass(mode.left_out):
+        with mode, _functions_seen_through(), checks_of_numbers_pass(mode.left_out, mode.refused):
             yield
     finally:
         Distribution._validate_args = validates
+    if mode.refused:  # the model caught it and went on
+        raise mode.refused[0]
     notes += [f"the check of values at {place} is left out" for place in sorted(mode.left_out)]

@@ -7,7 +7,7 @@ import torch
 import torch.distributions as D
 import torch.nn.functional as F
 from agreement import agrees
-from checking_model import Checks
+from checking_model import Catches, Checks
 from test_codegen import compiled_and_run, recorded
 from test_soundness import refuse
 from torch import nn
@@ -129,7 +129,7 @@ def test_checks_that_only_raise_are_left_out_and_noted(tmp_path, pycandle):
         tmp_path, pycandle, Checks(), *example, others=[(torch.randn(4, 5), torch.tensor([9, 9, 9, 9]))]
     )
     notes = [note for note in recorder.manifest["notes"] if "is left out" in note]
-    assert len(notes) == 11 and any("torch/nn/functional.py" in note for note in notes)
+    assert len(notes) == 12 and any("torch/nn/functional.py" in note for note in notes)
     assert any("checking_model.py" in note for note in notes)
 
 
@@ -153,6 +153,30 @@ class DecidesByAssignment(nn.Module):
 def test_a_branch_that_decides_anything_else_is_refused(kind, tmp_path):
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
     refuse(recorder, kind().eval(), -torch.rand(2, 3))
+
+
+CAUGHT = [
+    "a_handler",
+    "a_handler_of_everything",
+    "a_handler_of_a_number",
+    "suppressed",
+    "a_return_at_last",
+    "torch_assert",
+    "a_caller",
+    "a_caller_of_torch",
+    "a_check_of_its_own",
+]
+
+
+@pytest.mark.parametrize("how", CAUGHT)
+def test_a_check_that_the_model_catches_is_a_branch_and_refused(how, tmp_path):
+    refuse(GoldenRecorder(tmp_path, progress=lambda text: None), Catches(how), torch.rand(2, 3))
+
+
+@pytest.mark.parametrize("how, checks", [("raised_again", 2), ("a_caller_of_a_warning", 1)])
+def test_a_check_that_is_raised_again_or_only_warns_is_left_out(how, checks, tmp_path, pycandle):
+    recorder = agrees(tmp_path, pycandle, Catches(how), torch.randn(2, 3))
+    assert sum("is left out" in note for note in recorder.manifest["notes"]) == checks
 
 
 # ---- distributions --------------------------------------------------------------------------------------------
@@ -250,10 +274,10 @@ def test_keywords_are_names_in_emitted_code_too(tmp_path, pycandle):
     assert 'w / "parts.class"' in (tmp_path / "model.hpp").read_text()
 
 
-def test_an_exported_program_with_keywords_is_recorded(tmp_path):
-    example = torch.randn(2, 4), torch.randn(2, 4)
-    model = nn.ModuleDict({"class": nn.Linear(4, 4)})
-    model.forward = lambda x: model["class"](x)
+def test_an_exported_program_with_keywords_is_recorded(tmp_path, pycandle):
+    exported = torch.export.export(union(), (torch.randn(2, 4), torch.randn(2, 4)))
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
-    recorder.record(model.eval(), example[0])
-    assert recorder.manifest["parameters"][0]["name"].startswith("class.")
+    recorder.record(exported)
+    names = {entry["name"] for entry in recorder.manifest["parameters"]}
+    assert {"def.weight", "parts.class.weight", "register.bias"} <= names
+    pycandle("verify", recorder.save("m").manifest)
