@@ -127,7 +127,11 @@ def _header(entries: list[tuple[str, str, list[int], int]]) -> bytes:
 
 def raw_bytes(tensor: torch.Tensor) -> memoryview:
     """The tensor's bytes without a copy where it is contiguous."""
+    return memoryview(as_bytes(tensor).numpy())
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The same as a tensor: there NaN is itself, and -0.0 is not 0.0."""
     tensor = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous()
     # One element is contiguous whatever its stride, and only a stride of 1 can be viewed as bytes.
-    flat = tensor.as_strided((tensor.numel(),), (1,))
-    return memoryview(flat.view(torch.uint8).numpy())
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)

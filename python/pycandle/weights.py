@@ -10,7 +10,7 @@ from safetensors import safe_open
 
 from .errors import UsageError
 from .program import Parameter
-from .tensor_files import checksum, write_tensors
+from .tensor_files import as_bytes, checksum, write_tensors
 
 
 def place_weights(recorder, recording, fields: dict, path: Path) -> int | None:
@@ -93,10 +93,4 @@ def _equal_in_file(tensor: torch.Tensor, file: Path, key: str) -> bool:
         if tensor.is_meta:
             return True
         stored = reader.get_tensor(key)
-    return stored.dtype == tensor.dtype and torch.equal(_bits(stored), _bits(tensor))
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """NaN is itself here, and -0.0 is not 0.0."""
-    tensor = tensor.detach().resolve_conj().resolve_neg().cpu()
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+    return stored.dtype == tensor.dtype and torch.equal(as_bytes(stored), as_bytes(tensor))

@@ -354,6 +354,19 @@ def test_weights_ref_names_the_files_they_came_from(record, tmp_path):
     assert files["0.weight"] == "checkpoint.safetensors" and files["3.bias"] == "m_weights.safetensors"
 
 
+def test_one_element_of_a_strided_buffer_is_found_in_its_file(record, tmp_path):
+    from safetensors.torch import save_file
+
+    model = mlp()
+    model.register_buffer("one", torch.arange(3.0)[::3])
+    model.register_forward_hook(lambda module, args, output: output + module.one)
+    assert model.one.stride() == (3,)
+    save_file({"one": model.one.contiguous()}, tmp_path / "checkpoint.safetensors")
+    options = {"weights": "ref", "weights_files": [tmp_path / "checkpoint.safetensors"]}
+    manifest, _ = record(model, torch.randn(2, 4), options=options)
+    assert {p["name"]: p["file"] for p in manifest["parameters"]}["one"] == "checkpoint.safetensors"
+
+
 def test_no_source(record):
     manifest, _ = record(mlp(), torch.randn(2, 4), options={"source": False})
     assert all("lines" not in entry for entry in manifest["files_table"])
