@@ -85,7 +85,7 @@ class Eager:
         with quiet_inference(self.seed):
             outputs, names, spec = flatten_outputs(self.model(*fresh.args, **fresh.kwargs))
         buffers = dict(self.model.named_buffers(remove_duplicate=False))
-        memory = {_memory(buffer) for buffer in buffers.values()}
+        memory = {_memory(buffer) for buffer in buffers.values()} - {None}
         # An output that is a buffer would change when the buffer does.
         outputs = [o.clone() if isinstance(o, torch.Tensor) and _memory(o) in memory else o for o in outputs]
         return Call(outputs, names, spec, {name: buffers[name].detach().clone() for name in states})
@@ -99,9 +99,8 @@ class Eager:
             self._call(inputs, ())
             changed = []
             for (module, name, buffer, value), version in zip(self._buffers, versions, strict=True):
-                now = (
-                    module._buffers[name] if name in module._buffers else None
-                )  # a scripted one has no get()
+                buffers = module._buffers  # a scripted module's have no get()
+                now = buffers[name] if name in buffers else None  # noqa: SIM401
                 touched = now is not buffer or _version(buffer) != version
                 if touched and (value is None or now is None or not torch.equal(now, value)):
                     changed.append(".".join(part for part in (paths[module], name) if part))
@@ -147,8 +146,9 @@ def _version(buffer: torch.Tensor | None) -> int:
     return 0 if buffer is None else buffer._version
 
 
-def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+def _memory(tensor: torch.Tensor) -> int | None:
+    """None for sparse tensors and their like, which have no memory of one piece."""
+    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else None
 
 
 class _Missing:

@@ -109,7 +109,8 @@ def build_program(exported: Exported, names: dict[str, list[str]]) -> Program:
         if spec.kind is InputKind.USER_INPUT:
             user_inputs.append(None if isinstance(spec.arg, ConstantArgument) else node)
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
-            _add_parameter(by_name, node, spec, ep, canonical, names)
+            if _is_dense(node, spec.target):
+                _add_parameter(by_name, node, spec, ep, canonical, names)
         else:
             raise RecordingError(
                 f"the model holds an object that cannot be recorded: {spec.target} ({spec.kind.name})"
@@ -141,6 +142,22 @@ def _forget_dead_values(graph: torch.fx.Graph, calls: list[ModuleCall]) -> None:
     for call in calls:
         call.inputs = [node if node in alive else None for node in call.inputs]
         call.outputs = [node if node in alive else None for node in call.outputs]
+
+
+def _is_dense(node: torch.fx.Node, name: str) -> bool:
+    """False for a sparse tensor that nothing uses, which is left out of the program."""
+    layout = node.meta["val"].layout
+    if layout is torch.strided:
+        return True
+    if node.users:
+        user = next(iter(node.users))
+        raise RecordingError(
+            f"{name} is a tensor of the layout {layout}: only dense ones can be recorded",
+            place_of_text(user.meta.get("stack_trace")),
+            f"make it dense before recording: {name}.to_dense()",
+        )
+    node.graph.erase_node(node)
+    return False
 
 
 def _add_parameter(by_name, node, spec, ep, canonical, names) -> None:
@@ -182,5 +199,7 @@ def names_of_tensors(model: torch.nn.Module) -> dict[str, list[str]]:
 
 
 def _identity(tensor: torch.Tensor) -> tuple:
+    if tensor.layout is not torch.strided:
+        return (id(tensor),)
     storage = tensor.untyped_storage()._cdata
     return storage, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype

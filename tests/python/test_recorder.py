@@ -367,6 +367,25 @@ def test_one_element_of_a_strided_buffer_is_found_in_its_file(record, tmp_path):
     assert {p["name"]: p["file"] for p in manifest["parameters"]}["one"] == "checkpoint.safetensors"
 
 
+class Sparse(nn.Module):
+    def __init__(self, used):
+        super().__init__()
+        self.linear, self.used = nn.Linear(4, 4), used
+        self.register_buffer("edges", torch.eye(4).to_sparse())
+
+    def forward(self, x):
+        y = self.linear(x)
+        return torch.sparse.mm(self.edges, y) if self.used else y  # HERE
+
+
+def test_a_sparse_buffer_is_left_out_or_refused_by_name(record):
+    manifest, _ = record(Sparse(False), torch.randn(4, 4))
+    assert names(manifest["parameters"]) == ["linear.weight", "linear.bias"]
+    with pytest.raises(RecordingError, match="edges is a tensor of the layout") as refusal:
+        record(Sparse(True), torch.randn(4, 4))
+    assert "# HERE" in refusal.value.place.source and "edges.to_dense()" in refusal.value.hint
+
+
 def test_no_source(record):
     manifest, _ = record(mlp(), torch.randn(2, 4), options={"source": False})
     assert all("lines" not in entry for entry in manifest["files_table"])
