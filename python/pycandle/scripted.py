@@ -75,7 +75,8 @@ def _original(scripted: torch.jit.ScriptModule, path: str, made: dict[int, nn.Mo
             setattr(module, name, value)
     for name, child in scripted.named_children():
         module.add_module(name, _original(child, f"{path}.{name}" if path else name, made))
-    return module.train(scripted.training)
+    module.training = scripted.training  # train() would set that of the children as well
+    return module
 
 
 def _parameter(tensor: torch.Tensor) -> nn.Parameter:

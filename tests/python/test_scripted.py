@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from pycandle.errors import RecordingError
 from pycandle.recorder import GoldenRecorder
+from pycandle.scripted import python_originals
 
 torch.set_num_threads(1)
 
@@ -69,6 +70,19 @@ def test_a_scripted_part_is_recorded_by_its_original(tmp_path, pycandle):
 def test_a_model_that_is_scripted_as_a_whole_is_recorded(tmp_path, pycandle):
     model = torch.jit.script(Inner(4).eval())
     agrees(tmp_path, pycandle, model, torch.randn(3, 4), others=[(torch.randn(7, 4),)])
+
+
+def test_every_part_keeps_its_own_mode():
+    part = Inner(4).train()
+    part.act.eval()
+    part.act[1].training = True
+    scripted = torch.jit.script(part)
+    modes = {name: module.training for name, module in scripted.named_modules()}
+    assert set(modes.values()) == {True, False}
+    for model in (scripted, Holds(scripted)):
+        with python_originals(model) as original:
+            inner = original if model is scripted else original.part
+            assert {name: module.training for name, module in inner.named_modules()} == modes
 
 
 def test_a_scripted_part_is_emitted_as_its_class(tmp_path, pycandle):
