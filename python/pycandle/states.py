@@ -55,7 +55,7 @@ class States(Mapping[str, Any]):
     def _set(self, states: Mapping[str, Any], every: bool) -> None:
         core = self._core()
         types = {name: (dtype, tuple(shape)) for name, dtype, shape in core.state_types}
-        given = {name: _of_type(value, types.get(name)) for name, value in states.items()}
+        given = {name: _of_type(name, value, types.get(name)) for name, value in states.items()}
         core.set_states(contiguous(given), every)
 
     def __getitem__(self, name: str) -> Any:
@@ -131,14 +131,32 @@ def as_numpy(states: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _of_type(value: Any, wanted: tuple[str, tuple] | None) -> Any:
+def _of_type(name: str, value: Any, wanted: tuple[str, tuple] | None) -> Any:
     """Python's numbers and lists have no dtype of their own: they take the state's, unless that loses something."""
     if is_torch(value) or hasattr(value, "__dlpack__") or isinstance(value, np.ndarray) or wanted is None:
         return value
     array = np.asarray(value)
-    if wanted[0] == "bf16" and array.dtype.kind in "iuf":
+    if wanted[0] == "bf16" and array.dtype.kind in "biuf":
         import torch
 
-        return torch.tensor(value, dtype=torch.bfloat16)
-    dtype = _NUMPY.get(wanted[0], array.dtype)
-    return array.astype(dtype) if np.can_cast(array.dtype, dtype, "same_kind") else array
+        tensor = torch.as_tensor(array)
+        given = tensor.bfloat16()
+        _refuse_loss(name, array, given.to(tensor.dtype).numpy(), wanted[0])
+        return given
+    dtype = np.dtype(_NUMPY.get(wanted[0], array.dtype))
+    are_integers = array.dtype.kind in "iu" and dtype.kind in "iu"  # NumPy does not cast i64 to u8 by itself
+    if not are_integers and not np.can_cast(array.dtype, dtype, "same_kind"):
+        return array
+    with np.errstate(all="ignore"):
+        given = array.astype(dtype)
+        real = given if array.dtype.kind == "c" else given.real
+        _refuse_loss(name, array, given if are_integers else real.astype(array.dtype), wanted[0])
+    return given
+
+
+def _refuse_loss(name: str, array: np.ndarray, back: np.ndarray, dtype: str) -> None:
+    """An integer stays what it is; a fraction is rounded to the state's dtype, and stays finite."""
+    exact = array.dtype.kind in "biu"
+    kept = back == array if exact else np.isfinite(back) | ~np.isfinite(array)
+    if not np.all(kept):
+        raise _core.Error(f"the state {name} is {dtype}, which cannot hold {array[~kept].flat[0]}")

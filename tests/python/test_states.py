@@ -272,7 +272,13 @@ def test_a_module_that_is_used_in_between_does_not_disturb_the_compiled_one() ->
     assert model.calls == 1 and compiled.states["calls"] == 0
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.bool, torch.int32, torch.complex64])
+INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32)
+LIMITS = {dtype: (torch.iinfo(dtype).min, torch.iinfo(dtype).max) for dtype in INTEGERS}
+# The first whole number that the dtype has not.
+WHOLE = {torch.bfloat16: 2**8 + 1, torch.float16: 2**11 + 1, torch.float32: 2**24 + 1}
+
+
+@pytest.mark.parametrize("dtype", [*LIMITS, *WHOLE, torch.int64, torch.bool, torch.complex64])
 def test_states_of_every_dtype(dtype, tmp_path) -> None:
     class Keeps(nn.Module):
         def __init__(self) -> None:
@@ -294,6 +300,20 @@ def test_states_of_every_dtype(dtype, tmp_path) -> None:
     loaded.reset()
     loaded.load_states(tmp_path / "s.safetensors")
     assert torch.equal(loaded(x)["output"], x)
+    if dtype in LIMITS:
+        least, most = LIMITS[dtype]
+        loaded.states["kept"] = [least, 7, most]
+        assert np.asarray(loaded.states["kept"]).tolist() == [least, 7, most]
+        for beyond in (least - 1, most + 1):
+            with pytest.raises(pycandle.Error, match=f"state kept is [iu][0-9]+, which cannot hold {beyond}"):
+                loaded.states["kept"] = [0, 0, beyond]
+        assert np.asarray(loaded.states["kept"]).tolist() == [least, 7, most], "as it was"
+    if dtype in WHOLE:
+        with pytest.raises(pycandle.Error, match=f"which cannot hold {WHOLE[dtype]}"):
+            loaded.states["kept"] = [0, 0, WHOLE[dtype]]
+        with pytest.raises(pycandle.Error, match="which cannot hold 1e"):
+            loaded.states["kept"] = [0.1, float("inf"), 1e300]
+        loaded.states["kept"] = [0.1, float("inf"), WHOLE[dtype] - 1]
     loaded.states["kept"] = [0, 0, 1] if dtype not in (torch.bool,) else [False, False, True]
     assert torch.equal(loaded(x)["output"], torch.tensor([0, 0, 1]).to(dtype))
 
