@@ -200,7 +200,7 @@ class GoldenRecorder:
         if not meta:
             refuse_lost_states(eager, chosen.program, inputs)
         has_states = bool(chosen.program.states()) and not meta
-        second = check_second_call(eager, chosen, inputs) if has_states else None
+        second = check_second_call(eager, chosen, inputs, notes) if has_states else None
         about = {
             "model": {
                 "class": class_name(type(eager.model)),
@@ -261,7 +261,7 @@ class GoldenRecorder:
             ]
             second = None
             if recording.second_inputs is not None:
-                second = folder / f"{name}_second_trace.safetensors"
+                second = folder / f"{name}_second.safetensors"
                 made = self._write_trace(recording, recording.second_inputs, second, [], first.states)
                 sizes[second.name] = made.size
         weights: Path | None = folder / f"{name}_weights.safetensors"

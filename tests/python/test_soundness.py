@@ -421,12 +421,14 @@ def test_a_difference_beyond_rounding_is_refused(recorder):
 class LateBuffer(nn.Module):
     """A buffer without a value until the first call."""
 
-    def __init__(self, remembers: bool):
+    def __init__(self, remembers: bool, once: bool = False):
         super().__init__()
-        self.remembers = remembers
+        self.remembers, self.once = remembers, once
         self.register_buffer("kept", None)
 
     def forward(self, x):
+        if self.once and self.kept is not None:
+            raise ValueError("called twice")
         if self.kept is None:
             self.kept = torch.ones(3)
         if self.remembers:
@@ -438,5 +440,7 @@ def test_a_buffer_that_the_first_call_makes_is_refused_when_later_calls_read_it(
     with pytest.raises(RecordingError, match="the buffer kept has no value before the first call") as refusal:
         recorder.record(LateBuffer(True).eval(), torch.randn(2, 3))
     assert "register it with its shape" in str(refusal.value)
+    with pytest.raises(RecordingError, match="the buffer kept has no value before the first call"):
+        recorder.record(LateBuffer(False, once=True).eval(), torch.randn(2, 3))
     recorder.record(LateBuffer(False).eval(), torch.randn(2, 3))  # computed once and kept
     assert recorder.manifest["states"] == []

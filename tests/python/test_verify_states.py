@@ -14,6 +14,8 @@ from safetensors.torch import load_file
 from test_codegen_states import Attention, Counter, Normed, recorded
 from torch import nn
 
+from pycandle.recorder import GoldenRecorder
+
 BACKENDS = ("reference", "cpu")
 
 
@@ -131,10 +133,8 @@ def test_two_calls_are_goldens_and_every_state_of_both_is_judged(name: str, tmp_
     torch.manual_seed(0)
     manifest = recorded(make(), tmp_path, inputs)
     document = json.loads(manifest.read_text())
-    assert document["files"]["second_trace"] == "model_second_trace.safetensors"
-    first, second = (
-        load_file(tmp_path / f"model_{which}.safetensors") for which in ("trace", "second_trace")
-    )
+    assert document["files"]["second_trace"] == "model_second.safetensors"
+    first, second = (load_file(tmp_path / f"model_{which}.safetensors") for which in ("trace", "second"))
     assert {tap["key"] for tap in document["taps"]} <= first.keys() and first.keys() == second.keys()
     for state in states:
         assert torch.equal(first[f"updated:{state}"], second[f"state:{state}"])
@@ -153,13 +153,49 @@ def test_the_second_call_is_what_the_model_itself_gives(tmp_path) -> None:
     torch.manual_seed(0)
     model = Average()
     recorded(model, tmp_path, X)
-    first, second = (
-        load_file(tmp_path / f"model_{which}.safetensors") for which in ("trace", "second_trace")
-    )
+    first, second = (load_file(tmp_path / f"model_{which}.safetensors") for which in ("trace", "second"))
     assert not torch.equal(first["input:x"], second["input:x"])
     for trace in (first, second):
         torch.testing.assert_close(model(trace["input:x"]), trace["output:output"])
         torch.testing.assert_close(model.mean, trace["updated:mean"])
+
+
+def test_goldens_named_second_are_not_those_of_the_second_call(tmp_path, pycandle) -> None:
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Counter(), **X)
+    manifest = recorder.save("model").manifest
+    before = (tmp_path / "model_second.safetensors").read_bytes()
+    recorder.add_goldens("model_second", X["x"] + 1)
+    recorder.save("model_second")
+    assert (tmp_path / "model_second.safetensors").read_bytes() == before
+    assert ("second call", "updated:count") in layers_of(pycandle.json("verify", manifest))
+    inputs = {call for call, _ in layers_of(pycandle.json("verify", manifest, "--inputs", tmp_path))}
+    assert inputs == {"model", "model_second"}, "calls that begin with the recorded states"
+
+
+class Full(nn.Module):
+    """One place is free: a second call fails, whatever its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(3, 4))
+        self.register_buffer("place", torch.tensor([2]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.cache.index_copy_(0, self.place, x.mean(0, keepdim=True))
+        self.place.add_(1)
+        return x + self.cache.sum(0)
+
+
+def test_a_model_that_takes_one_call_is_recorded_with_it_and_a_note(tmp_path, pycandle) -> None:
+    manifest = recorded(Full(), tmp_path, X)
+    document = json.loads(manifest.read_text())
+    assert "second_trace" not in document["files"] and not (tmp_path / "model_second.safetensors").exists()
+    (note,) = [note for note in document["notes"] if "second" in note]
+    assert "out of bounds" in note or "out of range" in note, note
+    result = pycandle.json("verify", manifest)
+    assert result["status"] == "passed" and ("", "updated:cache") in layers_of(result)
+    assert [check["what"] for check in document["soundness"]["checks"]][-1] == "call 1 and its states"
 
 
 def edited(manifest: Path, change) -> Path:
@@ -326,7 +362,7 @@ def test_an_old_recording_without_a_second_call_is_judged_by_its_first(tmp_path,
     document = json.loads(manifest.read_text())
     del document["files"]["second_trace"]
     manifest.write_text(json.dumps(document))
-    (tmp_path / "model_second_trace.safetensors").unlink()
+    (tmp_path / "model_second.safetensors").unlink()
     result = pycandle.json("verify", manifest)
     assert result["status"] == "passed" and {row.get("input", "") for row in result["layers"]} == {""}
     document["files"]["second_trace"] = "../elsewhere.safetensors"
