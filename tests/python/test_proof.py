@@ -83,7 +83,9 @@ def compiled_verdicts(headers: list[str], model: str, name_space: str, manifest:
         rest = iter(compiled_verdicts(good, model, name_space, manifest, folder))
         return [next(rest) if is_good else None for is_good in alone]
     said = subprocess.run([folder / "judge", manifest], capture_output=True, text=True, check=True).stdout
-    return [line.endswith(" equal") for line in said.splitlines()]
+    # A difference may go on over several lines.
+    verdicts = re.findall(r"^v\d+::\w+ (.*)$", said, re.MULTILINE)
+    return [verdict == "equal" for verdict in verdicts]
 
 
 def built(unit: str, models: list[str], folder: Path) -> Path | None:
