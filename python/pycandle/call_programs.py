@@ -25,6 +25,7 @@ from .inputs import Inputs, gather_inputs
 from .manifest import write_manifest
 from .module_snapshot import ModuleSnapshot
 from .preparation import CACHE_NOTE, materialise_lazy_modules, prepared
+from .processor import PROBLEM, dtypes_of, safe_for
 from .program import INPUT_NOTE
 from .recorder import GoldenRecorder
 from .settings import overriding
@@ -150,6 +151,10 @@ class CallPrograms:
         return self._folder / "p0_weights.safetensors"
 
     def _record(self, form: CallForm, inputs: Inputs) -> CallProgram:
+        with safe_for(dtypes_of(self._module, (inputs.args, inputs.kwargs))):
+            return self._record_safely(form, inputs)
+
+    def _record_safely(self, form: CallForm, inputs: Inputs) -> CallProgram:
         name = f"p{self._recorded}"
         if self._as_compiled is None:
             materialise_lazy_modules(self._module, inputs.args, inputs.kwargs, 0)
@@ -169,7 +174,9 @@ class CallPrograms:
             result = self._result(fields, inputs)
         self._refuse_changed_weights(fields)
         for note in fields["notes"]:
-            if note.startswith(INPUT_NOTE) or (note == CACHE_NOTE and inputs.kwargs.get("use_cache")):
+            if note.startswith((INPUT_NOTE, PROBLEM)) or (
+                note == CACHE_NOTE and inputs.kwargs.get("use_cache")
+            ):
                 warnings.warn(f"pycandle.compile: {note}", stacklevel=4)
         self._share_states(recorder)
         bound_by = {

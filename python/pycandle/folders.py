@@ -15,10 +15,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def check_writable(folder: Path) -> None:
     """Makes and removes a file there, or in the nearest folder above it that exists."""
-    existing = folder
-    while not existing.exists() and existing != existing.parent:
-        existing = existing.parent
     try:
+        existing = folder
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:
@@ -32,7 +32,7 @@ def writing_into(folder: Path) -> Iterator[None]:
     try:
         for missing in [*reversed(folder.parents), folder]:
             if not missing.exists():
-                missing.mkdir()
+                missing.mkdir(exist_ok=True)  # another recording may make it at this moment
                 made.append(missing)
         if not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "it is a file")

@@ -24,9 +24,21 @@ if TYPE_CHECKING:
 VARIABLE, WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
 ADVICE = f"set {VARIABLE}={WITHOUT_AMX} before Python starts"
 
-_PROBLEM = "torch's bf16 products crash on this processor"
+PROBLEM = "torch's bf16 products crash on this processor"
 _PROBE = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); torch.nn.functional.linear(a, a)"
-_variable_came_first = VARIABLE in os.environ or "DNNL_MAX_CPU_ISA" in os.environ
+_NAMES = (VARIABLE, "DNNL_MAX_CPU_ISA")  # the older name still counts
+
+
+def _chosen() -> str | None:
+    """How the environment keeps oneDNN from AMX: `NAME=VALUE`, or None where it does not."""
+    for name in _NAMES:
+        value = os.environ.get(name, "").upper()
+        if value and value != "DEFAULT" and "AMX" not in value:
+            return f"{name}={value}"
+    return None
+
+
+_variable_came_first = _chosen() is not None
 
 
 @functools.cache
@@ -36,13 +48,12 @@ def torch_dies_in_bf16() -> bool:
     if "amx_bf16" not in flags:
         return False
     key = hashlib.sha256(f"{_torch_version()} {flags}".encode()).hexdigest()[:16]
-    known = _cache_file()
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        if (answer := json.loads(known.read_text()).get(key)) in (True, False):
-            return answer
-    environment = {k: v for k, v in os.environ.items() if k not in (VARIABLE, "DNNL_MAX_CPU_ISA")}
+    known = _known_answers()
+    if known.get(key) in (True, False):
+        return known[key]
+    environment = {k: v for k, v in os.environ.items() if k not in _NAMES}
     ended = subprocess.run([sys.executable, "-c", _PROBE], env=environment, capture_output=True, check=False)
-    _remember(known, {key: ended.returncode < 0})
+    _remember(known | {key: ended.returncode < 0})
     return ended.returncode < 0
 
 
@@ -57,31 +68,29 @@ def make_bf16_safe() -> bool:
 
 
 def dtypes_of(model: torch.nn.Module, arguments: object) -> set[torch.dtype]:
-    """Of parameters, buffers and inputs."""
+    """Of parameters, buffers and inputs, and what autocast would make of them."""
+    import torch
     import torch.utils._pytree as pytree
 
     tensors = [*model.parameters(), *model.buffers(), *pytree.tree_leaves(arguments)]
-    return {t.dtype for t in tensors if hasattr(t, "dtype")}
+    found = {t.dtype for t in tensors if hasattr(t, "dtype")}
+    return found | ({torch.get_autocast_dtype("cpu")} if torch.is_autocast_enabled("cpu") else set())
 
 
 @contextlib.contextmanager
 def safe_for(dtypes: set[torch.dtype], notes: list[str] | None = None) -> Iterator[None]:
-    """Runs a model with these dtypes so that torch does not die of them, and says so in `notes`.
+    """Runs a model with these dtypes so that torch does not die of bf16, and says so in `notes`.
 
-    A process that has used oneDNN already cannot set the variable any more: torch then computes without oneDNN."""
+    A process that has used oneDNN already cannot set the variable any more: torch then computes without oneDNN, also
+    for other dtypes, since a model may go to bf16 on its way."""
     import torch
 
-    affected = torch.bfloat16 in dtypes and torch_dies_in_bf16()
-    notes = [] if notes is None else notes
-    if not affected:
-        how = contextlib.nullcontext()
-    elif _variable_came_first:
-        how = contextlib.nullcontext()
-        notes.append(f"{_PROBLEM}: recorded with {VARIABLE}={os.environ.get(VARIABLE, WITHOUT_AMX)}")
-    else:
-        how = _without_onednn()
-        notes.append(f"{_PROBLEM}: recorded without oneDNN; for its kernels {ADVICE}")
-    with how:
+    affected = torch_dies_in_bf16()
+    late = affected and not _variable_came_first
+    if affected and torch.bfloat16 in dtypes and notes is not None:
+        how = f"without oneDNN; for its kernels {ADVICE}" if late else f"with {_chosen()}"
+        notes.append(f"{PROBLEM}: run {how}")
+    with _without_onednn() if late else contextlib.nullcontext():
         yield
 
 
@@ -117,9 +126,17 @@ def _cache_file() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pycandle" / "torch-bf16.json"
 
 
-def _remember(file: Path, facts: dict[str, bool]) -> None:
-    with contextlib.suppress(OSError):  # it is only asked again
+def _known_answers() -> dict[str, bool]:
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # absent, damaged, or a user without a home
+        if isinstance(known := json.loads(_cache_file().read_text()), dict):
+            return known
+    return {}
+
+
+def _remember(answers: dict[str, bool]) -> None:
+    with contextlib.suppress(OSError, RuntimeError):  # it is only asked again
+        file = _cache_file()
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as temporary:
-            json.dump(facts, temporary)
+            json.dump(answers, temporary)
         os.replace(temporary.name, file)

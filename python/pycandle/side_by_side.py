@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -96,8 +97,11 @@ def _outputs(model: torch.nn.Module, args: tuple, kwargs: dict) -> list[tuple[st
         handles.append(module.register_forward_pre_hook(partial(enter, numbers, path)))
         handles.append(module.register_forward_hook(partial(leave, numbers, path)))
     try:
-        with torch.no_grad(), safe_for(dtypes_of(model, (args, kwargs))):
+        notes: list[str] = []
+        with torch.no_grad(), safe_for(dtypes_of(model, (args, kwargs)), notes):
             model(*args, **kwargs)
+        for note in notes:
+            warnings.warn(f"lockstep: {note}", stacklevel=3)
     finally:
         for handle in handles:
             handle.remove()

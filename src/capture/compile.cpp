@@ -300,10 +300,18 @@ struct Compiled::State {
 
   const Plan& plan() {
     const std::lock_guard lock(mutex);
-    if (!last)
-      throw Error(ErrorCode::usage, "the model was not captured yet")
-          .hint("call it once, or give compile() a signature; PYCANDLE_EAGER=1 captures nothing");
+    if (!last) not_captured();
     return *last;
+  }
+  // Which states a model has is known once it ran, or when it was captured.
+  void check_states_are_known() {
+    const std::lock_guard lock(mutex);
+    if (!last && states.empty()) not_captured();
+  }
+
+  [[noreturn]] static void not_captured() {
+    throw Error(ErrorCode::usage, "the model was not captured yet")
+        .hint("call it once, or give compile() a signature; PYCANDLE_EAGER=1 captures nothing");
   }
 };
 
@@ -381,6 +389,7 @@ Compiled::Tensors Compiled::states() const {
 }
 
 void Compiled::set_states(const Tensors& states) const {
+  state_->check_states_are_known();
   const std::lock_guard lock(state_->mutex);
   check_states(state_->types(), states, Expected::some, "memory");
   LockedStates locked(state_->leaves(), session_.get());
@@ -396,6 +405,7 @@ void Compiled::reset() const {
 void Compiled::save_states(const std::string& path) const { pycandle::save_states(path, states()); }
 
 void Compiled::load_states(const std::string& path) const {
+  state_->check_states_are_known();
   StateTypes types;
   {
     const std::lock_guard lock(state_->mutex);

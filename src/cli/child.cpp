@@ -48,7 +48,7 @@ std::optional<std::string> ask_python(const std::string& python, const std::stri
 
 namespace {
 
-// Keys that interrupt are for the child, as in system(3): its own message and status count.
+// Ctrl-C goes to the child, as in system(3): its own message and status count.
 class InterruptsIgnored {
  public:
   InterruptsIgnored() : interrupt_(std::signal(SIGINT, SIG_IGN)), quit_(std::signal(SIGQUIT, SIG_IGN)) {}
@@ -102,7 +102,7 @@ Error died_of_signal(const std::string& program, int signal) {
   const auto hint = [signal]() -> std::string {
     switch (signal) {
       case SIGILL:
-        return "torch 2.11 dies so in bf16 layers on processors with AMX: set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16; "
+        return "torch 2.11 crashes in bf16 layers on processors with AMX: set ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16; "
                "pycandle doctor says whether this is one";
       case SIGKILL: return "probably memory ran out: try smaller inputs, --golden-budget, or a machine with more";
       case SIGSEGV:

@@ -51,12 +51,15 @@ std::vector<Finding> findings(const std::string& named) {
                          : fmt::format("{} (from {}) does not run", python->path, python->how),
                  found_or_missing(version.has_value()), "name another with --python or PYCANDLE_PYTHON"});
   if (!version) return all;
-  for (const char* package : {"pycandle", "torch", "safetensors", "numpy"}) {
+  bool has_torch = false;
+  for (const std::string package : {"pycandle", "torch", "safetensors", "numpy"}) {
     const auto found = ask_python(python->path, fmt::format("import importlib.metadata as m; print(m.version('{}'))", package));
-    all.push_back({package + std::string(" in python"), found.value_or("not installed"), found_or_missing(found.has_value()),
+    has_torch |= package == "torch" && found;
+    all.push_back({package + " in python", found.value_or("not installed"), found_or_missing(found.has_value()),
                    fmt::format("recording needs it: install {} for that Python", package)});
   }
-  if (const auto dies = ask_python(python->path, kAskBf16)) {
+  const auto dies = has_torch ? ask_python(python->path, kAskBf16) : std::nullopt;
+  if (dies) {
     const bool works = *dies != "True";
     all.push_back({"bf16 in torch", works ? "works" : "its products crash on this processor (SIGILL)",
                    works ? State::ok : State::note,

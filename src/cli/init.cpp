@@ -74,10 +74,21 @@ bool install_with_pip(const fs::path& environment, const fs::path& requirements,
                    requirements});
 }
 
+// Its last file is the one that names pycandle; an interrupted init leaves it out.
+bool is_complete(const fs::path& environment) {
+  std::error_code absent;
+  for (const fs::directory_entry& entry : fs::directory_iterator(environment / "lib", absent)) {
+    if (fs::exists(entry.path() / "site-packages/pycandle.pth", absent)) return true;
+  }
+  return false;
+}
+
 // An environment of its own with those very versions, made by uv or, where there is none, by Python's venv and pip;
 // pycandle itself comes from where it is installed. Environments know their own path, so it is made in its place.
 void make_environment(const fs::path& folder, const Facts& facts, bool quiet) {
   const fs::path environment = folder / kEnvironment, requirements = folder / ".pycandle/requirements.txt";
+  std::error_code ignored;
+  fs::remove_all(environment, ignored);  // of an init that was interrupted
   const bool has_uv = output_of({"uv", "--version"}).has_value();
   const char* tool = has_uv ? "uv" : "venv and pip";
   if (!quiet) fmt::print(stderr, "making {} with the packages of .pycandle/requirements.txt, by {}\n", kEnvironment, tool);
@@ -86,7 +97,6 @@ void make_environment(const fs::path& folder, const Facts& facts, bool quiet) {
                                       "import sysconfig; print(sysconfig.get_path('purelib'))")
                          : std::nullopt;
   if (!site) {
-    std::error_code ignored;
     fs::remove_all(environment, ignored);
     throw Error(ErrorCode::usage, fmt::format("{} could not make the environment", tool))
         .hint(fmt::format("see what was said above{}, or run pycandle init --no-env to record with {}",
@@ -128,7 +138,7 @@ void add_init(Command& app, Context& context) {
     files.push_back({".pycandle/.gitignore", "/venv/\n"});
     Written written = write_absent(folder, files);
     if (!options->no_env) {
-      const bool there = fs::exists(folder / kEnvironment);
+      const bool there = is_complete(folder / kEnvironment);
       if (!there) make_environment(folder, facts, context.json);
       (there ? written.kept : written.created).emplace_back(kEnvironment);
     }

@@ -1,5 +1,4 @@
 #include "verify/verify.h"
-#include "params/checksums.h"
 
 #include <fmt/format.h>
 
@@ -16,6 +15,7 @@
 #include "base/file.h"
 #include "ir/text.h"
 #include "ops/catalogue.h"
+#include "params/checksums.h"
 #include "verify/captured.h"
 #include "verify/decisions.h"
 #include "verify/diagnose.h"

@@ -63,17 +63,57 @@ def test_the_users_own_choice_stands(amx, monkeypatch) -> None:
     notes: list[str] = []
     with processor.safe_for(BF16, notes):
         assert torch._C._get_mkldnn_enabled()
-    assert "recorded with ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16" in notes[0]
+    assert "run with ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "safe"),
+    [
+        (processor.VARIABLE, "AVX512_CORE_BF16", True),
+        ("DNNL_MAX_CPU_ISA", "avx2", True),
+        (processor.VARIABLE, "AVX512_CORE_AMX", False),
+        (processor.VARIABLE, "default", False),
+        (processor.VARIABLE, "", False),
+    ],
+)
+def test_a_variable_that_lets_amx_in_does_not_count(name, value, safe, monkeypatch) -> None:
+    for known in (processor.VARIABLE, "DNNL_MAX_CPU_ISA"):
+        monkeypatch.delenv(known, raising=False)
+    monkeypatch.setenv(name, value)
+    assert processor._chosen() == (f"{name}={value.upper()}" if safe else None)
+
+
+def test_answers_for_several_versions_of_torch_are_kept_and_a_user_without_home_is_no_error(
+    amx, tmp_path, monkeypatch
+) -> None:
+    amx()
+    assert processor.torch_dies_in_bf16()
+    amx(probe="pass")
+    monkeypatch.setattr(processor, "_torch_version", lambda: "99")
+    assert not processor.torch_dies_in_bf16()
+    assert sorted(json.loads((tmp_path / "pycandle/torch-bf16.json").read_text()).values()) == [False, True]
+    amx()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(processor.Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    assert processor.torch_dies_in_bf16()
 
 
 def test_where_the_variable_comes_too_late_bf16_models_run_without_onednn(amx) -> None:
     amx()
     notes: list[str] = []
     with processor.safe_for({torch.float32}, notes):
-        assert torch._C._get_mkldnn_enabled() and not notes
+        assert not torch._C._get_mkldnn_enabled(), "a model may go to bf16 on its way"
+    assert not notes
     with processor.safe_for(BF16, notes):
         assert not torch._C._get_mkldnn_enabled()
     assert torch._C._get_mkldnn_enabled() and "without oneDNN" in notes[0]
+
+
+def test_autocast_counts_as_its_dtype() -> None:
+    model = torch.nn.Linear(4, 4)
+    assert processor.dtypes_of(model, ()) == {torch.float32}
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert processor.dtypes_of(model, ()) == {torch.float32, torch.bfloat16}
 
 
 def test_a_bf16_recording_says_how_it_was_made(amx, tmp_path) -> None:
@@ -89,6 +129,7 @@ def test_a_bf16_recording_says_how_it_was_made(amx, tmp_path) -> None:
 SCRIPT = """
 import torch
 {before}
+import pycandle
 from pycandle import GoldenRecorder, lockstep
 torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU(), torch.nn.Linear(64, 64)).bfloat16().eval()
@@ -97,6 +138,8 @@ recorder.record(model, torch.randn(3, 64).bfloat16())
 recorder.save("m")
 layers = list(lockstep(model, "out"))
 assert len(layers) == 4, layers
+compiled = pycandle.compile(model, torch.randn(3, 64).bfloat16())
+assert compiled(torch.randn(3, 64).bfloat16()).shape == (3, 64)
 """
 
 

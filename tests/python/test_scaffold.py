@@ -110,7 +110,7 @@ def small_python(tmp_path) -> Path:
 
 
 def test_init_falls_back_to_venv_where_there_is_no_uv(pycandle, small_python, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "wheels"))  # no uv there
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     project = tmp_path / "project"
@@ -126,7 +126,7 @@ def test_init_falls_back_to_venv_where_there_is_no_uv(pycandle, small_python, tm
 
 
 def test_an_environment_that_cannot_be_made_leaves_nothing(pycandle, small_python, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "wheels"))  # no uv there
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     project = tmp_path / "project"
