@@ -207,7 +207,7 @@ OpDef recurrent(const Recurrence& r, bool padded = false) {
   const auto build = [r, name, padded](AtenCall& a) { return imported_layers(a, r, name, padded); };
   if (padded) {
     def.constraint(name + "_c4", "lengths are integers, one for each sequence", [](const Call& c) {
-      return is_integral(c.type("lengths").dtype) && c.rank("lengths") == 1 &&
+      return is_integral(c.type("lengths").dtype) && c.rank("lengths") == 1 && c.rank("x") == 3 &&
              c.agree(c.shape("lengths")[0], c.shape("x")[c.boolean("batch_first") ? 0 : 1]);
     });
   } else {
