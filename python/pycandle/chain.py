@@ -12,7 +12,7 @@ import torch
 
 from .differences import first_difference
 from .dims import DimNames, symbol_of
-from .dynamic import Group, derived_sizes, permuted, resized
+from .dynamic import Group, derived_sizes, permuted, resized, with_integers_up_to
 from .eager import Eager
 from .errors import RecordingError
 from .exporting import Exported, export_model
@@ -405,7 +405,11 @@ def _compare_at(eager: Eager, inputs: Inputs, entry: OpenGroup, size: int, chose
     """Compares with one group at another size; raises what the model raises."""
     sizes = [size if other is entry else other.derived for other in chosen.open]
     example = resized(inputs, [other.group for other in chosen.open], sizes)
-    known = eager.run(example)
+    try:
+        known = eager.run(example)
+    except Exception:  # values may speak of the size: lengths of sequences, positions
+        example = with_integers_up_to(example, size)
+        known = eager.run(example)
     what = f"{entry.group.label} of size {size}"
     return compare(what, eager, chosen.program, example, known, chosen.dims)
 

@@ -125,6 +125,16 @@ def resized(inputs: Inputs, groups: list[Group], sizes: list[int]) -> Inputs:
     return inputs.with_leaves(leaves)
 
 
+def with_integers_up_to(inputs: Inputs, most: int) -> Inputs:
+    """Integer values that are larger become this one; a length is at least 1."""
+    kinds = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+    leaves = [
+        leaf.clamp(max=most) if isinstance(leaf, torch.Tensor) and leaf.dtype in kinds else leaf
+        for leaf in inputs.leaves
+    ]
+    return inputs.with_leaves(leaves)
+
+
 def permuted(inputs: Inputs, seed: int) -> Inputs:
     """Other values of the same kind: each tensor's elements in another order, so integers stay in range."""
     generator = torch.Generator().manual_seed(seed)
