@@ -178,7 +178,7 @@ def test_the_test_of_a_state_that_was_edited_fails_and_its_command_names_the_sta
     ran = outcome_of(Counter(), tmp_path, pycandle, {"x": torch.randn(2, 4)}, edit)
     assert ran.returncode == 1 and "state count is off by" in ran.stdout
     (command, *_) = {line for line in ran.stdout.splitlines() if line.startswith("Next: pycandle verify ")}
-    said = pycandle(*command.split()[2:], status=1).stdout
+    said = pycandle(*command.split()[2:], status=1, cwd=tmp_path).stdout
     assert "wrong here: state count (add)" in said and "test_codegen_states.py:" in said
     assert "wrong here: second call: state count (add)" in said
 

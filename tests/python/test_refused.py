@@ -221,7 +221,8 @@ SAMPLES = {
 
 
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
-def test_distributions_are_recorded_without_their_checks(kind, tmp_path, pycandle):
+def test_distributions_are_recorded_without_their_checks(kind, tmp_path, pycandle, monkeypatch):
+    monkeypatch.setattr(D.Distribution, "_validate_args", True)  # torch.compile turns it off for the process
     torch.manual_seed(len(kind))
     others = [(torch.randn(7, 5),), (torch.randn(1, 5),)]
     agrees(tmp_path, pycandle, Calls(DISTRIBUTIONS[kind]), torch.randn(3, 5), others=others, tolerance=1e-4)
