@@ -28,7 +28,6 @@ generated_anew() { # <option of `pycandle ops`> <file>: whether the file changed
   cp build/generated "$2"
   echo "generated $2"
 }
-if generated_anew --header src/ops/functional.h; then "${compile[@]}"; fi
 if generated_anew --front-header include/pycandle/functional.h; then front=new; fi
 if generated_anew --front-source src/capture/functional.cpp || [ "${front:-}" ]; then "${compile[@]}"; fi
 if generated_anew --markdown docs/ops.md; then :; fi

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "cli/ops_header.h"
+#include "cli/front_header.h"
 #include "ops/spelling.h"
 
 namespace pycandle::cli {

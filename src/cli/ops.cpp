@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/ops_header.h"
+#include "cli/front_header.h"
 #include "cli/terminal.h"
 #include "ops/catalogue.h"
 
@@ -63,7 +63,7 @@ void print_markdown() {
 
 void add_ops(Command& app, Context& context) {
   struct Options {
-    bool markdown = false, header = false, front_header = false, front_source = false;
+    bool markdown = false, front_header = false, front_source = false;
     std::string name;
   };
   auto options = std::make_shared<Options>();
@@ -72,14 +72,12 @@ void add_ops(Command& app, Context& context) {
                                 "pycandle ops layer_norm");
   command.add_option("name", options->name, "only ops or overloads whose name contains this");
   command.add_flag("--markdown", options->markdown, "print docs/ops.md");
-  command.add_flag("--header", options->header, "print src/ops/functional.h");
   command.add_flag("--front-header", options->front_header, "print include/pycandle/functional.h");
   command.add_flag("--front-source", options->front_source, "print src/capture/functional.cpp");
   command.callback([options, &context] {
     if (options->markdown) return print_markdown();
     if (options->front_header) return fmt::print("{}", front_header(catalogue()));
     if (options->front_source) return fmt::print("{}", front_source(catalogue()));
-    if (options->header) return fmt::print("{}", ops_header(catalogue()));
     Json all = Json::array();
     Table table;
     for (const auto& op : catalogue().all()) {

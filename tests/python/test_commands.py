@@ -197,7 +197,6 @@ def test_ops_lists_the_catalogue(pycandle) -> None:
     ("file", "option"),
     [
         ("docs/ops.md", "--markdown"),
-        ("src/ops/functional.h", "--header"),
         ("include/pycandle/functional.h", "--front-header"),
         ("src/capture/functional.cpp", "--front-source"),
     ],

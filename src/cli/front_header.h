@@ -1,4 +1,4 @@
-// The generated header of the catalogue.
+// The front end that is generated from the catalogue: include/pycandle/functional.h and src/capture/functional.cpp.
 #pragma once
 
 #include <string>
@@ -7,8 +7,6 @@
 
 namespace pycandle::cli {
 
-std::string ops_header(const OpTable&);
-// The front end: include/pycandle/functional.h and src/capture/functional.cpp.
 std::string front_header(const OpTable&);
 std::string front_source(const OpTable&);
 
