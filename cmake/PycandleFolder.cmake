@@ -3,7 +3,7 @@
 # The include directory of a folder is not src/ but a small tree of links in the build directory:
 #
 #     <build>/seams/base/base  ->  src/base        so  #include "base/error.h"  works in base and in what depends on it
-#     <build>/seams/ops/ops    ->  src/ops         and #include "ops/catalogue.h"  in src/base finds no file
+#     <build>/seams/ops/ops    ->  src/ops         and #include "ops/core/catalogue.h"  in src/base finds no file
 #
 # A subfolder with a CMakeLists.txt of its own (src/backends/reference) is a target of its own, and its headers are not
 # part of its parent's seam.
@@ -29,6 +29,20 @@ function(pycandle_seam folder seam)
   endforeach()
 endfunction()
 
+# The sources of a folder: its own, and those of its subfolders that are no targets of their own (src/ops/shape).
+function(pycandle_sources folder result)
+  set(source "${PROJECT_SOURCE_DIR}/src/${folder}")
+  file(GLOB sources CONFIGURE_DEPENDS "${source}/*.cpp")
+  file(GLOB entries CONFIGURE_DEPENDS LIST_DIRECTORIES true "${source}/*")
+  foreach(entry IN LISTS entries)
+    if(IS_DIRECTORY "${entry}" AND NOT EXISTS "${entry}/CMakeLists.txt")
+      file(GLOB more CONFIGURE_DEPENDS "${entry}/*.cpp")
+      list(APPEND sources ${more})
+    endif()
+  endforeach()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
 # The headers that most files include, none of them ours: parsed once, a third of the build's time otherwise.
 set(PYCANDLE_COMMON_HEADERS <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <charconv> <cmath>
   <complex> <functional> <limits> <map> <memory> <numeric> <optional> <set> <span> <string> <unordered_map>
@@ -41,14 +55,14 @@ function(pycandle_common_headers target)
   endif()
 endfunction()
 
-# pycandle_folder(<folder> [QUICK] [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp as pycandle_<folder>
-# (pycandle_backend_reference for backends/reference). QUICK: it is never hot, and is compiled with less effort.
+# pycandle_folder(<folder> [QUICK] [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp and
+# src/<folder>/*/*.cpp as pycandle_<folder> (pycandle_backend_reference for backends/reference). QUICK: it is never hot, and is compiled with less effort.
 function(pycandle_folder folder)
   cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK" "" "DEPENDS;LINKS")
   pycandle_target_name(${folder} target)
   set(seam "${PROJECT_BINARY_DIR}/seams/${target}")
   pycandle_seam(${folder} "${seam}")
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp")
+  pycandle_sources(${folder} sources)
   set(libraries ${arg_LINKS})
   foreach(dependency IN LISTS arg_DEPENDS)
     pycandle_target_name(${dependency} name)
@@ -74,7 +88,7 @@ function(pycandle_program folder)
   pycandle_target_name(${folder} target)
   set(seam "${PROJECT_BINARY_DIR}/seams/${target}")
   pycandle_seam(${folder} "${seam}")
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp")
+  pycandle_sources(${folder} sources)
   if(NOT sources)
     return()
   endif()

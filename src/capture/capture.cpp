@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "pycandle/module.h"
 #include "runtime/states.h"
 #include "verify/states.h"

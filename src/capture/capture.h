@@ -15,7 +15,7 @@
 #include "base/dim_real.h"
 #include "capture/store.h"
 #include "ir/builder.h"
-#include "ops/promotion.h"
+#include "ops/core/promotion.h"
 #include "pycandle/checker.h"
 #include "pycandle/tensor.h"
 

@@ -11,7 +11,7 @@
 #include "capture/compile.h"
 #include "import/manifest.h"
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
 #include "pycandle/model.h"
 #include "runtime/model.h"

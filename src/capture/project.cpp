@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "capture/capture.h"
 #include "import/importer.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
 #include "passes/structure.h"
 #include "verify/accepted.h"

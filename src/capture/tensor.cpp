@@ -8,7 +8,7 @@
 #include <ostream>
 
 #include "capture/calls.h"
-#include "ops/mapping.h"
+#include "ops/core/mapping.h"
 
 namespace pycandle::front {
 namespace {

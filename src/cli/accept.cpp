@@ -13,7 +13,7 @@
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/structure.h"
 #include "runtime/model.h"
 #include "verify/accepted.h"

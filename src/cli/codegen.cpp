@@ -13,7 +13,7 @@
 #include "emit/files.h"
 #include "emit/proof/proof.h"
 #include "import/importer.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
 
 namespace pycandle::cli {

@@ -11,7 +11,7 @@
 #include "cli/command.h"
 #include "cli/python_finder.h"
 #include "cli/terminal.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "params/checksums.h"
 #include "runtime/backends.h"
 #include "runtime/model.h"

@@ -1,10 +1,10 @@
 // pycandle ops --front-header, --front-source: include/pycandle/functional.h and src/capture/functional.cpp, a function on
-// tensors for every op. ops/spelling.h is the rule.
+// tensors for every op. ops/core/spelling.h is the rule.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "cli/front_header.h"
-#include "ops/spelling.h"
+#include "ops/core/spelling.h"
 
 namespace pycandle::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "emit/cpp/printer.h"
 #include "emit/files.h"
 #include "import/importer.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
 
 namespace pycandle::cli {

@@ -11,7 +11,7 @@
 #include "cli/terminal.h"
 #include "import/importer.h"
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
 #include "runtime/cost.h"
 

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/front_header.h"
 #include "cli/terminal.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 
 namespace pycandle::cli {
 namespace {

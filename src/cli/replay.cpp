@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "runtime/backends.h"
 #include "verify/repro.h"
 #include "verify/result_json.h"

@@ -6,7 +6,7 @@
 
 #include "base/safetensors.h"
 #include "cli/terminal.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "runtime/backends.h"
 #include "runtime/tune.h"
 

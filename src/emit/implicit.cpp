@@ -3,7 +3,7 @@
 #include <functional>
 #include <string_view>
 
-#include "ops/spelling.h"
+#include "ops/core/spelling.h"
 
 namespace pycandle::emit {
 namespace {

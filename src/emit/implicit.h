@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "ops/promotion.h"
+#include "ops/core/promotion.h"
 
 namespace pycandle::emit {
 

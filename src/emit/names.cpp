@@ -6,7 +6,7 @@
 #include <array>
 #include <map>
 
-#include "ops/spelling.h"
+#include "ops/core/spelling.h"
 
 namespace pycandle::emit {
 namespace {

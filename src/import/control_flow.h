@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "ops/aten_call.h"
+#include "ops/core/aten_call.h"
 
 namespace pycandle {
 

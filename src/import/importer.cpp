@@ -10,7 +10,7 @@
 #include "import/gaps.h"
 #include "import/manifest.h"
 #include "ir/verifier.h"
-#include "ops/dims_at_samples.h"
+#include "ops/core/dims_at_samples.h"
 
 namespace pycandle {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "import/field.h"
 #include "import/importer.h"
-#include "ops/aten_call.h"
+#include "ops/core/aten_call.h"
 
 namespace pycandle {
 

@@ -1,4 +1,4 @@
-// All that is known of an op, in one value. src/ops/<family>.cpp makes them; see docs/adding-an-op.md.
+// All that is known of an op, in one value. src/ops/<folder>/<family>.cpp makes them; see docs/adding-an-op.md.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 namespace pycandle {
 
 class Builder;
-class AtenCall;    // ops/aten_call.h: one recorded ATen node
+class AtenCall;    // ops/core/aten_call.h: one recorded ATen node
 class Evaluation;  // ir/evaluation.h: one primitive at run time
 class Region;      // ir/region.h: what a node is computed from
 
@@ -142,7 +142,7 @@ struct OpDef {
   std::string name;
   bool is_primitive = false;
   bool is_mapping = false;                           // only ATen overloads and samples of an op that another family defines
-  std::string family;                                // the file it stands in
+  std::string family;                                // the file it stands in, such as "shape/joining"
   std::vector<OperandSpec> operand_specs;
   std::vector<AttrSpec> attr_specs;
   int region_count = 0;

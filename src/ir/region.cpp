@@ -12,9 +12,17 @@ constexpr size_t kEntries = 6;
 
 // Ops that a formula is made of, by the family (file) they stand in.
 bool is_formula(const OpDef& op) {
-  static const std::set<std::string, std::less<>> families = {"elementwise", "logical",    "movement",      "reduction",
-                                                              "constants",   "arithmetic", "activation",    "unary",
-                                                              "softmax",     "statistics", "reduction_aten"};
+  static const std::set<std::string, std::less<>> families = {"elementwise/elementwise",
+                                                              "elementwise/logical",
+                                                              "elementwise/arithmetic",
+                                                              "elementwise/unary",
+                                                              "shape/movement",
+                                                              "reduction/reduction",
+                                                              "reduction/reduction_aten",
+                                                              "reduction/statistics",
+                                                              "creation/constants",
+                                                              "nn/activation",
+                                                              "nn/softmax"};
   return families.count(op.family) != 0 && !op.is_random && op.region_count == 0;
 }
 

@@ -1,6 +1,6 @@
 // cond, while_loop and scan. Their regions are closed: whatever a region reads is an operand.
-#include "ops/constraints.h"
-#include "ops/evaluate.h"
+#include "ops/core/constraints.h"
+#include "ops/core/evaluate.h"
 
 namespace pycandle {
 

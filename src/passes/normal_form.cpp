@@ -383,7 +383,8 @@ Term NormalForm::primitive(const Graph& g, const Node& node, const Type& type, c
   }
   if (op == "dot_general" && is_real(xs[0]) && text_of_shapeless(g, node, xs).empty())
     return contraction(node, type, xs[0], xs[1]);
-  const bool is_pointwise = (node.op->family == "elementwise" || node.op->family == "logical") && node.attributes.empty();
+  const bool is_pointwise = (node.op->family == "elementwise/elementwise" || node.op->family == "elementwise/logical") &&
+                            node.attributes.empty();
   if (is_pointwise) return elementwise(op, xs, type.dtype);
   Entry e;
   e.op = op;

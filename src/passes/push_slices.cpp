@@ -231,7 +231,7 @@ const Rule* rule_for(const Graph& g, const Node& node) {
                                                          {"broadcast", {push_broadcast, false}},
                                                          {"concat", {push_concat, false}}};
   static const Rule elementwise{push_elementwise, false};
-  static const std::set<std::string_view> families = {"elementwise", "logical", "activation"};
+  static const std::set<std::string_view> families = {"elementwise/elementwise", "elementwise/logical", "nn/activation"};
   if (node.results.size() != 1 || node.op->is_random) return nullptr;
   const auto found = table.find(node.op->name);
   if (found != table.end()) return &found->second;

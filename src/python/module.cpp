@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "import/single_call.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "runtime/backends.h"
 #include "runtime/model.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "params/checksums.h"
 
 namespace pycandle {

@@ -32,7 +32,7 @@ std::vector<bool> open_in(const Graph& g, bool deeper) {
       return v != kNoValue && is_number[static_cast<size_t>(v)];
     });
     const bool gives_number = node.op->name == "constant" || of_numbers;
-    const bool is_pointwise = node.op->family == "elementwise" || node.op->family == "logical";
+    const bool is_pointwise = node.op->family == "elementwise/elementwise" || node.op->family == "elementwise/logical";
     for (ValueId v : node.results) {
       is_number[static_cast<size_t>(v)] = gives_number;
       is_open[static_cast<size_t>(v)] = gives_number || only_moves(node) || (deeper && is_pointwise);

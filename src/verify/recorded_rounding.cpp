@@ -1,7 +1,7 @@
 #include "verify/recorded_rounding.h"
 
 #include "base/error.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "runtime/model.h"
 #include "verify/slices.h"
 #include "verify/states.h"

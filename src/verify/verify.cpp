@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "params/checksums.h"
 #include "verify/captured.h"
 #include "verify/decisions.h"

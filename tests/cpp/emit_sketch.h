@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "emit/tree.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 
 namespace pycandle {
 

@@ -13,7 +13,7 @@
 #include "backends/reference/reference.h"
 #include "ir/text.h"
 #include "ir/verifier.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 
 namespace pycandle {
 

@@ -9,7 +9,7 @@
 
 #include "ir/builder.h"
 #include "ir/evaluation.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "roundtrip.h"
 
 namespace pycandle {

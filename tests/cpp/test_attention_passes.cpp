@@ -9,7 +9,7 @@
 
 #include "backends/reference/reference.h"
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "pass_cases.h"
 #include "passes/passes.h"
 #include "runtime/model.h"

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "import/importer.h"
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 
 namespace pycandle {
 namespace {

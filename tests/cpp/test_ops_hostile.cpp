@@ -6,7 +6,7 @@
 
 #include "ir/builder.h"
 #include "ir/verifier.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "roundtrip.h"
 
 namespace pycandle {

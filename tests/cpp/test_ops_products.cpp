@@ -1,5 +1,5 @@
 // dot_general and convolution against loops that anyone can check.
-#include "ops/blocked_product.h"
+#include "ops/linalg/blocked_product.h"
 #include "primitive_runner.h"
 
 namespace pycandle {

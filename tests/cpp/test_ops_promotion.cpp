@@ -1,8 +1,8 @@
 // torch's type promotion, as torch 2 answers it; each row was asked of torch.
 #include <gtest/gtest.h>
 
-#include "ops/catalogue.h"
-#include "ops/promotion.h"
+#include "ops/core/catalogue.h"
+#include "ops/core/promotion.h"
 
 namespace pycandle {
 namespace {

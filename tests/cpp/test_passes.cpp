@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "ir/text.h"
 #include "ir/verifier.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "pass_cases.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/structure.h"
 
 namespace pycandle {

@@ -12,7 +12,7 @@
 #include "ir/builder.h"
 #include "ir/text.h"
 #include "ir/verifier.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/normal_form.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"

@@ -10,7 +10,7 @@
 #include "error_of.h"
 #include "ir/text.h"
 #include "ir/verifier.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 
 namespace pycandle {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "verify/metrics.h"
 
 namespace pycandle {

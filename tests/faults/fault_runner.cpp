@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "injector.h"
 #include "ir/text.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "runtime/model.h"
 #include "verify/captured.h"
 #include "verify/goldens.h"

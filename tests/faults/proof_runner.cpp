@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "emit/proof/proof.h"
 #include "import/importer.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
 
 int main(int count, char** arguments) {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "import/importer.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace pycandle;

@@ -39,7 +39,7 @@ def test_someone_new_adds_a_functional_by_touching_one_file(tmp_path, pycandle) 
         shutil.copy(ROOT / file, source / file)
 
     paragraph, entry = blocks("cpp")
-    family = source / "src" / "ops" / "activation.cpp"
+    family = source / "src" / "ops" / "nn" / "activation.cpp"
     text = family.read_text()
     assert text.count("OpDef relu() {") == 1
     text = text.replace("OpDef relu() {", paragraph + "\nOpDef relu() {")

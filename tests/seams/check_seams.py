@@ -1,7 +1,7 @@
 """Proves that a folder of src/ can include only itself and the folders above it.
 
 For each folder the flags are those of one of its real sources (compile_commands.json), and the headers are real too:
-`#include "ops/catalogue.h"` in src/base must end in "No such file", `#include "base/error.h"` in src/ops must be found.
+`#include "ops/core/catalogue.h"` in src/base must end in "No such file", `#include "base/error.h"` in src/ops must be found.
 
 usage: check_seams.py BUILD_DIRECTORY
 """
@@ -31,19 +31,28 @@ ORDER = [
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
+def target_folder(file: Path) -> str | None:
+    """The folder that a file is compiled with: a target of its own, or else a folder of src/ (src/ops has src/ops/shape)."""
+    folders = [folder for folder in file.parents if SOURCE in folder.parents]
+    if not folders:
+        return None
+    own = next((folder for folder in folders if (folder / "CMakeLists.txt").exists()), folders[-1])
+    return str(own.relative_to(SOURCE))
+
+
 def compile_flags(build: Path) -> dict[str, list[str]]:
     """The compiler and the include flags of each folder that has a source."""
     flags: dict[str, list[str]] = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        folder = Path(entry["file"]).resolve().parent
-        if SOURCE not in folder.parents:
+        folder = target_folder(Path(entry["file"]).resolve())
+        if folder is None:
             continue
         words = shlex.split(entry["command"])
         for place, word in enumerate(words):  # compile_commands.json may name the launcher too
             if Path(word).name == "ccache":
                 words = words[place + 1 :]
                 break
-        flags[str(folder.relative_to(SOURCE))] = [
+        flags[folder] = [
             words[0],
             "-std=c++20",
             *(w for w in words if w.startswith("-I")),
@@ -52,8 +61,8 @@ def compile_flags(build: Path) -> dict[str, list[str]]:
 
 
 def a_header(folder: str) -> str | None:
-    headers = sorted((SOURCE / folder).glob("*.h"))
-    return f"{folder}/{headers[0].name}" if headers else None
+    headers = sorted(h for h in (SOURCE / folder).rglob("*.h") if target_folder(h) == folder)
+    return str(headers[0].relative_to(SOURCE)) if headers else None
 
 
 def finds(flags: list[str], header: str) -> bool:

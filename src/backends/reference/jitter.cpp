@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "ops/catalogue.h"
-#include "ops/evaluate.h"
+#include "ops/core/catalogue.h"
+#include "ops/core/evaluate.h"
 
 namespace pycandle {
 namespace {

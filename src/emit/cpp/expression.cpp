@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "ops/spelling.h"
+#include "ops/core/spelling.h"
 
 namespace pycandle::emit::cpp {
 namespace {

@@ -11,7 +11,7 @@
 #include "emit/cpp/split.h"
 #include "emit/cpp/text.h"
 #include "emit/names.h"
-#include "ops/spelling.h"
+#include "ops/core/spelling.h"
 
 namespace pycandle::emit::cpp {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "emit/cpp/body.h"
-#include "ops/catalogue.h"
+#include "ops/core/catalogue.h"
 
 namespace pycandle::emit::cpp {
 namespace {

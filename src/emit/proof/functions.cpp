@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "capture/calls.h"
-#include "ops/catalogue.h"
-#include "ops/spelling.h"
+#include "ops/core/catalogue.h"
+#include "ops/core/spelling.h"
 #include "pycandle/control_flow.h"
 
 namespace pycandle::emit::proof {

@@ -1,0 +1,152 @@
+#include "ops/core/catalogue.h"
+
+#include <utility>
+
+namespace pycandle {
+
+// A family is named after its file; the list below is the only place that knows them all.
+// Primitives.
+std::vector<OpDef> constant_ops();
+std::vector<OpDef> elementwise_ops();
+std::vector<OpDef> logical_ops();
+std::vector<OpDef> movement_ops();
+std::vector<OpDef> reduction_ops();
+std::vector<OpDef> product_ops();
+std::vector<OpDef> gather_scatter_ops();
+std::vector<OpDef> window_ops();
+std::vector<OpDef> cumulative_ops();
+std::vector<OpDef> sorting_ops();
+std::vector<OpDef> control_flow_ops();
+std::vector<OpDef> fft_ops();
+std::vector<OpDef> random_ops();
+std::vector<OpDef> special_ops();
+std::vector<OpDef> factorization_ops();
+std::vector<OpDef> dynamic_slice_ops();
+// Functionals, and torch's spellings of primitives.
+std::vector<OpDef> arithmetic_ops();
+std::vector<OpDef> unary_ops();
+std::vector<OpDef> view_ops();
+std::vector<OpDef> joining_ops();
+std::vector<OpDef> padding_ops();
+std::vector<OpDef> factory_ops();
+std::vector<OpDef> random_aten_ops();
+std::vector<OpDef> indexing_ops();
+std::vector<OpDef> reduction_aten_ops();
+std::vector<OpDef> statistics_ops();
+std::vector<OpDef> order_statistics_ops();
+std::vector<OpDef> set_ops();
+std::vector<OpDef> arranging_ops();
+std::vector<OpDef> solving_ops();
+std::vector<OpDef> eigenvalue_ops();
+std::vector<OpDef> fourier_ops();
+std::vector<OpDef> stft_ops();
+// Neural-network functionals.
+std::vector<OpDef> linear_ops();
+std::vector<OpDef> rotary_ops();
+std::vector<OpDef> softmax_ops();
+std::vector<OpDef> normalization_ops();
+std::vector<OpDef> activation_ops();
+std::vector<OpDef> attention_ops();
+std::vector<OpDef> embedding_ops();
+std::vector<OpDef> dropout_ops();
+std::vector<OpDef> einsum_ops();
+std::vector<OpDef> convolution_ops();
+std::vector<OpDef> pooling_ops();
+std::vector<OpDef> sparse_pooling_ops();
+std::vector<OpDef> recurrent_ops();
+std::vector<OpDef> quantization_ops();
+std::vector<OpDef> interpolate_ops();
+std::vector<OpDef> loss_ops();
+std::vector<OpDef> margin_loss_ops();
+std::vector<OpDef> grid_ops();
+std::vector<OpDef> distance_ops();
+std::vector<OpDef> pixel_shuffle_ops();
+std::vector<OpDef> expert_ops();
+std::vector<OpDef> box_ops();
+std::vector<OpDef> detection_ops();
+std::vector<OpDef> filter_ops();
+
+namespace {
+
+const std::pair<const char*, Family> kFamilies[] = {
+    // Primitives: each has an evaluator.
+    {"creation/constants", constant_ops},
+    {"elementwise/elementwise", elementwise_ops},
+    {"elementwise/logical", logical_ops},
+    {"shape/movement", movement_ops},
+    {"reduction/reduction", reduction_ops},
+    {"linalg/products", product_ops},
+    {"indexing/gather_scatter", gather_scatter_ops},
+    {"nn/window", window_ops},
+    {"reduction/cumulative", cumulative_ops},
+    {"reduction/sorting", sorting_ops},
+    {"control_flow", control_flow_ops},
+    {"signal/fft", fft_ops},
+    {"creation/random", random_ops},
+    {"elementwise/special", special_ops},
+    {"linalg/factorization", factorization_ops},
+    {"indexing/dynamic_slices", dynamic_slice_ops},
+    // Functionals: each has a decomposition; and torch's spellings of primitives (mapping() in ir/op_def.h).
+    {"elementwise/arithmetic", arithmetic_ops},
+    {"elementwise/unary", unary_ops},
+    {"shape/views", view_ops},
+    {"shape/joining", joining_ops},
+    {"shape/padding", padding_ops},
+    {"creation/factory", factory_ops},
+    {"creation/random_aten", random_aten_ops},
+    {"indexing/indexing", indexing_ops},
+    {"reduction/reduction_aten", reduction_aten_ops},
+    {"reduction/statistics", statistics_ops},
+    {"reduction/order_statistics", order_statistics_ops},
+    {"indexing/sets", set_ops},
+    {"shape/arranging", arranging_ops},
+    {"linalg/solving", solving_ops},
+    {"linalg/eigenvalues", eigenvalue_ops},
+    {"signal/fourier", fourier_ops},
+    {"signal/stft", stft_ops},
+    // Neural-network functionals.
+    {"linalg/linear", linear_ops},
+    {"nn/rotary", rotary_ops},
+    {"nn/softmax", softmax_ops},
+    {"nn/normalization", normalization_ops},
+    {"nn/activation", activation_ops},
+    {"nn/attention", attention_ops},
+    {"nn/embedding", embedding_ops},
+    {"nn/dropout", dropout_ops},
+    {"linalg/einsum", einsum_ops},
+    {"nn/convolution", convolution_ops},
+    {"nn/pooling", pooling_ops},
+    {"nn/sparse_pooling", sparse_pooling_ops},
+    {"nn/recurrent", recurrent_ops},
+    {"nn/quantization", quantization_ops},
+    {"vision/interpolate", interpolate_ops},
+    {"nn/loss", loss_ops},
+    {"nn/margin_loss", margin_loss_ops},
+    {"vision/grid", grid_ops},
+    {"linalg/distance", distance_ops},
+    {"nn/pixel_shuffle", pixel_shuffle_ops},
+    {"nn/experts", expert_ops},
+    {"vision/boxes", box_ops},
+    {"vision/detection", detection_ops},
+    {"signal/filter", filter_ops},
+};
+
+}  // namespace
+
+const OpTable& catalogue() {
+  static const OpTable table = [] {
+    std::vector<OpDef> all;
+    for (const auto& [file, family] : kFamilies) {
+      for (OpDef& op : family()) {
+        op.family = file;
+        all.push_back(std::move(op));
+      }
+    }
+    OpTable made;
+    for (OpDef& op : merge_mappings(std::move(all))) made.add(std::move(op));
+    return made;
+  }();
+  return table;
+}
+
+}  // namespace pycandle

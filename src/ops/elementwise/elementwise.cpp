@@ -1,0 +1,295 @@
+// Elementwise arithmetic: every op is a row of one of two tables.
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "ops/core/constraints.h"
+#include "ops/core/evaluate.h"
+#include "ops/elementwise/special_functions.h"
+
+namespace pycandle {
+
+namespace {
+
+using Kind = Rounding;
+
+// ---- one operand
+
+// What an op computes on each kind of number; null where it is not defined. Integers and bools share a function.
+struct Unary {
+  const char* name;
+  double (*real)(double);
+  Complex (*complex)(Complex);
+  int64_t (*integer)(int64_t);
+  unsigned kinds;
+  Kind rounding;
+  const char* doc;
+};
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+int64_t same_integer(int64_t v) { return v; }
+
+// A double function and a complex one of the same name in the library.
+#define BOTH(function) [](double v) { return std::function(v); }, [](Complex v) { return std::function(v); }
+#define REAL(...) [](double v) -> double { return __VA_ARGS__; }
+#define COMPLEX(...) [](Complex v) -> Complex { return __VA_ARGS__; }
+#define INTEGER(...) [](int64_t v) -> int64_t { return __VA_ARGS__; }
+
+const Unary kUnary[] = {
+    {"neg", REAL(-v), COMPLEX(-v), INTEGER(difference_of<int64_t>(0, v)), numbers, Kind::exact, "-x; integers wrap"},
+    {"sign", REAL((v > 0) - (v < 0)), COMPLEX(v == Complex{} ? v : v / std::abs(v)), INTEGER((v > 0) - (v < 0)), anything,
+     Kind::exact, "-1, 0 or 1 (0 for NaN, as torch); x/|x| for complex numbers"},
+    {"exp", BOTH(exp), nullptr, inexact, Kind::relative, "e to the x"},
+    {"exp2", REAL(std::exp2(v)), COMPLEX(std::exp(v * std::numbers::ln2)), nullptr, inexact, Kind::relative, "2 to the x"},
+    {"expm1", REAL(std::expm1(v)), COMPLEX(std::exp(v) - 1.0), nullptr, inexact, Kind::relative, "exp(x) - 1"},
+    {"log", BOTH(log), nullptr, inexact, Kind::relative, "natural logarithm"},
+    {"log2", REAL(std::log2(v)), COMPLEX(std::log(v) / std::numbers::ln2), nullptr, inexact, Kind::relative,
+     "logarithm to base 2"},
+    {"log10", BOTH(log10), nullptr, inexact, Kind::relative, "logarithm to base 10"},
+    {"log1p", REAL(std::log1p(v)), COMPLEX(std::log(1.0 + v)), nullptr, inexact, Kind::relative, "log(1 + x)"},
+    {"sqrt", BOTH(sqrt), nullptr, inexact, Kind::relative, "square root"},
+    {"rsqrt", REAL(1 / std::sqrt(v)), COMPLEX(1.0 / std::sqrt(v)), nullptr, inexact, Kind::relative, "1 / sqrt(x)"},
+    {"sin", BOTH(sin), nullptr, inexact, Kind::relative, "sine"},
+    {"cos", BOTH(cos), nullptr, inexact, Kind::relative, "cosine"},
+    {"tan", BOTH(tan), nullptr, inexact, Kind::relative, "tangent"},
+    {"asin", BOTH(asin), nullptr, inexact, Kind::relative, "inverse sine"},
+    {"acos", BOTH(acos), nullptr, inexact, Kind::relative, "inverse cosine"},
+    {"atan", BOTH(atan), nullptr, inexact, Kind::relative, "inverse tangent"},
+    {"sinh", BOTH(sinh), nullptr, inexact, Kind::relative, "hyperbolic sine"},
+    {"cosh", BOTH(cosh), nullptr, inexact, Kind::relative, "hyperbolic cosine"},
+    {"tanh", BOTH(tanh), nullptr, inexact, Kind::relative, "hyperbolic tangent"},
+    {"asinh", BOTH(asinh), nullptr, inexact, Kind::relative, "inverse hyperbolic sine"},
+    {"acosh", BOTH(acosh), nullptr, inexact, Kind::relative, "inverse hyperbolic cosine"},
+    {"atanh", BOTH(atanh), nullptr, inexact, Kind::relative, "inverse hyperbolic tangent"},
+    {"erf", REAL(std::erf(v)), nullptr, nullptr, floats, Kind::relative, "error function"},
+    {"erfc", REAL(std::erfc(v)), nullptr, nullptr, floats, Kind::relative, "1 - erf(x)"},
+    {"erfinv", REAL(erfinv(v)), nullptr, nullptr, floats, Kind::relative, "inverse of erf"},
+    {"lgamma", REAL(pycandle::lgamma(v)), nullptr, nullptr, floats, Kind::relative, "log |gamma(x)|"},
+    {"digamma", REAL(digamma(v)), nullptr, nullptr, floats, Kind::relative, "derivative of lgamma"},
+    {"ceil", REAL(std::ceil(v)), nullptr, same_integer, reals, Kind::exact, "least integer not below x"},
+    {"floor", REAL(std::floor(v)), nullptr, same_integer, reals, Kind::exact, "greatest integer not above x"},
+    {"round", REAL(std::nearbyint(v)), nullptr, same_integer, reals, Kind::exact, "nearest integer, half to even"},
+    {"trunc", REAL(std::trunc(v)), nullptr, same_integer, reals, Kind::exact, "toward zero"},
+    {"reciprocal", REAL(1 / v), COMPLEX(1.0 / v), nullptr, inexact, Kind::relative, "1 / x"},
+    {"conj", REAL(v), COMPLEX(std::conj(v)), same_integer, anything, Kind::exact, "complex conjugate; a real x itself"},
+};
+#undef BOTH
+#undef REAL
+#undef COMPLEX
+#undef INTEGER
+
+Array evaluate_unary(const Unary& row, const Evaluation& ev) {
+  const Array& x = ev.array("x");
+  switch (domain_of(x.dtype())) {
+    case Domain::real: return map_as<double>(ev, row.real, x);
+    case Domain::complex: return map_as<Complex>(ev, row.complex, x);
+    default: return map_as<int64_t>(ev, row.integer, x);
+  }
+}
+
+OpDef unary(const char* name, unsigned kinds) {
+  return primitive(name).operands("x").constraint(std::string(name) + "_c1", "x is " + text_of_kinds(kinds),
+                                                  [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); });
+}
+
+// Ops whose result has another dtype than x: abs and the parts of complex numbers are real, tests are bool.
+Type real_type(const Call& c) { return {real_of(c.type("x").dtype), c.shape("x")}; }
+Type bool_type(const Call& c) { return {DType::boolean, c.shape("x")}; }
+
+std::vector<OpDef> unary_with_own_type() {
+  return {
+      unary("abs", numbers).doc("|x|; real for complex x").infer(real_type).evaluator([](const Evaluation& ev) {
+        const auto magnitude = [](auto v) {
+          if constexpr (std::is_same_v<decltype(v), int64_t>)
+            return v < 0 ? difference_of<int64_t>(0, v) : v;
+          else
+            return std::abs(v);
+        };
+        return map(ev, magnitude, ev.array("x"));
+      }),
+      unary("real", inexact).doc("real part").infer(real_type).evaluator([](const Evaluation& ev) {
+        return map_as<Complex>(ev, [](Complex v) { return v.real(); }, ev.array("x"));
+      }),
+      unary("imag", complexes).doc("imaginary part").infer(real_type).evaluator([](const Evaluation& ev) {
+        return map_as<Complex>(ev, [](Complex v) { return v.imag(); }, ev.array("x"));
+      }),
+      unary("angle", inexact)
+          .doc("argument of a complex number; 0 or pi for a real one, NaN for NaN")
+          .infer(real_type)
+          .rounds(Kind::relative)
+          .evaluator([](const Evaluation& ev) {
+            const auto of_real = [](double v) { return is_nan(v) ? v : v < 0 ? std::numbers::pi : 0.0; };
+            const auto of_complex = [](Complex v) { return std::arg(v); };
+            const Array& x = ev.array("x");
+            return is_complex(x.dtype()) ? map_as<Complex>(ev, of_complex, x) : map_as<double>(ev, of_real, x);
+          }),
+      unary("isnan", inexact).doc("is it NaN, in either part?").infer(bool_type).evaluator([](const Evaluation& ev) {
+        return map(ev, [](auto v) { return is_nan(v); }, ev.array("x"));
+      }),
+      unary("isinf", inexact).doc("is it infinite, in either part?").infer(bool_type).evaluator([](const Evaluation& ev) {
+        const auto infinite = [](Complex v) { return std::abs(v.real()) == kInfinity || std::abs(v.imag()) == kInfinity; };
+        return map_as<Complex>(ev, infinite, ev.array("x"));
+      }),
+      unary("bitwise_not", integers | booleans)
+          .doc("every bit flipped; logical not for bool")
+          .infer([](const Call& c) { return c.type("x"); })
+          .evaluator([](const Evaluation& ev) {
+            if (ev.array("x").dtype() == DType::boolean)
+              return map_as<int64_t>(ev, [](int64_t v) { return v == 0; }, ev.array("x"));
+            return map_as<int64_t>(ev, [](int64_t v) { return ~v; }, ev.array("x"));
+          }),
+  };
+}
+
+// ---- two operands of the same type
+
+OpDef binary(const char* name, unsigned kinds, const char* doc) {
+  const std::string id = name;
+  return primitive(name)
+      .doc(doc)
+      .operands("a", "b")
+      .constraint(id + "_c1", "a is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
+      .constraint(id + "_c2", "a and b have the same dtype", [](const Call& c) { return c.type("a").dtype == c.type("b").dtype; })
+      .constraint(id + "_c3", "a and b have the same shape", [](const Call& c) { return may_equal(c.shape("a"), c.shape("b")); })
+      .infer([](const Call& c) { return c.type("a"); });
+}
+
+// An op with a function for each kind of number that it takes, from an overloaded function object.
+template <class F> OpDef binary(const char* name, unsigned kinds, Kind rounding, const char* doc, F f) {
+  return binary(name, kinds, doc).rounds(rounding).evaluator([f](const Evaluation& ev) {
+    const Array& a = ev.array("a");
+    return in_domain(a.dtype(), [&](auto zero) {
+      using C = decltype(zero);
+      if constexpr (std::is_invocable_v<F, C, C>) {
+        return map_as<C>(ev, f, a, ev.array("b"));
+      } else {
+        internal_error(ev.node().op->name + " has no function for " + std::string(name_of(a.dtype())));
+        return Array();
+      }
+    });
+  });
+}
+template <class... F> struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F> Overloaded(F...) -> Overloaded<F...>;
+
+// torch raises for integers, and the least int64 divided by -1 wraps instead of trapping.
+int64_t nonzero_divisor(const char* op, int64_t b) {
+  if (b == 0) throw Error(ErrorCode::bad_input, "integer division by zero").op(op).expected("a divisor other than 0").found("0");
+  return b;
+}
+int64_t truncated_quotient(int64_t a, int64_t b) { return b == -1 ? difference_of<int64_t>(0, a) : a / b; }
+int64_t truncated_rest(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
+
+double floor_quotient(double a, double b) {
+  if (b == 0) return a / b;
+  const double rest = std::fmod(a, b);
+  double quotient = (a - rest) / b;
+  if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double floored = std::floor(quotient);
+  return quotient - floored > 0.5 ? floored + 1 : floored;
+}
+
+int64_t integer_power(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 != 0 ? -1 : 1) : 0;
+  int64_t result = 1;
+  for (; exponent > 0; exponent >>= 1, base = product_of(base, base)) {
+    if (exponent & 1) result = product_of(result, base);
+  }
+  return result;
+}
+
+template <class T> T larger(T a, T b) { return is_nan(a) ? a : is_nan(b) ? b : std::max(a, b); }
+template <class T> T smaller(T a, T b) { return is_nan(a) ? a : is_nan(b) ? b : std::min(a, b); }
+
+OpDef shift(const char* name, const char* doc, int64_t (*f)(int64_t value, int64_t by, int64_t bits)) {
+  return binary(name, integers, doc).evaluator([f](const Evaluation& ev) {
+    const auto bits = static_cast<int64_t>(8 * size_of(ev.array("a").dtype()));
+    return map_as<int64_t>(ev, [=](int64_t a, int64_t b) { return f(a, b, bits); }, ev.array("a"), ev.array("b"));
+  });
+}
+
+std::vector<OpDef> binary_ops() {
+  const auto largest = Overloaded{[](double a, double b) { return larger(a, b); },
+                                  [](int64_t a, int64_t b) { return larger(a, b); }};
+  const auto smallest = Overloaded{[](double a, double b) { return smaller(a, b); },
+                                   [](int64_t a, int64_t b) { return smaller(a, b); }};
+  return {
+      binary("add", numbers, Kind::linear, "a + b", [](auto a, auto b) { return sum_of(a, b); }),
+      binary("sub", numbers, Kind::linear, "a - b", [](auto a, auto b) { return difference_of(a, b); }),
+      binary("mul", numbers, Kind::relative, "a * b", [](auto a, auto b) { return product_of(a, b); }),
+      binary("div", inexact, Kind::relative, "a / b, true division",
+             Overloaded{[](double a, double b) { return a / b; }, [](Complex a, Complex b) { return a / b; }}),
+      binary("pow", numbers, Kind::relative, "a to the b; integers wrap, and a negative exponent gives 0 unless a is 1 or -1",
+             Overloaded{[](double a, double b) { return std::pow(a, b); }, [](Complex a, Complex b) { return std::pow(a, b); },
+                        [](int64_t a, int64_t b) { return integer_power(a, b); }}),
+      binary("maximum", reals | booleans, Kind::exact, "the larger; NaN wins", largest),
+      binary("minimum", reals | booleans, Kind::exact, "the smaller; NaN wins", smallest),
+      binary("fmax", reals | booleans, Kind::exact, "the larger; NaN loses",
+             Overloaded{[](double a, double b) { return std::fmax(a, b); }, [](int64_t a, int64_t b) { return larger(a, b); }}),
+      binary("fmin", reals | booleans, Kind::exact, "the smaller; NaN loses",
+             Overloaded{[](double a, double b) { return std::fmin(a, b); }, [](int64_t a, int64_t b) { return smaller(a, b); }}),
+      binary("remainder", reals, Kind::relative, "what floor_divide leaves: the sign of b, as Python's %",
+             Overloaded{[](double a, double b) {
+                          const double rest = std::fmod(a, b);
+                          return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+                        },
+                        [](int64_t a, int64_t b) {
+                          const int64_t rest = truncated_rest(a, nonzero_divisor("remainder", b));
+                          return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+                        }}),
+      binary("fmod", reals, Kind::relative, "what trunc_divide leaves: the sign of a",
+             Overloaded{[](double a, double b) { return std::fmod(a, b); },
+                        [](int64_t a, int64_t b) { return truncated_rest(a, nonzero_divisor("fmod", b)); }}),
+      binary("floor_divide", reals, Kind::relative, "the quotient toward minus infinity",
+             Overloaded{[](double a, double b) { return floor_quotient(a, b); },
+                        [](int64_t a, int64_t b) {
+                          const int64_t quotient = truncated_quotient(a, nonzero_divisor("floor_divide", b));
+                          return truncated_rest(a, b) != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+                        }}),
+      binary("trunc_divide", reals, Kind::relative, "the quotient toward zero",
+             Overloaded{[](double a, double b) { return std::trunc(a / b); },
+                        [](int64_t a, int64_t b) { return truncated_quotient(a, nonzero_divisor("trunc_divide", b)); }}),
+      binary("atan2", floats, Kind::relative, "the angle of the point (b, a)",
+             [](double a, double b) { return std::atan2(a, b); }),
+      binary("bitwise_and", integers | booleans, Kind::exact, "bits of both; logical and for bool",
+             [](int64_t a, int64_t b) { return a & b; }),
+      binary("bitwise_or", integers | booleans, Kind::exact, "bits of either; logical or for bool",
+             [](int64_t a, int64_t b) { return a | b; }),
+      binary("bitwise_xor", integers | booleans, Kind::exact, "bits of one; logical xor for bool",
+             [](int64_t a, int64_t b) { return a ^ b; }),
+      shift("shift_left", "a << b; 0 when b is not within the width",
+            [](int64_t a, int64_t b, int64_t bits) { return b < 0 || b >= bits ? 0 : wrapping(static_cast<uint64_t>(a) << b); }),
+      shift("shift_right", "a >> b with the sign filled in, also when b is not within the width",
+            [](int64_t a, int64_t b, int64_t bits) { return a >> (b < 0 || b >= bits ? 63 : b); }),
+      binary("make_complex", floats, "a + b i; f32 gives c64, f64 gives c128")
+          .constraint("make_complex_c4", "a is f32 or f64",
+                      [](const Call& c) { return c.type("a").dtype == DType::f32 || c.type("a").dtype == DType::f64; })
+          .infer([](const Call& c) { return Type{complex_of(c.type("a").dtype), c.shape("a")}; })
+          .evaluator([](const Evaluation& ev) {
+            return map_as<double>(ev, [](double a, double b) { return Complex(a, b); }, ev.array("a"), ev.array("b"));
+          }),
+  };
+}
+
+}  // namespace
+
+std::vector<OpDef> elementwise_ops() {
+  std::vector<OpDef> ops;
+  for (const Unary& row : kUnary) {
+    ops.push_back(unary(row.name, row.kinds)
+                      .doc(row.doc)
+                      .infer([](const Call& c) { return c.type("x"); })
+                      .rounds(row.rounding)
+                      .evaluator([&row](const Evaluation& ev) { return evaluate_unary(row, ev); }));
+  }
+  for (OpDef& op : unary_with_own_type()) ops.push_back(std::move(op));
+  for (OpDef& op : binary_ops()) ops.push_back(std::move(op));
+  return ops;
+}
+
+}  // namespace pycandle

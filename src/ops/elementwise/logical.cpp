@@ -1,0 +1,91 @@
+// Comparisons, selection and conversion between dtypes.
+#include "ops/core/constraints.h"
+#include "ops/core/evaluate.h"
+
+namespace pycandle {
+
+namespace {
+
+template <class F> OpDef comparison(const char* name, unsigned kinds, const char* doc, F holds) {
+  const std::string id = name;
+  return primitive(name)
+      .doc(doc)
+      .operands("a", "b")
+      .constraint(id + "_c1", "a is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
+      .constraint(id + "_c2", "a and b have the same dtype", [](const Call& c) { return c.type("a").dtype == c.type("b").dtype; })
+      .constraint(id + "_c3", "a and b have the same shape", [](const Call& c) { return may_equal(c.shape("a"), c.shape("b")); })
+      .infer([](const Call& c) { return Type{DType::boolean, c.shape("a")}; })
+      .evaluator([holds](const Evaluation& ev) {
+        const Array &a = ev.array("a"), &b = ev.array("b");
+        return in_domain(a.dtype(), [&](auto zero) {
+          using C = decltype(zero);
+          if constexpr (std::is_invocable_r_v<bool, F, C, C>) {
+            return map_as<C>(ev, holds, a, b);
+          } else {
+            internal_error("complex numbers have no order");
+            return Array();
+          }
+        });
+      });
+}
+
+template <class T>
+concept Ordered = !std::is_same_v<T, Complex>;
+
+OpDef select() {
+  return primitive("select")
+      .doc("yes where the condition holds, no elsewhere")
+      .operands("condition", "yes", "no")
+      .constraint("select_c1", "condition is bool", [](const Call& c) { return c.type("condition").dtype == DType::boolean; })
+      .constraint("select_c2", "yes and no have the same dtype",
+                  [](const Call& c) { return c.type("yes").dtype == c.type("no").dtype; })
+      .constraint("select_c3", "condition, yes and no have the same shape",
+                  [](const Call& c) {
+                    return may_equal(c.shape("condition"), c.shape("yes")) && may_equal(c.shape("yes"), c.shape("no"));
+                  })
+      .infer([](const Call& c) { return c.type("yes"); })
+      .evaluator([](const Evaluation& ev) {
+        const Array &condition = ev.array("condition"), &yes = ev.array("yes"), &no = ev.array("no");
+        require_same_sizes(ev, condition, yes);
+        require_same_sizes(ev, yes, no);
+        Array out(ev.out_dtype(), yes.shape());
+        with_element(out.dtype(), [&](auto element) {
+          using T = decltype(element);
+          const auto* holds = condition.as<uint8_t>();
+          const T *a = stored<T>(yes), *b = stored<T>(no);
+          T* result = mutable_stored<T>(out);
+          for_chunks(out.size(), [&](int64_t first, int64_t count) {
+            for (int64_t i = first; i < first + count; ++i) result[i] = holds[i] ? a[i] : b[i];
+          });
+        });
+        return out;
+      });
+}
+
+OpDef cast_op() {
+  return primitive("cast")
+      .doc("x in another dtype: rounded to nearest even, truncated toward zero to integers, which wrap; bool is x != 0")
+      .operands("x")
+      .attributes(attr<DType>("dtype"))
+      .infer([](const Call& c) { return Type{c.dtype("dtype"), c.shape("x")}; })
+      .rounds(Rounding::relative)
+      .evaluator([](const Evaluation& ev) { return cast(ev.array("x"), ev.out_dtype()); });
+}
+
+}  // namespace
+
+std::vector<OpDef> logical_ops() {
+  return {
+      comparison("eq", anything, "a == b; NaN equals nothing", [](auto a, auto b) { return a == b; }),
+      comparison("ne", anything, "a != b", [](auto a, auto b) { return a != b; }),
+      comparison("lt", reals | booleans, "a < b", [](Ordered auto a, Ordered auto b) { return a < b; }),
+      comparison("le", reals | booleans, "a <= b", [](Ordered auto a, Ordered auto b) { return a <= b; }),
+      comparison("gt", reals | booleans, "a > b", [](Ordered auto a, Ordered auto b) { return a > b; }),
+      comparison("ge", reals | booleans, "a >= b", [](Ordered auto a, Ordered auto b) { return a >= b; }),
+      select(),
+      cast_op(),
+  };
+}
+
+}  // namespace pycandle

@@ -1,0 +1,261 @@
+// torch's convolutions in one, two and three dimensions, and the transposed ones, over the primitive convolution.
+#include "ops/core/functional_helpers.h"
+
+namespace pycandle {
+namespace {
+
+size_t at(int64_t i) { return static_cast<size_t>(i); }
+
+Dim total_padding(const Call& c, size_t i, Dim kernel) {
+  return c.boolean("same") ? Dim(c.integers("dilation")[i]) * (kernel - 1) : Dim(2 * c.integers("padding")[i]);
+}
+
+// [N, C, …] or [C, …]: how many axes stand before the positions.
+size_t leading(const Call& c, size_t n) { return c.shape("x").size() - n; }
+
+int64_t kernel_size(const Call& c, size_t i) {
+  const auto size = c.shape("weight")[i + 2].maybe_number();
+  if (!size)
+    throw Error(ErrorCode::gap, "a convolution whose kernel has a symbolic size is not supported")
+        .op(c.op().name)
+        .found(c.type("weight").text());
+  return *size;
+}
+
+bool has_batch_or_none(const Call& c, size_t n) { return c.shape("x").size() == n + 1 || c.shape("x").size() == n + 2; }
+bool one_per_position(const Call& c, size_t n, std::initializer_list<const char*> names) {
+  return std::all_of(names.begin(), names.end(), [&](const char* name) { return c.integers(name).size() == n; });
+}
+bool one_dtype(const Call& c) {
+  const DType d = c.type("x").dtype;
+  return c.type("weight").dtype == d && (!c.has("bias") || c.type("bias").dtype == d);
+}
+
+// Runs `product` on the batched x and adds the bias before the one rounding, as torch's kernels do.
+ValueId with_bias_and_batch(Builder& b, const Call& c, size_t n,
+                            const std::function<ValueId(ValueId x, ValueId weight)>& product) {
+  const DType dtype = c.type("x").dtype;
+  const bool unbatched = leading(c, n) == 1;
+  ValueId x = c.value("x"), weight = c.value("weight");
+  if (unbatched) x = b.unsqueeze(x, 0);
+  ValueId y;
+  if (c.has("bias")) {
+    y = product(b.widened(x), b.widened(weight));
+    y = b.narrowed(b.add(y, along_axis(b, b.widened(c.value("bias")), 1, b.rank(y))), dtype);
+  } else {
+    y = product(x, weight);
+  }
+  return unbatched ? b.squeeze(y, 0) : y;
+}
+
+Attributes convolution_attributes(Ints strides, Ints low, Ints high, Ints dilation, Ints input_dilation, int64_t groups) {
+  return {{"strides", std::move(strides)},
+          {"padding_low", std::move(low)},
+          {"padding_high", std::move(high)},
+          {"dilation", std::move(dilation)},
+          {"input_dilation", std::move(input_dilation)},
+          {"groups", groups}};
+}
+
+ValueId or_none(AtenCall& a, const char* name) { return a.maybe_tensor(name).value_or(kNoValue); }
+
+OpDef convolution(size_t n) {
+  const std::string name = "conv" + std::to_string(n) + "d";
+  const auto build = [name, n](AtenCall& a) {
+    return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
+                          {{"stride", spread(a.integers("stride"), n)},
+                           {"padding", spread(a.integers("padding"), n)},
+                           {"dilation", spread(a.integers("dilation"), n)},
+                           {"groups", a.integer("groups")}});
+  };
+  const auto build_by_name = [name, n](AtenCall& a) {
+    const std::string padding = a.string("padding");
+    if (padding != "same" && padding != "valid") a.unsupported("padding='" + padding + "'");
+    return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
+                          {{"stride", spread(a.integers("stride"), n)},
+                           {"padding", Ints(n, 0)},
+                           {"dilation", spread(a.integers("dilation"), n)},
+                           {"groups", a.integer("groups")},
+                           {"same", padding == "same"}});
+  };
+  return functional(name)
+      .doc("convolution of [N, C, positions…] (or [C, positions…]) with [O, C / groups, kernel…]")
+      .operands("x", "weight", optional("bias"))
+      .attributes(attr<Ints>("stride", Ints(n, 1)), attr<Ints>("padding", Ints(n, 0)), attr<Ints>("dilation", Ints(n, 1)),
+                  attr<int64_t>("groups", int64_t{1}), attr<bool>("same", false))
+      .constraint(name + "_c1", "x has channels and positions, with or without a batch; weight has two axes more than positions",
+                  [n](const Call& c) { return has_batch_or_none(c, n) && c.shape("weight").size() == n + 2; })
+      .constraint(name + "_c2", "the channels of x are those of weight times groups",
+                  [n](const Call& c) {
+                    return c.integer("groups") > 0 &&
+                           c.agree(c.shape("x")[leading(c, n) - 1], c.shape("weight")[1] * Dim(c.integer("groups")));
+                  })
+      .constraint(
+          name + "_c3",
+          "stride, padding and dilation have one entry a position axis; stride and dilation are positive, padding not negative",
+          [n](const Call& c) {
+            return one_per_position(c, n, {"stride", "padding", "dilation"}) && positive_and_sane(c.integers("stride")) &&
+                   positive_and_sane(c.integers("dilation")) && all_at_least(c.integers("padding"), 0);
+          })
+      .constraint(name + "_c4", "padding that keeps the size needs a stride of 1",
+                  [n](const Call& c) { return !c.boolean("same") || c.integers("stride") == Ints(n, 1); })
+      .constraint(name + "_c5", "x, weight and bias have one dtype", one_dtype)
+      .infer([n](const Call& c) {
+        Type y = c.type("x");
+        y.shape[leading(c, n) - 1] = c.shape("weight")[0];
+        for (size_t i = 0; i < n; ++i) {
+          Dim& size = y.shape[leading(c, n) + i];
+          const Dim kernel = c.shape("weight")[i + 2];
+          size = floordiv(size + total_padding(c, i, kernel) - Dim(c.integers("dilation")[i]) * (kernel - 1) - 1,
+                          Dim(c.integers("stride")[i])) +
+                 1;
+        }
+        return y;
+      })
+      .decompose([n](Builder& b, const Call& c) {
+        Ints low = c.integers("padding"), high = low;
+        for (size_t i = 0; c.boolean("same") && i < n; ++i) {
+          const int64_t total = c.integers("dilation")[i] * (kernel_size(c, i) - 1);
+          low[i] = total / 2;  // the odd one goes to the end
+          high[i] = total - low[i];
+        }
+        return with_bias_and_batch(b, c, n, [&](ValueId x, ValueId weight) {
+          return b.create(
+              "convolution", {x, weight},
+              convolution_attributes(c.integers("stride"), low, high, c.integers("dilation"), Ints(n, 1), c.integer("groups")));
+        });
+      })
+      .from_aten_call("aten." + name + ".default", build)
+      .from_aten_call("aten." + name + ".padding", build_by_name)
+      .spelled_cpp(name)
+      .spelled_candle("candle_nn::Conv" + std::to_string(n) + "d");
+}
+
+OpDef transposed_convolution(size_t n) {
+  const std::string name = "conv_transpose" + std::to_string(n) + "d";
+  const auto build = [name, n](AtenCall& a) {
+    return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
+                          {{"stride", spread(a.integers("stride"), n)},
+                           {"padding", spread(a.integers("padding"), n)},
+                           {"output_padding", spread(a.integers("output_padding"), n)},
+                           {"dilation", spread(a.integers("dilation"), n)},
+                           {"groups", a.integer("groups")}});
+  };
+  return functional(name)
+      .doc("transposed convolution of [N, C, positions…] (or [C, positions…]) with [C, O / groups, kernel…]")
+      .operands("x", "weight", optional("bias"))
+      .attributes(attr<Ints>("stride", Ints(n, 1)), attr<Ints>("padding", Ints(n, 0)), attr<Ints>("output_padding", Ints(n, 0)),
+                  attr<Ints>("dilation", Ints(n, 1)), attr<int64_t>("groups", int64_t{1}))
+      .constraint(name + "_c1", "x has channels and positions, with or without a batch; weight has two axes more than positions",
+                  [n](const Call& c) { return has_batch_or_none(c, n) && c.shape("weight").size() == n + 2; })
+      .constraint(name + "_c2", "the channels of x are the first dim of weight, and groups divides them",
+                  [n](const Call& c) {
+                    const Dim channels = c.shape("weight")[0];
+                    return c.integer("groups") > 0 && c.agree(c.shape("x")[leading(c, n) - 1], channels) &&
+                           c.agree(mod(channels, Dim(c.integer("groups"))), Dim(0));
+                  })
+      .constraint(name + "_c3",
+                  "stride, padding, output_padding and dilation have one entry a position axis; stride and dilation are "
+                  "positive, padding "
+                  "not negative",
+                  [n](const Call& c) {
+                    return one_per_position(c, n, {"stride", "padding", "output_padding", "dilation"}) &&
+                           positive_and_sane(c.integers("stride")) && positive_and_sane(c.integers("dilation")) &&
+                           all_at_least(c.integers("padding"), 0);
+                  })
+      .constraint(name + "_c4", "x, weight and bias have one dtype", one_dtype)
+      .infer([n](const Call& c) {
+        Type y = c.type("x");
+        y.shape[leading(c, n) - 1] = c.shape("weight")[1] * Dim(c.integer("groups"));
+        for (size_t i = 0; i < n; ++i) {
+          Dim& size = y.shape[leading(c, n) + i];
+          size = (size - 1) * Dim(c.integers("stride")[i]) - Dim(2 * c.integers("padding")[i]) +
+                 Dim(c.integers("dilation")[i]) * (c.shape("weight")[i + 2] - 1) + Dim(c.integers("output_padding")[i] + 1);
+        }
+        return y;
+      })
+      .decompose([n](Builder& b, const Call& c) {
+        // A convolution of x, spread out by the stride, with the kernel reversed and its channel axes exchanged.
+        const Dim groups = c.integer("groups");
+        const auto prepared = [&](ValueId weight) {
+          const Shape shape = b.shape(weight);
+          Shape grouped{groups, floordiv(shape[0], groups), shape[1]}, flat{shape[1] * groups, floordiv(shape[0], groups)};
+          grouped.insert(grouped.end(), shape.begin() + 2, shape.end());
+          flat.insert(flat.end(), shape.begin() + 2, shape.end());
+          return b.reshape(b.swap_axes(b.reshape(b.reverse(weight, axes_between(2, b.rank(weight))), grouped), 1, 2), flat);
+        };
+        // Padding beyond the kernel's reach cuts the result instead.
+        Ints low(n), high(n), cut_low(n), cut_high(n);
+        for (size_t i = 0; i < n; ++i) {
+          const int64_t before = c.integers("dilation")[i] * (kernel_size(c, i) - 1) - c.integers("padding")[i];
+          const int64_t after = before + c.integers("output_padding")[i];
+          low[i] = std::max<int64_t>(before, 0);
+          high[i] = std::max<int64_t>(after, 0);
+          cut_low[i] = low[i] - before;
+          cut_high[i] = high[i] - after;
+        }
+        return with_bias_and_batch(b, c, n, [&](ValueId x, ValueId weight) {
+          ValueId y = b.create(
+              "convolution", {x, prepared(weight)},
+              convolution_attributes(Ints(n, 1), low, high, c.integers("dilation"), c.integers("stride"), c.integer("groups")));
+          for (size_t i = 0; i < n; ++i)
+            y = b.slice(y, static_cast<int64_t>(i) + 2, cut_low[i], b.shape(y)[i + 2] - Dim(cut_high[i]));
+          return y;
+        });
+      })
+      .from_aten_call("aten." + name + (n == 1 ? ".default" : ".input"), build)
+      .spelled_cpp(name)
+      .spelled_candle(n == 3 ? "" : "candle_nn::ConvTranspose" + std::to_string(n) + "d");
+}
+
+// aten.convolution is every one of them.
+Values any_convolution(AtenCall& a) {
+  const ValueId weight = a.tensor("weight");
+  const size_t n = at(a.b.rank(weight)) - 2;
+  if (n < 1 || n > 3) a.unsupported(std::to_string(n) + " position axes");
+  const bool transposed = a.boolean("transposed");
+  Attributes attributes{{"stride", spread(a.integers("stride"), n)},
+                        {"padding", spread(a.integers("padding"), n)},
+                        {"dilation", spread(a.integers("dilation"), n)},
+                        {"groups", a.integer("groups")}};
+  if (transposed) {
+    attributes.emplace_back("output_padding", spread(a.integers("output_padding"), n));
+  } else {
+    a.discard("output_padding", "only of transposed convolutions");
+  }
+  return a.b.create_all((transposed ? "conv_transpose" : "conv") + std::to_string(n) + "d",
+                        {a.tensor("input"), weight, or_none(a, "bias")}, std::move(attributes));
+}
+
+}  // namespace
+
+std::vector<OpDef> convolution_ops() {
+  return {convolution(1)
+              .sample("F.conv1d(t(2, 4, 9), t(6, 4, 3), t(6), 2, 1)")
+              .sample("F.conv1d(t(4, 9), t(6, 2, 3), None, 1, 2, 2, 2)")
+              .sample("F.conv1d(t(2, 4, 9), t(6, 4, 4), t(6), padding='same', dilation=3)")
+              .sample("F.conv1d(t(2, 4, 9), t(6, 4, 4), padding='valid', stride=2)")
+              .sample("F.conv1d(t(0, 4, 9), t(6, 4, 4))"),
+          convolution(2)
+              .from_aten_call("aten.convolution.default", any_convolution)
+              .sample("F.conv2d(t(2, 4, 9, 7), t(6, 4, 3, 2), t(6), (2, 1), (1, 0))")
+              .sample("F.conv2d(t(2, 4, 9, 7), t(8, 1, 3, 3), t(8), groups=4, padding=1)")
+              .sample("F.conv2d(t(4, 9, 7), t(6, 4, 1, 1))")
+              .sample("F.conv2d(t(2, 4, 9, 7), t(6, 2, 2, 3), t(6), padding='same', dilation=(1, 2), groups=2)")
+              .sample("torch.ops.aten.convolution(t(2, 4, 9), t(6, 4, 3), t(6), [2], [1], [1], False, [0], 1)")
+              .sample("torch.ops.aten.convolution(t(2, 4, 5, 5), t(4, 3, 3, 3), None, [2, 2], [1, 1], [1, 1], True, [1, 0], 2)"),
+          convolution(3)
+              .sample("F.conv3d(t(2, 2, 5, 6, 7), t(4, 2, 3, 2, 3), t(4), (1, 2, 1), (0, 1, 1))")
+              .sample("F.conv3d(t(2, 2, 5, 6, 7), t(4, 1, 3, 2, 3), groups=2, padding='same')"),
+          transposed_convolution(1)
+              .sample("F.conv_transpose1d(t(2, 4, 7), t(4, 6, 3), t(6), 2, 1, 1)")
+              .sample("F.conv_transpose1d(t(4, 7), t(4, 3, 3), None, 3, 0, 2, 2, 2)")
+              .sample("F.conv_transpose1d(t(2, 4, 7), t(4, 6, 2), t(6), 1, 3)"),
+          transposed_convolution(2)
+              .sample("F.conv_transpose2d(t(2, 4, 5, 6), t(4, 6, 3, 2), t(6), (2, 3), (1, 0), (1, 2))")
+              .sample("F.conv_transpose2d(t(2, 4, 5, 6), t(4, 2, 3, 2), None, 2, 0, 0, 4, (1, 2))")
+              .sample("F.conv_transpose2d(t(4, 5, 6), t(4, 2, 2, 2), t(2), 2)"),
+          transposed_convolution(3).sample("F.conv_transpose3d(t(2, 4, 3, 4, 5), t(4, 3, 2, 3, 2), t(6), 2, 1, 1, 2)")};
+}
+
+}  // namespace pycandle

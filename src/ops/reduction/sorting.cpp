@@ -1,0 +1,121 @@
+// Orders: sort, topk, and where a tensor is not zero.
+#include <numeric>
+
+#include "ops/core/constraints.h"
+#include "ops/core/evaluate.h"
+
+namespace pycandle {
+
+namespace {
+
+// NaN counts as the largest number, as in torch.
+template <class C> bool before(C a, C b, bool descending) {
+  if (is_nan(a) || is_nan(b)) return descending ? is_nan(a) && !is_nan(b) : !is_nan(a) && is_nan(b);
+  return descending ? a > b : a < b;
+}
+
+// The first `count` of each lane in the order; elements that are equal keep theirs.
+std::vector<Array> ordered(const Evaluation& ev, const Array& x, int64_t axis, int64_t count, bool descending) {
+  const int64_t length = x.rank() == 0 ? 1 : x.shape()[static_cast<size_t>(axis)];
+  const Array rows = x.rank() == 0 ? x : axis_to_end(x, axis);
+  Sizes shape = rows.shape();
+  if (!shape.empty()) shape.back() = count;
+  Array values(ev.out_dtype(), shape), indices(DType::i64, shape);
+  in_domain(x.dtype(), [&](auto zero) {
+    using C = decltype(zero);
+    if constexpr (!std::is_same_v<C, Complex>) {
+      if (values.size() == 0) return;
+      int64_t* to = indices.mutable_as<int64_t>();
+      parallel_for(x.size() / length, std::max<int64_t>(1, 2048 / length), [&](int64_t begin, int64_t end) {
+        std::vector<C> row(static_cast<size_t>(length)), sorted(static_cast<size_t>(count));
+        std::vector<int64_t> order(static_cast<size_t>(length));
+        for (int64_t r = begin; r < end; ++r) {
+          load_chunk(rows, r * length, length, row.data());
+          std::iota(order.begin(), order.end(), 0);
+          // Ties by position: the order is total, so a partial sort is stable too.
+          std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int64_t a, int64_t b) {
+            const C p = row[static_cast<size_t>(a)], q = row[static_cast<size_t>(b)];
+            return before(p, q, descending) || (!before(q, p, descending) && a < b);
+          });
+          for (int64_t i = 0; i < count; ++i) {
+            sorted[static_cast<size_t>(i)] = row[static_cast<size_t>(order[static_cast<size_t>(i)])];
+            to[r * count + i] = order[static_cast<size_t>(i)];
+          }
+          store_chunk(values, r * count, count, sorted.data());
+        }
+      });
+    }
+  });
+  if (x.rank() == 0) return {values, indices};
+  return {axis_from_end(values, axis), axis_from_end(indices, axis)};
+}
+
+OpDef sort() {
+  return primitive("sort")
+      .doc("the elements along an axis in order and where they stood; NaN is largest; always stable")
+      .operands("x")
+      .attributes(attr<int64_t>("axis"), attr<bool>("descending", false), attr<bool>("stable", true))
+      .constraint("sort_c1", "x is " + text_of_kinds(reals | booleans),
+                  [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
+      .constraint("sort_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
+      .infer_all([](const Call& c) { return std::vector<Type>{c.type("x"), {DType::i64, c.shape("x")}}; })
+      .evaluator_all([](const Evaluation& ev) {
+        const Array& x = ev.array("x");
+        return ordered(ev, x, ev.integer("axis"), x.shape()[static_cast<size_t>(ev.integer("axis"))], ev.boolean("descending"));
+      });
+}
+
+OpDef topk() {
+  return primitive("topk")
+      .doc("the k largest or smallest elements along an axis, in order, and where they stood; of equal ones the first")
+      .operands("x")
+      .attributes(attr<Dim>("k"), attr<int64_t>("axis"), attr<bool>("largest", true), attr<bool>("sorted", true))
+      .constraint("topk_c1", "x is " + text_of_kinds(reals | booleans),
+                  [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
+      .constraint("topk_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
+      .constraint("topk_c3", "0 <= k <= the size of the axis",
+                  [](const Call& c) {
+                    return may_be_at_most(0, c.dim("k")) &&
+                           may_be_at_most(c.dim("k"), c.shape("x")[static_cast<size_t>(c.integer("axis"))]);
+                  })
+      .infer_all([](const Call& c) {
+        Shape shape = c.shape("x");
+        shape[static_cast<size_t>(c.integer("axis"))] = c.dim("k");
+        return std::vector<Type>{{c.type("x").dtype, shape}, {DType::i64, shape}};
+      })
+      .evaluator_all([](const Evaluation& ev) {
+        const Array& x = ev.array("x");
+        const int64_t k = ev.integer("k"), size = x.shape()[static_cast<size_t>(ev.integer("axis"))];
+        if (k < 0 || k > size)
+          throw Error(ErrorCode::bad_input, "topk asks for more elements than the axis has")
+              .op("topk")
+              .expected("at most " + std::to_string(size))
+              .found(std::to_string(k));
+        return ordered(ev, x, ev.integer("axis"), k, ev.boolean("largest"));
+      });
+}
+
+OpDef nonzero() {
+  return primitive("nonzero")
+      .doc("the indices of the elements that are not zero, one a row, in row-major order; their number binds the symbol `count`")
+      .operands("x")
+      .attributes(attr<Dim>("count"))
+      .infer([](const Call& c) { return Type{DType::i64, {c.dim("count"), c.rank("x")}}; })
+      .evaluator([](const Evaluation& ev) {
+        const Array& x = ev.array("x");
+        const Array holds = cast(x, DType::boolean);
+        Sizes found;
+        for (IndexWalk walk(x.shape()); !walk.done(); walk.next()) {
+          if (holds.as<uint8_t>()[walk.position()]) found.insert(found.end(), walk.index().begin(), walk.index().end());
+        }
+        const auto total = std::count_if(holds.as<uint8_t>(), holds.as<uint8_t>() + holds.size(),
+                                         [](uint8_t b) { return b != 0; });
+        return store_all(DType::i64, {total, x.rank()}, found);
+      });
+}
+
+}  // namespace
+
+std::vector<OpDef> sorting_ops() { return {sort(), topk(), nonzero()}; }
+
+}  // namespace pycandle
