@@ -12,8 +12,8 @@ from pathlib import Path
 
 from safetensors.torch import save_file, save_model
 
+from pycandle import GoldenRecorder
 from pycandle.peers.exports import export
-from pycandle.recorder import GoldenRecorder
 
 from . import llama, models
 from .models import Entry

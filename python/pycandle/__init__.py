@@ -1,4 +1,10 @@
-"""PyCandle: record PyTorch models, run them without Python, and prove that both compute the same."""
+"""PyCandle: record PyTorch models, run them without Python, and prove that both compute the same.
+
+running      load and run recorded models; needs NumPy alone
+recording    record models; needs torch
+compiling    both in one process: `compile`, `lockstep`; needs torch
+peers        other runtimes on a recorded model, for `pycandle bench --against`
+"""
 
 from __future__ import annotations
 
@@ -9,17 +15,17 @@ from .version import VERSION as __version__
 
 # Imported on first use: recording needs torch, running a recorded model does not.
 _HOMES = {
-    "GoldenRecorder": "recorder",
+    "GoldenRecorder": "recording.recorder",
     "RecordingError": "errors",
     "UsageError": "errors",
-    "perturb": "perturbation",
+    "perturb": "recording.perturbation",
     "Error": "_core",
-    "Model": "model",
-    "load_model": "model",
-    "compile": "compiling",
-    "lockstep": "side_by_side",
+    "Model": "running.model",
+    "load_model": "running.model",
+    "compile": "compiling.compiled_model",
+    "lockstep": "compiling.side_by_side",
 }
-_NEEDS_TORCH = ("recorder", "perturbation", "compiling", "side_by_side")
+_NEED_TORCH = ("recording.", "compiling.")
 __all__ = ["__version__", *_HOMES]
 
 
@@ -32,4 +38,7 @@ def __getattr__(name: str):
 def __dir__() -> list[str]:
     """The public names that work here, for completion and `help(pycandle)`."""
     has_torch = importlib.util.find_spec("torch") is not None
-    return ["__version__", *(n for n, home in _HOMES.items() if has_torch or home not in _NEEDS_TORCH)]
+    return [
+        "__version__",
+        *(n for n, home in _HOMES.items() if has_torch or not home.startswith(_NEED_TORCH)),
+    ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .places import Place
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # places need torch, and an error can be caught without it
+    from .recording.places import Place
 
 
 class RecordingError(Exception):

@@ -27,7 +27,7 @@ struct Finding {
   std::string hint = "";  // where it is not ok
 };
 
-constexpr const char* kAskBf16 = "from pycandle.processor import torch_dies_in_bf16 as dies; print(dies())";
+constexpr const char* kAskBf16 = "from pycandle.recording.processor import torch_dies_in_bf16 as dies; print(dies())";
 
 bool is_good(State state) { return state == State::ok || state == State::note; }
 

@@ -16,7 +16,7 @@ constexpr const char* kSummary = "record a PyTorch model: graph, weights and gol
 // Says what is missing when this Python has no pycandle package, instead of a traceback.
 constexpr const char* kLauncher = R"(import sys
 try:
-    from pycandle.record_cli import main
+    from pycandle.recording.cli import main
 except ModuleNotFoundError as error:
     sys.stderr.write(f"error: {sys.executable} cannot record: {error}\n"
                      "  hint  install pycandle and torch there, or name another Python with --python or PYCANDLE_PYTHON;"

@@ -1,5 +1,5 @@
 // pycandle._core: load a recording, run it, look at every tap. Arrays go in and out by DLPack; the Python side
-// (python/pycandle/model.py) turns them into NumPy arrays or torch tensors.
+// (python/pycandle/running/model.py) turns them into NumPy arrays or torch tensors.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>

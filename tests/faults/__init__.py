@@ -1,3 +1,3 @@
-from pycandle.processor import make_bf16_safe
+from pycandle.recording.processor import make_bf16_safe
 
 make_bf16_safe()  # before anything here imports torch

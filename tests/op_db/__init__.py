@@ -12,6 +12,6 @@
     workers    many entries, in processes of their own
 """
 
-from pycandle.processor import make_bf16_safe
+from pycandle.recording.processor import make_bf16_safe
 
 make_bf16_safe()  # before anything here imports torch

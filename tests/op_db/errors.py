@@ -17,8 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pycandle import _core
 from pycandle.errors import RecordingError
-from pycandle.graph_writer import GraphWriter, Sources, op_name
-from pycandle.inputs import DTYPE_NAMES
+from pycandle.recording.graph.graph_writer import GraphWriter, Sources, op_name
+from pycandle.recording.inputs import DTYPE_NAMES
 
 from .running import Outcome, error_text, first_line, mapped, rotated
 from .samples import Call, entries, seed

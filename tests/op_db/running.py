@@ -11,7 +11,7 @@ import torch
 
 from pycandle import _core
 from pycandle.errors import RecordingError
-from pycandle.inputs import DTYPE_NAMES
+from pycandle.recording.inputs import DTYPE_NAMES
 
 from .factors import known_of, view_of
 from .judging import Judge, Precision, size_of

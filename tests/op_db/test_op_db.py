@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 import torch.utils._pytree as pytree
 
-from pycandle.exporting import export_model
-from pycandle.graph_writer import op_name
-from pycandle.inputs import gather_inputs
-from pycandle.program import build_program, is_size, producer
+from pycandle.recording.graph.graph_writer import op_name
+from pycandle.recording.graph.program import build_program, is_size, producer
+from pycandle.recording.inputs import gather_inputs
+from pycandle.recording.tracing.exporting import export_model
 
 from .errors import run_error, run_errors
 from .factors import view_of

@@ -24,13 +24,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from pycandle import _core
-from pycandle.dims import DimNames
-from pycandle.exporting import export_model
-from pycandle.graph_writer import GraphWriter, Sources, op_name
-from pycandle.inputs import gather_inputs
-from pycandle.manifest import MANIFEST_VERSION
-from pycandle.program import Program, build_program, clean_graph, is_size, producer
-from pycandle.rnn_ops import recurrent_layers_stay_whole
+from pycandle.recording.files.manifest import MANIFEST_VERSION
+from pycandle.recording.graph.graph_writer import GraphWriter, Sources, op_name
+from pycandle.recording.graph.program import Program, build_program, clean_graph, is_size, producer
+from pycandle.recording.inputs import gather_inputs
+from pycandle.recording.sizes.dims import DimNames
+from pycandle.recording.tracing.exporting import export_model
+from pycandle.recording.tracing.rnn_ops import recurrent_layers_stay_whole
 
 from .judging import OpenPositions
 from .randomness import random_problem

@@ -8,7 +8,7 @@ report.py                the rows as Markdown and JSON
 The processes, their limits and the rows that are kept come from `zoo`.
 """
 
-from pycandle.processor import make_bf16_safe
+from pycandle.recording.processor import make_bf16_safe
 
 make_bf16_safe()  # before anything here imports torch
 

@@ -15,8 +15,8 @@ from zoo.recordings import python_lines
 
 import pycandle as pc
 from pycandle import GoldenRecorder
-from pycandle.eager import quiet_inference
-from pycandle.inputs import flatten_outputs
+from pycandle.recording.eager import quiet_inference
+from pycandle.recording.inputs import flatten_outputs
 
 from .entry import Written
 

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from zoo.entry import FURTHER, Entry, Sizes
 
-from pycandle.inputs import arguments_by_name, parse_input
+from pycandle.recording.inputs import arguments_by_name, parse_input
 
 AXES = "axes"  # every axis whose size has a name
 _SIZE = re.compile(r"[a-z]\w*")

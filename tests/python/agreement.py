@@ -5,8 +5,7 @@ from pathlib import Path
 import torch
 from torch.utils import _pytree as pytree
 
-from pycandle import load_model
-from pycandle.recorder import GoldenRecorder
+from pycandle import GoldenRecorder, load_model
 
 
 def agrees(

@@ -13,7 +13,7 @@ import pytest
 import torch
 from recording_checks import load_checked
 
-from pycandle.recorder import GoldenRecorder
+from pycandle import GoldenRecorder
 
 torch.set_num_threads(1)
 

@@ -29,15 +29,15 @@ import torchvision  # noqa: F401  (registers torch.ops.torchvision)
 import transformers.integrations.moe  # noqa: F401  (registers torch.ops.transformers)
 from conftest import PYCANDLE
 
-import pycandle.filter_ops
-import pycandle.rnn_ops  # noqa: F401  (these register torch.ops.pycandle)
-from pycandle.chain import Chosen
-from pycandle.dims import DimNames
-from pycandle.exporting import export_model
-from pycandle.inputs import flatten_outputs, gather_inputs
-from pycandle.manifest import build_manifest, write_manifest
-from pycandle.program import build_program
-from pycandle.tensor_files import write_tensors
+import pycandle.recording.tracing.filter_ops
+import pycandle.recording.tracing.rnn_ops  # noqa: F401  (these register torch.ops.pycandle)
+from pycandle.recording.checking.chain import Chosen
+from pycandle.recording.files.manifest import build_manifest, write_manifest
+from pycandle.recording.files.tensor_files import write_tensors
+from pycandle.recording.graph.program import build_program
+from pycandle.recording.inputs import flatten_outputs, gather_inputs
+from pycandle.recording.sizes.dims import DimNames
+from pycandle.recording.tracing.exporting import export_model
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 # Multiples of the unit roundoff times the largest magnitude, beside what torch itself is off by. f16 and bf16 are

@@ -196,7 +196,7 @@ def test_strict_refuses_another_program_and_names_both_values(module) -> None:
 
 
 def test_eight_programs_are_kept_and_the_least_recently_used_makes_room(monkeypatch) -> None:
-    from pycandle.recorder import GoldenRecorder
+    from pycandle import GoldenRecorder
 
     class Times(nn.Module):
         def forward(self, x: torch.Tensor, step: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ import sympy
 import torch
 
 from pycandle import load_model
-from pycandle.dims import write_expression
+from pycandle.recording.sizes.dims import write_expression
 
 
 class Cut(torch.nn.Module):

@@ -10,7 +10,7 @@ from test_codegen import compiled_and_run, recorded
 from test_refused import Calls
 from torch import nn
 
-from pycandle import decompositions
+from pycandle.recording.tracing import decompositions
 
 torch.set_num_threads(1)
 NAN = float("nan")

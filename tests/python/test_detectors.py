@@ -13,9 +13,9 @@ from torch import nn
 from torchvision.models.detection import _utils, roi_heads
 from torchvision.ops import batched_nms, boxes, poolers
 
-from pycandle import GoldenRecorder, load_model, patches
-from pycandle.patches import patched
-from pycandle.perturbation import perturb
+from pycandle import GoldenRecorder, load_model, perturb
+from pycandle.recording.tracing import patches
+from pycandle.recording.tracing.patches import patched
 
 SMALL = {"min_size": 64, "max_size": 64}
 FEW = {"num_classes": 5}

@@ -9,8 +9,8 @@ from test_codegen import compiled_and_run, recorded
 from torch import nn
 
 import pycandle as candle
-from pycandle.dims import evaluate_expression
-from pycandle.recorder import GoldenRecorder
+from pycandle import GoldenRecorder
+from pycandle.recording.sizes.dims import evaluate_expression
 
 TURNING = (5, 7, 10, 16, 20, 29, 30, 31, 40, 50, 63, 64, 65, 100, 1200, 1300)
 
@@ -144,7 +144,7 @@ def test_a_wrong_reading_of_a_size_is_found_where_rounding_decides(tmp_path, mon
         found = evaluate_expression(expression, sizes)
         return found - 1 if sizes and 10 in sizes.values() and found == 17 else found
 
-    monkeypatch.setattr("pycandle.dims.evaluate_expression", inexact)
+    monkeypatch.setattr("pycandle.recording.sizes.dims.evaluate_expression", inexact)
     recorder, _ = record(Resampled(1.7), torch.randn(1, 2, 12), tmp_path, 2)
     (fixed,) = recorder.manifest["fixed_dims"]
     assert "instead of [1, 2, 16]" in fixed["reason"]

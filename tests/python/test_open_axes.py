@@ -7,7 +7,7 @@ import torch
 from torch import nn, tensor_split
 
 import pycandle as candle
-from pycandle.recorder import GoldenRecorder
+from pycandle import GoldenRecorder
 
 
 class Function(nn.Module):

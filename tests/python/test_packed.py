@@ -9,7 +9,7 @@ from test_soundness import refuse
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
-from pycandle.recorder import GoldenRecorder
+from pycandle import GoldenRecorder
 
 torch.set_num_threads(1)
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from pycandle.eager import quiet_inference
+from pycandle import GoldenRecorder
 from pycandle.peers import PeerError
 from pycandle.peers.rebuilt import Rebuilt
-from pycandle.recorder import GoldenRecorder
+from pycandle.recording.eager import quiet_inference
 
 
 class Tagger(nn.Module):

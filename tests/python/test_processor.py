@@ -11,7 +11,8 @@ import sys
 import pytest
 import torch
 
-from pycandle import GoldenRecorder, processor
+from pycandle import GoldenRecorder
+from pycandle.recording import processor
 
 DIES = f"import os, signal; os.kill(os.getpid(), {signal.SIGILL.value})"
 BF16 = {torch.bfloat16}

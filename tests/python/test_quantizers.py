@@ -6,8 +6,8 @@ import torch.ao.quantization as quantization
 from agreement import agrees
 from torch import nn
 
+from pycandle import GoldenRecorder
 from pycandle.errors import RecordingError
-from pycandle.recorder import GoldenRecorder
 
 torch.set_num_threads(1)
 

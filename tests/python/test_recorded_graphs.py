@@ -344,7 +344,7 @@ def test_a_maximum_that_one_side_always_wins_is_that_side():
     import sympy
     from torch.utils._sympy.functions import Max, Min
 
-    from pycandle.dims import write_expression
+    from pycandle.recording.sizes.dims import write_expression
 
     s, t = sympy.Symbol("a", integer=True, positive=True), sympy.Symbol("b", integer=True, positive=True)
     names = {s: "s0", t: "s1"}

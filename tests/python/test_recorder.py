@@ -9,8 +9,8 @@ import torch
 from recording_checks import Calls, load_checked, ops, read_tensors
 from torch import nn
 
+from pycandle import GoldenRecorder
 from pycandle.errors import RecordingError, UsageError
-from pycandle.recorder import GoldenRecorder
 
 torch.set_num_threads(1)
 
@@ -465,7 +465,7 @@ def test_nothing_half_written_survives_a_failure(tmp_path, monkeypatch):
     def broken(*_):
         raise OSError(28, "disk full")
 
-    monkeypatch.setattr("pycandle.recorder.place_weights", broken)
+    monkeypatch.setattr("pycandle.recording.recorder.place_weights", broken)
     with pytest.raises(UsageError, match=r"cannot write into .*disk full"):
         recorder.save("m")
     assert list(tmp_path.iterdir()) == []
@@ -477,7 +477,7 @@ def test_an_older_recording_survives_a_failure(tmp_path, monkeypatch):
     recorder.save("m")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     recorder.record(mlp().eval(), torch.randn(2, 4))
-    monkeypatch.setattr("pycandle.recorder.write_manifest", lambda *_: 1 / 0)
+    monkeypatch.setattr("pycandle.recording.recorder.write_manifest", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         recorder.save("m")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

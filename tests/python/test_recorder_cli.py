@@ -1,4 +1,4 @@
-"""`python -m pycandle.record_cli`: scripts, factories, options, exit codes, determinism."""
+"""`python -m pycandle.recording.cli`: scripts, factories, options, exit codes, determinism."""
 
 import json
 import os
@@ -11,8 +11,8 @@ import torch
 from recording_checks import load_checked, read_tensors
 from safetensors.torch import save_file
 
-from pycandle import record_cli
-from pycandle.perturbation import perturb
+from pycandle import perturb
+from pycandle.recording import cli as record_cli
 
 MODELS = """
 import torch
@@ -227,7 +227,7 @@ def test_an_unwritable_folder_exits_2(folder, capsys):
 def start(folder: Path, *arguments, hash_seed: str = "random") -> subprocess.CompletedProcess:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(record_cli.__file__).parent.parent), str(folder)])
-    command = [sys.executable, "-m", "pycandle.record_cli", *arguments]
+    command = [sys.executable, "-m", "pycandle.recording.cli", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -67,7 +67,7 @@ def test_an_older_recording_survives_a_full_disk(tmp_path, monkeypatch) -> None:
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sys.modules["pycandle.recorder"], "write_manifest", full)
+    monkeypatch.setattr(sys.modules["pycandle.recording.recorder"], "write_manifest", full)
     with pytest.raises(UsageError, match=r"(?s)cannot write into .*No space left.*hint  make room"):
         recorder.save("m")
     assert before == {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}

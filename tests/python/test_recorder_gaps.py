@@ -5,7 +5,7 @@ import json
 import torch
 from torch import nn
 
-from pycandle.recorder import GoldenRecorder
+from pycandle import GoldenRecorder
 
 SCRIPT = """
 import torch
@@ -71,7 +71,7 @@ def test_a_recording_that_does_not_load_is_said_too(tmp_path, monkeypatch) -> No
         fields["outputs"][0]["value"] = 999
         return path.write_text(json.dumps(fields))
 
-    monkeypatch.setattr("pycandle.recorder.write_manifest", damaged)
+    monkeypatch.setattr("pycandle.recording.recorder.write_manifest", damaged)
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
     recorder.record(nn.Linear(3, 3).eval(), torch.randn(2, 3))
     (gap,) = recorder.save("damaged").gaps

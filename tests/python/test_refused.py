@@ -12,9 +12,8 @@ from test_codegen import compiled_and_run, recorded
 from test_soundness import refuse
 from torch import nn
 
-from pycandle import compile
+from pycandle import GoldenRecorder, compile
 from pycandle.errors import RecordingError
-from pycandle.recorder import GoldenRecorder
 
 torch.set_num_threads(1)
 

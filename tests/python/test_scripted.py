@@ -6,9 +6,9 @@ from agreement import agrees
 from test_codegen import compiled_and_run, recorded
 from torch import Tensor, nn
 
+from pycandle import GoldenRecorder
 from pycandle.errors import RecordingError
-from pycandle.recorder import GoldenRecorder
-from pycandle.scripted import python_originals
+from pycandle.recording.tracing.scripted import python_originals
 
 torch.set_num_threads(1)
 

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from pycandle import GoldenRecorder
 from pycandle.errors import RecordingError
-from pycandle.recorder import GoldenRecorder
 
 torch.set_num_threads(1)
 

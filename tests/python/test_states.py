@@ -359,7 +359,7 @@ def test_bench_runs_every_call_from_the_recorded_states(tmp_path, pycandle) -> N
 
 
 def test_timing_a_model_in_torch_starts_every_call_from_its_buffers() -> None:
-    from pycandle.timing import time_model
+    from pycandle.recording.timing import time_model
 
     class Three(nn.Module):
         def __init__(self) -> None:

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import pycandle as candle
+from pycandle import GoldenRecorder
 from pycandle.errors import UsageError
-from pycandle.recorder import GoldenRecorder
 
 
 class Tokens(nn.Module):

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from test_codegen_states import Attention, Counter, Normed, recorded
 from torch import nn
 
-from pycandle.recorder import GoldenRecorder
+from pycandle import GoldenRecorder
 
 BACKENDS = ("reference", "cpu")
 

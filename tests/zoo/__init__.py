@@ -13,6 +13,6 @@ sampling.py              a few of the models, for `make test`
 emit_report.py           those rows as Markdown and JSON
 """
 
-from pycandle.processor import make_bf16_safe
+from pycandle.recording.processor import make_bf16_safe
 
 make_bf16_safe()  # before anything here imports torch

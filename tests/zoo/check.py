@@ -16,10 +16,10 @@ import torch
 
 import pycandle as pc
 from pycandle import GoldenRecorder, perturb
-from pycandle.eager import Eager, quiet_inference
-from pycandle.inputs import Inputs, gather_inputs
-from pycandle.interpreter import ROUNDOFF, run_program
-from pycandle.preparation import prepared
+from pycandle.recording.eager import Eager, quiet_inference
+from pycandle.recording.graph.interpreter import ROUNDOFF, run_program
+from pycandle.recording.inputs import Inputs, gather_inputs
+from pycandle.recording.preparation import prepared
 
 from .entry import Entry
 

@@ -8,7 +8,7 @@ import importlib.metadata
 import sys
 from pathlib import Path
 
-from ..processor import make_bf16_safe
+from ..recording.processor import make_bf16_safe
 from . import PEERS
 
 

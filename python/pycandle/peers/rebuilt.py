@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from ..inputs import DTYPES
-from ..size_text import size_of
+from ..recording.inputs import DTYPES
+from ..recording.sizes.size_text import size_of
 from . import PeerError
 
 # Recording keeps recurrent layers whole by operators of its own; these are torch's.

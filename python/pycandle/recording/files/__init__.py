@@ -1,0 +1,1 @@
+"""What a recording writes: manifest, goldens and weights."""

@@ -1,0 +1,1 @@
+"""Sizes of axes: which stay open, and symbolic sizes as text."""

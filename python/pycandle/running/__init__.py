@@ -1,0 +1,1 @@
+"""Runs recorded models. Needs NumPy alone."""

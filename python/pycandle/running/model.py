@@ -1,0 +1,199 @@
+"""Recorded models, run from Python: NumPy arrays or anything with DLPack (torch tensors) in, the same kind out."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .arrays import contiguous, is_torch, to_numpy, to_torch
+from .states import Stateful
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output. Entries of `shape` that are text are dynamic: `s0`, `2*s1 + 1`."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+class Model(Stateful):
+    """A recorded model, ready to run. Made by `load_model`.
+
+    A model that changes its buffers has `states`: a call starts from what the last one left. Any model may be called
+    from several threads at once; calls of one with states take turns, and `session()` gives a caller its own states.
+    """
+
+    def __init__(
+        self,
+        core: _core.Model,
+        traced: Callable[[], _core.Model] | None = None,
+        opened: dict[str, Any] | None = None,
+    ) -> None:
+        self._core = core
+        self._traced = functools.cache(traced or (lambda: core))  # with whatever states
+        self._opened = opened  # the arguments of load_model
+
+    def __reduce__(self):
+        """Pickled by path: the other process opens the same files. The states come along."""
+        if self._opened is None:
+            raise TypeError(
+                f"{self.name} was not loaded from files, so it cannot be pickled: load_model(path) can"
+            )
+        return _load_again, (self._opened, self.states.copy())
+
+    @property
+    def name(self) -> str:
+        return self._core.name
+
+    @property
+    def backend(self) -> str:
+        return self._core.backend
+
+    @property
+    def inputs(self) -> list[TensorInfo]:
+        return [TensorInfo(name, dtype, tuple(shape)) for name, dtype, shape in self._core.inputs]
+
+    @property
+    def outputs(self) -> list[TensorInfo]:
+        return [TensorInfo(name, dtype, tuple(shape)) for name, dtype, shape in self._core.outputs]
+
+    @property
+    def taps(self) -> list[str]:
+        """The identities of the values that `trace` gives."""
+        return self._core.taps
+
+    def _with_states(self) -> _core.Model:
+        return self._core
+
+    def session(self) -> Model:
+        """The same weights and plans, with states of its own that begin as recorded: one for each caller."""
+        return Model(self._core.session(), self._traced, self._opened)
+
+    def forward(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
+        """Outputs by name, in the order of `outputs`. States that the model changes stay changed.
+
+        Inputs come in the order of `inputs` or by name. Nested ones may be given nested (`past=[{"key": k}]`) or by path
+        (`**{"past.0.key": k}`)."""
+        flat = _flatten(self._named(in_order, inputs))
+        return _like(flat, self._core.forward(contiguous(flat)))
+
+    __call__ = forward
+
+    def trace(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
+        """The value of every tap, by identity (`transformer.h.0.mlp@0/output`), and of every output, by name.
+
+        On the reference, which shows every value, unless the model was loaded on a backend by name. It is a call as
+        `forward` is: states change."""
+        flat = _flatten(self._named(in_order, inputs))
+        taps, outputs = self._traced().with_states_of(self._core).trace(contiguous(flat))
+        return _like(flat, {**taps, **outputs})
+
+    def _named(self, in_order: tuple, inputs: dict[str, Any]) -> dict[str, Any]:
+        if not in_order:
+            return inputs
+        placed = _in_places([i.name for i in self.inputs], in_order, self.name)
+        given = {name.split(".")[0] for name in placed}
+        for name in inputs:
+            if name.split(".")[0] in given:
+                raise TypeError(f"{name} is given by place and by name")
+        return placed | inputs
+
+    def __repr__(self) -> str:
+        def signature(infos: list[TensorInfo]) -> str:
+            return ", ".join(f"{i.name}: {i.dtype}[{', '.join(map(str, i.shape))}]" for i in infos)
+
+        return f"pycandle.Model({self.name!r}, {signature(self.inputs)} -> {signature(self.outputs)}, {self.backend})"
+
+
+def check_threads(threads: int | None) -> None:
+    if threads is not None and not 1 <= threads <= 1024:
+        raise ValueError(f"threads must be a number from 1 to 1024, not {threads}")
+
+
+def load_model(
+    path: str | os.PathLike,
+    backend: str | None = None,
+    threads: int | None = None,
+    *,
+    memory: str = "fast",
+    check_weights: bool = False,
+) -> Model:
+    """Opens a manifest, the folder of one, or a bundle, and the weights.
+
+    backend        without one, `forward` runs on `cpu` and `trace` on the reference
+    threads        of the cpu backend; PYCANDLE_THREADS or all cores otherwise
+    memory         "fast" packs weights for the kernels, "small" reads them where they lie, in about half the memory
+    check_weights  read all of them first, and refuse those whose checksum is not the recorded one
+
+    The files may be replaced afterwards (by renaming), not changed in place."""
+    check_threads(threads)
+    if memory not in ("fast", "small"):
+        raise ValueError(f"memory must be 'fast' or 'small', not {memory!r}")
+    place = os.path.abspath(os.fspath(path))
+    core = _core.load_model(
+        place, "cpu" if backend is None else backend, threads or 0, memory == "fast", check_weights
+    )
+    opened = {"path": place, "backend": backend, "threads": threads, "memory": memory}
+    return Model(core, (lambda: core.on("reference")) if backend is None else None, opened)
+
+
+def _load_again(opened: dict[str, Any], states: dict[str, Any]) -> Model:
+    model = load_model(**opened)
+    if states:
+        model.states.update(states)
+    return model
+
+
+def _in_places(each: list[str], in_order: tuple, model: str) -> dict[str, Any]:
+    """Values in the order of the inputs, by name. Those of `forward(*tensors)`, `xs.0` and `xs.1`, may come one by one."""
+    names = list(dict.fromkeys(name.split(".")[0] for name in each))
+    placed: dict[str, Any] = {}
+    values = list(in_order)
+    if len(values) == len(each) and not any(isinstance(value, (Mapping, list, tuple)) for value in values):
+        return dict(zip(each, values, strict=True))
+    for name in names:
+        parts = [one for one in each if one.split(".")[0] == name]
+        one_by_one = parts == [f"{name}.{i}" for i in range(len(parts))]
+        if values and one_by_one and not isinstance(values[0], (Mapping, list, tuple)):
+            placed |= dict(zip(parts, values, strict=False))
+            values = values[len(parts) :]
+        elif values:
+            placed[name] = values.pop(0)
+    if values:
+        raise TypeError(f"{len(in_order)} inputs are given, and {model} has {len(names)}: {', '.join(names)}")
+    return placed
+
+
+def _flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+
+    def visit(name: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                visit(f"{name}.{key}", item)
+        elif isinstance(value, (list, tuple)) and any(_is_nested(item) for item in value):
+            for index, item in enumerate(value):
+                visit(f"{name}.{index}", item)
+        elif value is not None:
+            flat[name] = value
+
+    for name, value in tree.items():
+        visit(name, value)
+    return flat
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple, np.ndarray)) or hasattr(value, "__dlpack__")
+
+
+def _like(inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+    """torch tensors when any input was one, NumPy arrays otherwise."""
+    return to_torch(results) if any(is_torch(value) for value in inputs.values()) else to_numpy(results)

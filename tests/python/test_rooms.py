@@ -1,0 +1,141 @@
+"""The rooms of the Python package: running needs NumPy alone, and a room of recording imports only rooms before it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import pycandle
+from pycandle import GoldenRecorder
+
+PACKAGE = Path(pycandle.__file__).parent
+# What a room may import besides itself. Files in `recording` itself that every room uses are named one by one.
+SHARED = {f"recording.{name}" for name in ("inputs", "eager", "places", "progress")}
+ALLOWED = {
+    "running": {"_core"},
+    "recording.sizes": SHARED | {"errors"},
+    "recording.tracing": SHARED | {"errors", "recording.sizes"},
+    "recording.graph": SHARED | {"errors", "recording.sizes", "recording.tracing"},
+    "recording.checking": SHARED | {"errors", "recording.sizes", "recording.tracing", "recording.graph"},
+    "recording.files": SHARED
+    | {"errors", "version", "_core"}
+    | {f"recording.{room}" for room in ("sizes", "tracing", "graph", "checking")},
+    "recording": {"errors", "version", "_core", "spy", "recording"},
+}
+
+WITHOUT_TORCH = """
+import importlib.abc, sys
+
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "safetensors", "rich", "sympy"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+"""
+
+RUN = """
+import sys
+import numpy as np
+import pycandle
+
+model = pycandle.load_model(sys.argv[1])
+(y,) = model.forward(x=np.ones((3, 4), np.float32)).values()
+np.save(sys.argv[2], y)
+for name in ("Model", "Error", "RecordingError", "UsageError", "__version__"):
+    getattr(pycandle, name)
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory) -> tuple[Path, np.ndarray]:
+    folder = tmp_path_factory.mktemp("recorded")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2)).eval()
+    recorder = GoldenRecorder(folder)
+    recorder.record(_NamedInput(model).eval(), torch.randn(2, 4))
+    recorder.save("small")
+    with torch.no_grad():
+        return folder, model(torch.ones(3, 4)).numpy()
+
+
+class _NamedInput(torch.nn.Module):
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x)
+
+
+def python(*arguments: object) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def test_a_model_is_loaded_and_run_where_torch_cannot_be_imported(recorded, tmp_path) -> None:
+    folder, expected = recorded
+    done = python("-c", WITHOUT_TORCH + RUN, folder, tmp_path / "y.npy")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_names_that_need_torch_are_not_listed_without_it_and_say_what_is_missing() -> None:
+    listed = (
+        "import importlib.util as u; u.find_spec = lambda name: None\nimport pycandle; print(dir(pycandle))"
+    )
+    done = python("-c", WITHOUT_TORCH + listed)
+    assert "load_model" in done.stdout and "GoldenRecorder" not in done.stdout, done.stderr
+    done = python("-c", WITHOUT_TORCH + "import pycandle; pycandle.GoldenRecorder")
+    assert "No module named 'torch'" in done.stderr
+
+
+def imports_of(file: Path) -> set[str]:
+    """Modules of the package that a file imports, dotted below `pycandle`."""
+    me = file.relative_to(PACKAGE).with_suffix("").parts
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if not isinstance(node, ast.ImportFrom) or node.level == 0:
+            continue
+        base = [*me[: -node.level], *(node.module or "").split(".")]
+        base = [part for part in base if part]
+        if (PACKAGE / Path(*base)).is_dir():
+            found |= {".".join([*base, alias.name]) for alias in node.names}
+        else:
+            found.add(".".join(base))
+    return found
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_room_imports_only_what_comes_before_it(room: str) -> None:
+    files = sorted((PACKAGE / room.replace(".", "/")).glob("*.py"))
+    assert len(files) > 1
+    for file in files:
+        for name in imports_of(file):
+            allowed = ALLOWED[room] | {room}
+            assert any(name == one or name.startswith(f"{one}.") for one in allowed), (
+                f"{file.name} imports {name}"
+            )
+
+
+def test_the_top_level_is_small_and_every_other_module_has_a_room() -> None:
+    assert {file.name for file in PACKAGE.glob("*.py")} <= {
+        "__init__.py",
+        "errors.py",
+        "patches.py",
+        "perturbation.py",
+        "spy.py",
+        "version.py",
+    }
+
+
+@pytest.mark.parametrize("name", ["spy", "perturbation"])
+def test_modules_that_scripts_import_by_name_stay_where_they_are(name: str) -> None:
+    done = python("-c", f"import pycandle.{name} as m; print(sorted(m.__all__))")
+    assert done.returncode == 0 and "[" in done.stdout, done.stderr
