@@ -11,7 +11,6 @@ endif()
 # -O3 where it was measured to matter; elsewhere it only costs compile time.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set_source_files_properties(src/ops/linalg/blocked_product.cpp PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
-set_source_files_properties(src/verify/metrics.cpp PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)  # of a QUICK folder
 
 # One cache for all build directories: ccache sees paths relative to the checkout.
 find_program(PYCANDLE_CCACHE ccache)

@@ -4,7 +4,8 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(parts pycandle_fmt)
-foreach(folder base ir ops import params passes backends ${PYCANDLE_BACKENDS} runtime verify capture)
+foreach(folder base ir ops import params passes backends ${PYCANDLE_BACKENDS} runtime verify/judging verify/diagnosing
+    verify capture)
   pycandle_target_name(${folder} part)
   list(APPEND parts ${part})
 endforeach()

@@ -11,7 +11,7 @@
 #include "ops/core/catalogue.h"
 #include "pycandle/module.h"
 #include "runtime/states.h"
-#include "verify/states.h"
+#include "verify/judging/states.h"
 
 namespace pycandle::front {
 namespace {

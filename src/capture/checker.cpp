@@ -13,8 +13,8 @@
 #include "capture/capture.h"
 #include "capture/shared_modules.h"
 #include "import/manifest.h"
-#include "verify/judge.h"
-#include "verify/recorded_rounding.h"
+#include "verify/judging/judge.h"
+#include "verify/judging/recorded_rounding.h"
 
 namespace pycandle::front {
 

@@ -17,7 +17,7 @@
 #include "passes/structure.h"
 #include "runtime/model.h"
 #include "verify/accepted.h"
-#include "verify/captured.h"
+#include "verify/diagnosing/captured.h"
 
 namespace pycandle::cli {
 namespace {

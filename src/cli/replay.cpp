@@ -7,7 +7,7 @@
 #include "cli/terminal.h"
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
-#include "verify/repro.h"
+#include "verify/diagnosing/repro.h"
 #include "verify/result_json.h"
 
 namespace pycandle::cli {

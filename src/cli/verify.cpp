@@ -10,8 +10,8 @@
 #include "cli/command.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
+#include "verify/diagnosing/repro.h"
 #include "verify/hashes.h"
-#include "verify/repro.h"
 #include "verify/result_file.h"
 #include "verify/result_json.h"
 

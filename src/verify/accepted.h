@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "import/importer.h"
-#include "verify/equivalence.h"
+#include "verify/diagnosing/equivalence.h"
 
 namespace pycandle {
 

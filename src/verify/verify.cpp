@@ -16,38 +16,21 @@
 #include "ir/text.h"
 #include "ops/core/catalogue.h"
 #include "params/checksums.h"
-#include "verify/captured.h"
-#include "verify/decisions.h"
-#include "verify/diagnose.h"
-#include "verify/floors.h"
-#include "verify/goldens.h"
+#include "verify/diagnosing/captured.h"
+#include "verify/diagnosing/diagnose.h"
 #include "verify/hashes.h"
-#include "verify/other_trace.h"
-#include "verify/selections.h"
-#include "verify/slices.h"
-#include "verify/states.h"
-#include "verify/taps.h"
-#include "verify/trials.h"
-#include "verify/whole_run.h"
+#include "verify/judging/decisions.h"
+#include "verify/judging/floors.h"
+#include "verify/judging/goldens.h"
+#include "verify/judging/other_trace.h"
+#include "verify/judging/selections.h"
+#include "verify/judging/slices.h"
+#include "verify/judging/states.h"
+#include "verify/judging/taps.h"
+#include "verify/judging/trials.h"
+#include "verify/judging/whole_run.h"
 
 namespace pycandle {
-
-namespace {
-
-constexpr const char* kVerdictTexts[] = {
-    "exact", "within rounding", "within tolerance", "accumulated rounding", "reference unstable", "wrong upstream", "wrong here"};
-static_assert(std::size(kVerdictTexts) == std::size(kVerdicts));
-
-}  // namespace
-
-const char* to_string(Verdict v) { return kVerdictTexts[static_cast<size_t>(v)]; }
-
-std::optional<Verdict> verdict_from_text(std::string_view text) {
-  for (Verdict v : kVerdicts) {
-    if (text == to_string(v)) return v;
-  }
-  return std::nullopt;
-}
 
 int VerifyResult::count(Verdict v) const {
   return static_cast<int>(std::count_if(layers.begin(), layers.end(), [&](const LayerResult& l) { return l.verdict == v; }));
@@ -89,7 +72,8 @@ class Verification {
         goldens_(goldens),
         options_(options),
         trials_(table, parameters, all_sizes(p, table, *parameters, goldens)),
-        diagnosing_(p, backend, goldens, options, trials_, std::move(without_passes), std::move(recorded_slice), captured),
+        diagnostician_(p, backend, goldens, options.pipeline, options.on_wrong, trials_, std::move(without_passes),
+                       std::move(recorded_slice), captured),
         slicer_(p, known_values(p, goldens)),
         floors_(floors),
         captured_(captured),
@@ -153,7 +137,7 @@ class Verification {
   void explain_type(ValueId v, const Array& golden, Diagnosis& d) const {
     try {
       const Slice slice = Slicer(p_, known_values(p_, goldens_)).slice(v);
-      if (!slice.has_random_op) diagnosing_.explain_type(slice, known(slice.inputs), golden, d);
+      if (!slice.has_random_op) diagnostician_.explain_type(slice, known(slice.inputs), golden, d);
     } catch (const Error&) {  // the verdict stands without it
     }
   }
@@ -189,7 +173,7 @@ class Verification {
     look_at_whole_run(v, evidence.golden, result);
     if (result.verdict == Verdict::wrong_here && diagnosed_++ < options_.diagnoses) {
       try {
-        diagnosing_.diagnose(v, slice, known(slice.inputs), evidence, result);
+        diagnostician_.diagnose(v, slice, known(slice.inputs), evidence, result);
       } catch (const Error& error) {  // the verdict stands without it
         result.diagnosis->cause = "the search for a cause failed: " + error.message();
       }
@@ -204,7 +188,7 @@ class Verification {
     result.judged = "program";
     result.why = fmt::format("does not run on {}'s values: {}", whose_, error.message());
     taint_.add(v);
-    if (diagnosed_++ < options_.diagnoses) diagnosing_.compare_with_recorded(v, slice, known(slice.inputs), result);
+    if (diagnosed_++ < options_.diagnoses) diagnostician_.compare_with_recorded(v, slice, known(slice.inputs), result);
     return result;
   }
 
@@ -334,7 +318,7 @@ class Verification {
   const Goldens& goldens_;
   const VerifyOptions& options_;
   const Trials trials_;
-  const Diagnosing diagnosing_;
+  const Diagnostician diagnostician_;
   Slicer slicer_;
   KeptFloors& floors_;
   const CapturedProgram& captured_;  // without one: empty

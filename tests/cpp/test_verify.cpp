@@ -12,7 +12,7 @@
 #include "ops/core/aten_call.h"
 #include "ops/core/catalogue.h"
 #include "small_recording.h"
-#include "verify/decisions.h"
+#include "verify/judging/decisions.h"
 #include "verify/result_file.h"
 
 namespace pycandle {

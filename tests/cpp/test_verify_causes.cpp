@@ -10,11 +10,12 @@
 #include "passes/pipeline.h"
 #include "passes/rewriter.h"
 #include "small_recording.h"
-#include "verify/causes.h"
-#include "verify/diagnose.h"
-#include "verify/parting.h"
-#include "verify/repro.h"
-#include "verify/torch_source.h"
+#include "verify/diagnosing/causes.h"
+#include "verify/diagnosing/diagnose.h"
+#include "verify/diagnosing/divergence.h"
+#include "verify/diagnosing/repro.h"
+#include "verify/diagnosing/torch_source.h"
+#include "verify/verify.h"
 
 namespace pycandle {
 namespace {
@@ -408,10 +409,10 @@ TEST(Causes, TheRecordedProgramHasItsInputsInOurOrderAlsoWhereTheyAreEqual) {
   EXPECT_EQ(order({x, x}, {x, y}), "");
 }
 
-TEST(Parting, NamesTheFirstOpsThatDifferOnValuesThatBothHave) {
+TEST(Divergence, NamesTheFirstOpsThatDifferOnValuesThatBothHave) {
   const auto text = [](const std::string& ours, const std::string& recorded) {
     const std::vector<GivenValue> given{{hash128("x"), "x"}, {hash128("y"), "y"}};
-    const Parting p = parting_of(of_two_inputs(ours), given, of_two_inputs(recorded), given);
+    const Divergence p = divergence_of(of_two_inputs(ours), given, of_two_inputs(recorded), given);
     return fmt::format("{} | {}", fmt::join(p.ours, " and "), fmt::join(p.recorded, " and "));
   };
   const std::string sum = "%2 = exp(%0): f32[6]\n%9 = add(%2, %1): f32[6]\n";

@@ -1,5 +1,5 @@
 // Boxes and rows that were selected, in torch and here.
-#include "verify/selections.h"
+#include "verify/judging/selections.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "ir/text.h"
 #include "ops/core/catalogue.h"
-#include "verify/metrics.h"
+#include "verify/judging/metrics.h"
 
 namespace pycandle {
 namespace {

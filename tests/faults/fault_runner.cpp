@@ -14,10 +14,10 @@
 #include "ir/text.h"
 #include "ops/core/catalogue.h"
 #include "runtime/model.h"
-#include "verify/captured.h"
-#include "verify/goldens.h"
+#include "verify/diagnosing/captured.h"
+#include "verify/judging/goldens.h"
+#include "verify/judging/states.h"
 #include "verify/result_json.h"
-#include "verify/states.h"
 
 namespace pycandle::faults {
 namespace {

@@ -22,6 +22,8 @@ ORDER = [
     "backends",
     "backends/reference",
     "runtime",
+    "verify/judging",
+    "verify/diagnosing",
     "verify",
     "capture",
     "emit",

@@ -1,0 +1,50 @@
+// One value: the golden, ours, and the reference runs from the same golden inputs. docs/verification.md has the method.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/array.h"
+#include "verify/judging/metrics.h"
+
+namespace pycandle {
+
+struct Evidence {
+  Array golden, ours;
+  std::string whose = "PyTorch";  // the golden
+  Array rounded, f64;            // the reference at the program's dtypes, and without rounding
+  std::vector<Array> jittered;   // with every primitive moved by what its rounding may be
+};
+
+struct Judgement {
+  bool passed = true;
+  double error_rms = 0, error_max = 0, floor_rms = 0, floor_max = 0;
+  double scale = 0;              // RMS of the program's exact value
+  std::string why;               // when it failed
+  bool rounds_more = false;      // it failed because the program rounds to a smaller float, and the model does not
+};
+
+// The program's exact value, and how far rounding alone may be from it, element by element.
+struct Floor {
+  std::vector<double> exact, allowed;
+  double scale = 0;
+};
+// What the backend is held against: nothing of ours is in it.
+Floor backend_floor(const Evidence&);
+
+// Is the golden within rounding of the program's exact value? The floor has nothing of the golden in it.
+Judgement judge_program(const Evidence&);
+// Is ours, once the golden is? The floor has nothing of ours in it.
+Judgement judge_backend(const Evidence& e);
+Judgement judge_backend(const Evidence& e, const Floor&);
+// Integers and bools are equal, or wrong.
+Judgement judge_exactly(const Array& golden, const Array& ours, const std::string& whose = "PyTorch");
+
+// How much more than the floor an error may be: its RMS, and its largest element.
+inline constexpr double kRmsFactor = 4, kMaxFactor = 16;
+
+// Half of the digits gone by rounding alone, in words: a bug could hide behind such a floor.
+std::optional<std::string> instability(const Judgement&, DType);
+
+}  // namespace pycandle

@@ -1,0 +1,23 @@
+#include "verify/judging/layer_result.h"
+
+#include <iterator>
+
+namespace pycandle {
+namespace {
+
+constexpr const char* kVerdictTexts[] = {
+    "exact", "within rounding", "within tolerance", "accumulated rounding", "reference unstable", "wrong upstream", "wrong here"};
+static_assert(std::size(kVerdictTexts) == std::size(kVerdicts));
+
+}  // namespace
+
+const char* to_string(Verdict v) { return kVerdictTexts[static_cast<size_t>(v)]; }
+
+std::optional<Verdict> verdict_from_text(std::string_view text) {
+  for (Verdict v : kVerdicts) {
+    if (text == to_string(v)) return v;
+  }
+  return std::nullopt;
+}
+
+}  // namespace pycandle
