@@ -160,7 +160,7 @@ def table() -> str:
 README = """# Models as emitted
 
 What `pycandle codegen` writes for well-known models at their full size; nobody has touched it. `make models` writes them again, and the
-tests fail where that would change anything. [emitted-code.md](../docs/emitted-code.md) walks through GPT-2 and ResNet-34.
+tests fail where that would change anything. [emitted-gpt2.md](../docs/emitted-gpt2.md) and [emitted-resnet34.md](../docs/emitted-resnet34.md) walk through two of them.
 
 | model | lines of C++ | lines of Python | the Python classes that it mirrors |
 |---|---|---|---|
@@ -178,7 +178,7 @@ def readme() -> str:
 
 # ---- what the documents show
 
-PAGES = [ROOT / "README.md", ROOT / "docs" / "emitted-code.md"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("emitted-*.md"))]
 _SHOWN = re.compile(r"<!-- (\S+) (\w+) (\S+ )?-->\n\n```cpp\n.*?^```", re.MULTILINE | re.DOTALL)
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

@@ -1,6 +1,6 @@
 """torch's operator and module databases, run by the reference backend and compared with torch.
 
-`make op-db` runs all of it, `docs/testing.md` says what is compared and how closely.
+`make op-db` runs all of it, `docs/testing-operators.md` says what is compared and how closely.
 
     samples    entries, dtypes and calls
     tracing    a call → the recorded form → a manifest, in memory

@@ -1,4 +1,4 @@
-"""python -m op_db [--op NAME…] [--dtype f32…] [--all | --limit N]: see docs/testing.md."""
+"""python -m op_db [--op NAME…] [--dtype f32…] [--all | --limit N]: see docs/testing-operators.md."""
 
 from __future__ import annotations
 

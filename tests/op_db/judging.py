@@ -1,4 +1,4 @@
-"""Our values beside torch's; docs/testing.md has the rules.
+"""Our values beside torch's; docs/testing-operators.md has the rules.
 
 dtype and shape     equal
 integers, bools     equal; positions that ties leave open (sort without stable=True, topk, kthvalue, median, mode) must name equal elements, each once

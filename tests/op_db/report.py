@@ -95,7 +95,7 @@ def markdown(outcomes: list[Outcome], backend: str, limit: int | None, seconds: 
         + ("" if backend == "reference" else f" on the {backend} backend"),
         "",
         f"Made by `make op-db{'' if backend == 'reference' else f' OP_DB_BACKEND={backend}'}` on {datetime.date.today().isoformat()}, torch {torch.__version__.split('+')[0]}, "
-        f"{platform.machine()}: {samples}, {seconds / 60:.0f} minutes. [testing.md](testing.md) says what is compared.",
+        f"{platform.machine()}: {samples}, {seconds / 60:.0f} minutes. [testing-operators.md](testing-operators.md) says what is compared.",
         "",
         "| | entries | pass whole | samples | passed | failed |",
         "|---|---:|---:|---:|---:|---:|",

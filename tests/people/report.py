@@ -21,7 +21,7 @@ def markdown(rows: list[dict], not_run: list[str]) -> str:
         "# Models as people write them",
         "",
         f"Made by `make people` on {datetime.date.today().isoformat()}, Python {platform.python_version()}, "
-        f"{platform.machine()}. How to run it and what a row means: [testing.md](testing.md#models-as-people-write-them).",
+        f"{platform.machine()}. How to run it and what a row means: [testing-models.md](testing-models.md#models-as-people-write-them).",
         "Rows by commit: " + ", ".join(f"{name} ({count})" for name, count in commits.most_common()) + ".",
         "",
         "| theme | models | passed | failed |",

@@ -235,5 +235,5 @@ def test_a_recording_says_which_patches_it_needed(tmp_path):
 
 
 def test_the_docs_list_every_patch():
-    page = (Path(__file__).parents[2] / "docs" / "recording.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "soundness.md").read_text()
     assert patches.table() in page

@@ -64,9 +64,60 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path) -> None:
         )
 
 
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```|^    .*?$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub names them in links."""
+    titles = re.findall(r"^#+ (.*)$", without_code(page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
-    prose = re.sub(r"^```.*?^```|^    .*?$|`[^`\n]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
-        if not target.startswith(("http:", "https:")):
-            assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
+    prose = re.sub(r"`[^`\n]*`", "", without_code(page.read_text()))
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", prose):
+        if target.startswith(("http:", "https:")):
+            continue
+        place = page.parent / target if target else page
+        assert place.exists(), f"{name_of(page)} links to {target}"
+        if anchor:
+            assert anchor in anchors(place), f"{name_of(page)} links to {target}#{anchor}"
+
+
+# Tables that `make` writes; what a person wrote in them is a few lines.
+GENERATED = {
+    *("benchmarks", "op-db", "op-db-cpu", "ops", "people", "test-full", "zoo", "zoo-cpu", "zoo-emit"),
+}
+WRITTEN = [page for page in (ROOT / "docs").glob("*.md") if page.stem not in {*GENERATED, "README"}]
+
+
+@pytest.mark.parametrize("page", sorted(WRITTEN), ids=name_of)
+def test_a_page_is_short_and_says_first_what_it_is_for(page: Path) -> None:
+    text = page.read_text()
+    assert len(text.split()) <= 1100, "about 1,000 words is a page: split it"
+    title, first, *_ = text.split("\n\n")
+    assert title.startswith("# ") and first.startswith("After this page you ")
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    listed = set(re.findall(r"\]\(([^)]+\.md)\)", index))
+    pages = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")} - {"README.md"}
+    assert listed == pages
+
+
+# Paths of this repository that pages name; a path of a user's project or of a recording does not begin like this.
+NAMED = re.compile(
+    r"(?<![\w/.])((?:src/(?:base|ir|ops|import|params|passes|backends|runtime|verify|capture|emit|cli|python)|tests"
+    r"|scripts|benchmarks|python/pycandle|include/pycandle|examples|requirements|cmake)/[\w./*<>-]+)"
+)
+MADE_IN_EXAMPLES = {"tests/test_model.cpp"}  # of an emitted project
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES, ROOT / "src" / "README.md"}), ids=name_of)
+def test_the_files_that_a_page_names_exist(page: Path) -> None:
+    for path in NAMED.findall(page.read_text()):
+        pattern = re.sub(r"<\w+>", "*", path.rstrip("./"))
+        assert path in MADE_IN_EXAMPLES or any(ROOT.glob(pattern)), f"{name_of(page)} names {path}"

@@ -22,7 +22,7 @@ def markdown(rows: list[dict]) -> str:
         "# The zoo as source code",
         "",
         f"Made by `make zoo-emit` on {datetime.date.today().isoformat()}. How to run it and what a row means: "
-        "[testing.md](testing.md#the-zoo-as-source-code).",
+        "[testing-models.md](testing-models.md#the-zoo-as-source-code).",
         "Rows by commit: " + ", ".join(f"{name} ({count})" for name, count in commits.most_common()) + ".",
         "",
         "| source | models | passed | failed | Python lines | C++ lines |",

@@ -68,7 +68,7 @@ def markdown(backend: str, threads: list[int], rows: list[dict], not_run: list[s
         f"# The zoo on the {backend} backend",
         "",
         f'Made by `make zoo ZOO_FLAGS="--backend {backend} --threads {numbers}"` on {datetime.date.today().isoformat()}. '
-        "How to run it and what a row means: [testing.md](testing.md#the-zoo-on-another-backend).",
+        "How to run it and what a row means: [testing-models.md](testing-models.md#the-zoo-on-another-backend).",
         "Rows by commit: " + ", ".join(f"{name} ({count})" for name, count in commits.most_common()) + ".",
         "",
         "| source | models | passed | failed |",

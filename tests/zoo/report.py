@@ -38,7 +38,7 @@ def markdown(rows: list[dict], not_run: Sequence[str] = ()) -> str:
         "# The zoo",
         "",
         f"Made by `make zoo` on {datetime.date.today().isoformat()}, Python {platform.python_version()}, "
-        f"{platform.machine()}. How to run it and what a row means: [testing.md](testing.md#the-zoo).",
+        f"{platform.machine()}. How to run it and what a row means: [testing-models.md](testing-models.md#the-zoo).",
         "Rows by commit: " + ", ".join(f"{name} ({count})" for name, count in commits.most_common()) + ".",
         "",
         "| source | models | not exported by torch | exported | passed | failed | passed of exported |",

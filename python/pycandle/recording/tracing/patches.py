@@ -119,6 +119,6 @@ def _holders(function: Callable) -> Iterator[tuple[object, str]]:
 
 
 def table() -> str:
-    """The patches as they are listed in docs/recording.md."""
+    """The patches as they are listed in docs/soundness.md."""
     rows = [f"| `{p.target}` | {p.reason} | {p.instead} |" for p in PATCHES]
     return "\n".join(["| patched | why torch.export cannot trace it | instead |", "|---|---|---|", *rows])
