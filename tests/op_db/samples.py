@@ -59,14 +59,14 @@ class Call:
         return self.function(*args, **kwargs)
 
     def tensors_on(self, tensors) -> list[torch.Tensor]:
-        """The tensors among the results."""
+        """The tensors among the results; a bool (torch.equal) is one of no axes, as it is recorded."""
         usual = torch.get_default_dtype()
         torch.set_default_dtype(self.default)
         try:
             with torch.no_grad():
-                return [
-                    leaf for leaf in pytree.tree_leaves(self.on(tensors)) if isinstance(leaf, torch.Tensor)
-                ]
+                found = pytree.tree_leaves(self.on(tensors))
+                found = [torch.tensor(leaf) if isinstance(leaf, bool) else leaf for leaf in found]
+                return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]
         finally:
             torch.set_default_dtype(usual)
 

@@ -363,5 +363,19 @@ def test_what_only_the_recorder_can_trace_is_run_and_what_it_refuses_is_listed(m
     monkeypatch.setattr(tracing, "_traced", cannot)
     run_call(call, outcome)
     assert (outcome.calls, outcome.passed, outcome.untraceable) == (1, 1, [])
-    run_call(Call.of(torch.equal, (torch.rand(3), torch.rand(3)), {}), outcome)
-    assert outcome.calls == 1 and outcome.untraceable == ["its program has 1 results, and torch 0"]
+    run_call(Call.of(torch.linalg.lstsq, (torch.rand(3, 3), torch.rand(3, 1)), {}), outcome)
+    assert outcome.calls == 1 and "aten.linalg_lstsq" in outcome.untraceable[0]
+
+
+@pytest.mark.parametrize("function", [torch.equal, torch.allclose])
+def test_a_bool_that_depends_on_data_is_compared(function, monkeypatch) -> None:
+    outcome = Outcome("values", "none")
+    x = torch.rand(3)
+    for other in (x.clone(), x + 1):
+        run_call(Call.of(function, (x, other), {}), outcome)
+    assert (outcome.calls, outcome.passed, outcome.untraceable) == (2, 2, []), outcome.failures
+    from . import running
+
+    monkeypatch.setattr(running, "run", lambda traced, backend: [torch.tensor(True)])
+    run_call(Call.of(function, (x, x + 1), {}), outcome)
+    assert (outcome.calls, outcome.passed) == (3, 2)
