@@ -3,9 +3,8 @@
 entry.py                 how a model and its inputs are listed
 language.py … .py        a file for each theme (THEMES)
 check.py                 what one model must satisfy
-report.py                the rows as Markdown and JSON
 
-The processes, their limits and the rows that are kept come from `zoo`.
+The options, processes, limits and pages come from `zoo`.
 """
 
 from pycandle.recording.processor import make_bf16_safe

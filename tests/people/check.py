@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 from zoo.check import Failed, Stages, Subject, judged, prepared_model, seeded, verify
-from zoo.emit import EmitCheck
+from zoo.emit import SOURCE_STAGES, EmitCheck
 from zoo.entry import SIZE_OF_LABEL
 from zoo.recordings import python_lines
 
@@ -22,7 +22,7 @@ from .entry import Written
 
 BACKENDS = ("reference", "cpu")
 STAGES = (
-    "record", *(f"{what}{backend}" for what in ("", "verify ") for backend in BACKENDS), "codegen", "g++", "test", "round trip",
+    "record", *(f"{what}{backend}" for what in ("", "verify ") for backend in BACKENDS), *SOURCE_STAGES,
 )  # fmt: skip
 
 

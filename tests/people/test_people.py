@@ -14,10 +14,9 @@ from zoo.runner import Limits, run_all
 from zoo.sampling import ROOT, run_chosen, sample
 
 from people import THEMES
-from people.__main__ import entries
+from people.__main__ import PAGE, entries
 from people.check import PeopleCheck
 from people.entry import AXES, entry
-from people.report import markdown
 
 
 @pytest.mark.parametrize(("most", "seconds", "flags"), [(4, 16, ["--no-source"]), (1, 8, [])])
@@ -97,5 +96,5 @@ def test_sizes_have_names_in_the_text_of_inputs() -> None:
 def test_the_table_lists_what_failed_with_its_reason() -> None:
     row = {"key": "calls/m", "source": "calls", "status": "failed", "reason": "wrong", "detail": "a|b", "stage": "cpu",
            "stages": {"record": "passed", "cpu": "failed"}, "cpu_seconds": 1.0, "commit": "c", "note": ""}  # fmt: skip
-    text = markdown([row], ["calls/late"])
+    text = PAGE.markdown([row], ["calls/late"])
     assert "| calls/m | cpu | wrong | a\\|b |" in text and "Not run yet (1): calls/late." in text

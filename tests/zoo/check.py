@@ -31,32 +31,28 @@ PROGRAM = Path(os.environ.get("PYCANDLE_PROGRAM", Path(sys.executable).with_name
 class Failed(Exception):
     """`word` is the reason for the table; the message is all of it."""
 
-    def __init__(self, word: str, detail: str, **facts):
+    def __init__(self, word: str, detail: str):
         self.word = word
-        self.facts = facts
         super().__init__(detail)
 
 
 def check(entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
     """The facts of a row. `at_stage` is told what is about to happen, for when this process does not survive it."""
-    facts: dict = {"stages": {}, "seconds_of": {}}
-    stages = Stages(facts, at_stage)
-    try:
-        _check_both_seeds(entry, folder, stages, facts)
-        return {**facts, "status": "passed"}
-    except Failed as failure:
-        found = {"status": "failed", "reason": failure.word, "detail": str(failure), **failure.facts}
-    except Exception as error:
-        found = {"status": "failed", "reason": _word_of(stages.now, error), "detail": text_of(error)}
-        if stages.now == "record" and (refusal := _refused_by_torch(entry, at_stage)):
-            found |= {"status": "not exported", "reason": "export", "detail": refusal}
-    if stages.now:
-        facts["stages"][stages.now] = "failed"
-    return {**facts, **found, "stage": stages.now}
+
+    def why(stage: str | None, error: Exception) -> dict:
+        if stage == "record" and (refusal := _refused_by_torch(entry, at_stage)):
+            return {"status": "not exported", "reason": "export", "detail": refusal}
+        return {"reason": _word_of(stage, error)}
+
+    return judged(at_stage, lambda stages, facts: _check_both_seeds(entry, folder, stages, facts), why)
 
 
-def judged(at_stage: Callable[[str], None], check: Callable[[Stages, dict], None]) -> dict:
-    """The row of a check that runs in stages: passed, or which stage failed and how."""
+def judged(
+    at_stage: Callable[[str], None],
+    check: Callable[[Stages, dict], None],
+    why: Callable[[str | None, Exception], dict] = lambda stage, error: {},
+) -> dict:
+    """The row of a check that runs in stages: passed, or which stage failed and how (`why` says it of an exception)."""
     facts: dict = {"stages": {}, "seconds_of": {}}
     stages = Stages(facts, at_stage)
     try:
@@ -66,7 +62,9 @@ def judged(at_stage: Callable[[str], None], check: Callable[[Stages, dict], None
         found = {"status": "failed", "reason": failure.word, "detail": str(failure)}
     except Exception as error:
         found = {"status": "failed", "reason": stages.now or "start", "detail": text_of(error)}
-    facts["stages"][stages.now] = "failed"
+        found |= why(stages.now, error)
+    if stages.now:
+        facts["stages"][stages.now] = "failed"
     return {**facts, **found, "stage": stages.now}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from .check import PROGRAM, Failed, Stages, judged
 from .entry import Entry
 from .recordings import Recordings
+from .report import COUNTS, Count, Page, fact, parameters, seconds_of
 from .runner import ROOT, digest
 
 BUILD = Path(os.environ.get("PYCANDLE_BUILD", ROOT / "build" / "release"))
@@ -23,7 +24,33 @@ COMPILERS = {"g++": ("g++-12", "headers.h.gch"), "clang": ("clang++-16", "header
 LIBRARIES = (str(LIBRARY), f"-Wl,-rpath,{LIBRARY.parent}", "-lgtest_main", "-lgtest", "-lpthread")
 # What a generated test includes first, nothing else: parsed once for all models.
 HEADERS = "#include <gtest/gtest.h>\n#include <pycandle/pycandle.h>\n"
-STAGES = ("record", "codegen", "g++", "test", "round trip", "clang", "clang test")
+SOURCE_STAGES = ("codegen", "g++", "test", "round trip")
+SOURCE_COLUMNS = {"Python lines": fact("python_lines"), "C++ lines": fact("emitted_lines")}
+
+
+def _lines(name: str) -> Count:
+    return lambda count, rows: sum(row[name] for row in rows if row["status"] == "passed")
+
+
+PAGE = Page(
+    name="zoo-emit",
+    title="The zoo as source code",
+    made_by="make zoo-emit",
+    section="the-zoo-as-source-code",
+    stages=("record", *SOURCE_STAGES, "clang", "clang test"),
+    columns={
+        "nodes": fact("nodes"),
+        "parameters": parameters,
+        **SOURCE_COLUMNS,
+        "classes": fact("classes"),
+        "g++ s": fact("build_seconds"),
+        "clang s": fact("clang_build_seconds"),
+        "test s": seconds_of("test"),
+        "clang test s": seconds_of("clang test"),
+        "commit": fact("commit"),
+    },
+    counts={**COUNTS, "Python lines": _lines("python_lines"), "C++ lines": _lines("emitted_lines")},
+)
 
 
 class EmitCheck:

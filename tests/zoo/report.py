@@ -1,4 +1,4 @@
-"""The rows as tables: docs/zoo.md for people, docs/zoo.json for programs."""
+"""Rows as a page: docs/NAME.md for people, docs/NAME.json for programs."""
 
 from __future__ import annotations
 
@@ -7,95 +7,120 @@ import json
 import platform
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGES = ("record", "import", "run", "verify", "elsewhere", "shapes")
-REQUIRED = 0.95
+
+Column = Callable[[dict], object]  # of a row
+Count = Callable[[Counter, list[dict]], object]  # of the statuses of a source, and its rows
 
 
-def summary(rows: list[dict]) -> dict[str, Counter]:
-    """Counts of each status by source, and of all."""
-    counts: dict[str, Counter] = {}
-    for row in rows:
-        for name in (row["source"], "all"):
-            counts.setdefault(name, Counter())[row["status"]] += 1
-    if "all" in counts:
-        counts["all"] = counts.pop("all")  # last
-    return counts
+def status_count(status: str) -> Count:
+    return lambda count, rows: count[status]
 
 
-def rate(count: Counter) -> float:
-    """The share of what torch.export exports that passed."""
-    exported = count["passed"] + count["failed"]
-    return count["passed"] / exported if exported else 1.0
+COUNTS: Mapping[str, Count] = {
+    "models": lambda count, rows: count.total(),
+    "passed": status_count("passed"),
+    "failed": status_count("failed"),
+}
 
 
-def markdown(rows: list[dict], not_run: Sequence[str] = ()) -> str:
-    commits = Counter(row["commit"] for row in rows)
-    lines = [
-        "# The zoo",
-        "",
-        f"Made by `make zoo` on {datetime.date.today().isoformat()}, Python {platform.python_version()}, "
-        f"{platform.machine()}. How to run it and what a row means: [testing-models.md](testing-models.md#the-zoo).",
-        "Rows by commit: " + ", ".join(f"{name} ({count})" for name, count in commits.most_common()) + ".",
-        "",
-        "| source | models | not exported by torch | exported | passed | failed | passed of exported |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for source, count in summary(rows).items():
-        exported = count["passed"] + count["failed"]
-        cells = (source, count.total(), count["not exported"], exported, count["passed"], count["failed"])
-        lines.append(f"| {' | '.join(map(str, cells))} | {100 * rate(count):.1f} % |")
-    if not_run:
-        lines += ["", f"Not run yet ({len(not_run)}): {', '.join(not_run)}."]
-    lines += _reasons("Failed", [row for row in rows if row["status"] == "failed"])
-    lines += _reasons(
-        "Not exported by torch.export alone", [r for r in rows if r["status"] == "not exported"]
-    )
-    lines += _table(rows)
-    return "\n".join(lines) + "\n"
+@dataclass(frozen=True)
+class Page:
+    """What the table of a suite shows; `columns` stand behind a mark for each stage."""
+
+    name: str
+    title: str
+    made_by: str
+    section: str  # of testing-models.md: what a row means
+    stages: Sequence[str]
+    columns: Mapping[str, Column]
+    counts: Mapping[str, Count] = field(default_factory=lambda: COUNTS)
+    reasons: Mapping[str, str] = field(default_factory=lambda: {"failed": "Failed"})  # status: title
+    source: str = "source"  # what a source of models is called
+
+    def markdown(self, rows: list[dict], not_run: Sequence[str] = ()) -> str:
+        commits = Counter(row["commit"] for row in rows)
+        lines = [
+            f"# {self.title}",
+            "",
+            f"Made by `{self.made_by}` on {datetime.date.today().isoformat()}, Python {platform.python_version()}, "
+            f"{platform.machine()}. How to run it and what a row means: [testing-models.md](testing-models.md#{self.section}).",
+            "Rows by commit: "
+            + ", ".join(f"{name} ({count})" for name, count in commits.most_common())
+            + ".",
+            "",
+        ]
+        lines += _table((self.source, *self.counts), map(self._summed, *_by_source(rows)), "---:|")
+        if not_run:
+            lines += ["", f"Not run yet ({len(not_run)}): {', '.join(not_run)}."]
+        for status, title in self.reasons.items():
+            found = [_reason(row) for row in rows if row["status"] == status]
+            lines += ["", f"## {title}", ""]
+            lines += _table(("model", "at", "reason", "in full"), found) if found else ["None."]
+        lines += ["", "## All", ""]
+        lines += _table(("model", "result", *self.stages, *self.columns), map(self._cells, _sorted(rows)))
+        return "\n".join(lines) + "\n"
+
+    def write(self, rows: list[dict], not_run: Sequence[str] = (), folder: Path = ROOT / "docs") -> None:
+        (folder / f"{self.name}.md").write_text(self.markdown(rows, not_run))
+        kept = [{**row, "detail": cell(row["detail"])} if "detail" in row else row for row in _sorted(rows)]
+        lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in kept)
+        (folder / f"{self.name}.json").write_text(without_paths(f"[\n{lines}\n]\n"))
+
+    def _summed(self, source: str, rows: list[dict]) -> list:
+        statuses = Counter(row["status"] for row in rows)
+        return [source, *(count(statuses, rows) for count in self.counts.values())]
+
+    def _cells(self, row: dict) -> list:
+        reached = row.get("stages", {})
+        marks = [{"passed": "✓", "failed": "✗"}.get(reached.get(stage, ""), "") for stage in self.stages]
+        result = row["status"] if row["status"] == "passed" else f"{row['status']}: {row['reason']}"
+        return [row["key"], result, *marks, *(column(row) for column in self.columns.values())]
 
 
-def _reasons(title: str, rows: list[dict]) -> list[str]:
-    lines = ["", f"## {title}", ""]
-    if not rows:
-        return [*lines, "None."]
-    lines += ["| model | at | reason | in full |", "|---|---|---|---|"]
-    for row in rows:
-        lines.append(f"| {row['key']} | {row.get('stage') or ''} | {row['reason']} | {cell(row['detail'])} |")
-    return lines
+def _sorted(rows: list[dict]) -> list[dict]:
+    return sorted(rows, key=lambda row: row["key"])
 
 
-def _table(rows: list[dict]) -> list[str]:
-    heads = (
-        "model",
-        "kind",
-        "result",
-        *STAGES,
-        "open axes",
-        "nodes",
-        "parameters",
-        "s",
-        "peak MB",
-        "commit",
-        "note",
-    )
-    lines = ["", "## All", "", f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    for row in rows:
-        passed = row.get("stages", {})
-        marks = [{"passed": "✓", "failed": "✗"}.get(passed.get(stage, ""), "") for stage in STAGES]
-        cells = [
-            row["key"], row["kind"], row["status"] if row["status"] == "passed" else f"{row['status']}: {row['reason']}",
-            *marks, ", ".join(row.get("open", [])), row.get("nodes", ""), readable_count(row.get("parameters")),
-            f"{row['seconds']:.0f}", row["peak_mb"], row["commit"], row["note"],
-        ]  # fmt: skip
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return lines
+def _by_source(rows: list[dict]) -> tuple[list[str], list[list[dict]]]:
+    """The sources and the rows of each; all come last."""
+    sources = list(dict.fromkeys(row["source"] for row in rows))
+    return [*sources, "all"], [*([r for r in rows if r["source"] == s] for s in sources), rows]
 
 
-def readable_count(number: int | None) -> str:
+def _table(heads: Sequence[str], rows: Iterable[Sequence], align: str = "---|") -> list[str]:
+    return [_line(heads), "|---|" + align * (len(heads) - 1), *map(_line, rows)]
+
+
+def _line(cells: Sequence) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _reason(row: dict) -> tuple:
+    return row["key"], row.get("stage") or "", row["reason"], cell(row["detail"])
+
+
+# ---- columns --------------------------------------------------------------------------------------------------
+
+
+def fact(name: str) -> Column:
+    return lambda row: row.get(name, "")
+
+
+def seconds_of(stage: str) -> Column:
+    return lambda row: row.get("seconds_of", {}).get(stage, "")
+
+
+def open_axes(row: dict) -> str:
+    return ", ".join(row.get("open", []))
+
+
+def parameters(row: dict) -> str:
+    number = row.get("parameters")
     if number is None:
         return ""
     return f"{number / 1e6:.1f} M" if number >= 1e5 else f"{number / 1e3:.1f} k"
@@ -112,10 +137,3 @@ _PATHS = re.compile(r"""[^\s"'(\\]*/(?:site-packages|python3\.\d+|pycandle-zoo-\
 def without_paths(text: str) -> str:
     """Paths inside packages only: where the packages lie on this machine says nothing."""
     return _PATHS.sub("", text).replace(f"{ROOT}/", "")
-
-
-def write(rows: list[dict], not_run: Sequence[str], folder: Path) -> None:
-    (folder / "zoo.md").write_text(markdown(rows, not_run))
-    kept = [{**row, "detail": cell(row["detail"])} if "detail" in row else row for row in rows]
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in kept)
-    (folder / "zoo.json").write_text(without_paths(f"[\n{lines}\n]\n"))

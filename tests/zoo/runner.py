@@ -63,7 +63,7 @@ class Fingerprints:
     """Names everything a row depends on: the program, the recorder, the check and the entry's own file."""
 
     def __init__(self, *made_by: Path, file_of: Callable[[Entry], Path] | None = None):
-        common = [*made_by, *sorted((ROOT / "python" / "pycandle").glob("*.py"))]
+        common = [*made_by, *sorted((ROOT / "python" / "pycandle").rglob("*.py"))]
         common += [ROOT / "tests" / "zoo" / name for name in ("check.py", "entry.py")]
         self._common = digest(common)
         self._file_of = file_of or (lambda e: ROOT / "tests" / "zoo" / f"{module_name(e.source)}.py")
