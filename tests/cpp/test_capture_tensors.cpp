@@ -10,6 +10,8 @@
 #include "pycandle/functional.h"
 #include "pycandle/model.h"
 #include "pycandle/nn.h"
+#include "pycandle/recorded.h"
+#include "small_recording.h"
 
 namespace pycandle {
 namespace {
@@ -204,6 +206,38 @@ TEST(Compiling, TakesTheCpuBackendUnlessAnotherIsNamed) {
   };
   EXPECT_EQ(packed_by_two_calls({}), 1U);
   EXPECT_EQ(packed_by_two_calls({.backend = "cpu"}), 1U);
+  EXPECT_EQ(packed_by_two_calls({.backend = "reference"}), 0U);
+  EXPECT_EQ(packed_by_two_calls({.memory = front::Memory::small}), 0U) << "weights are read where they lie";
+  EXPECT_EQ(packed_by_two_calls({.threads = 2}), 1U);
+  EXPECT_THROW(packed_by_two_calls({.threads = -1}), Error);
+  EXPECT_THROW(packed_by_two_calls({.backend = "abacus"}), Error);
+}
+
+// linear(x, weight) of a recorded model.
+constexpr const char* kLinear = R"json({
+  "format": "pycandle.manifest", "version": "1.0.0", "name": "linear",
+  "files": {"trace": null, "weights": "w.safetensors"}, "symbols": [],
+  "inputs": [{"name": "x", "value": 0, "dtype": "f32", "shape": [3, 4]}],
+  "outputs": [{"name": "output", "value": 2, "dtype": "f32", "shape": [3, 2]}],
+  "states": [],
+  "parameters": [{"name": "weight", "kind": "parameter", "value": 1, "dtype": "f32", "shape": [2, 4], "file": "w.safetensors", "key": "weight"}],
+  "nodes": [{"op": "aten.linear.default", "args": [["input", {"v": 0}], ["weight", {"v": 1}], ["bias", null]],
+             "results": [{"value": 2, "dtype": "f32", "shape": [3, 2]}]}],
+  "graphs": [], "module_calls": [], "taps": [], "files_table": []
+}
+)json";
+
+TEST(Loading, TakesTheCpuBackendUnlessAnotherIsNamed) {
+  const auto packed_by_two_calls = [](const front::LoadOptions& options) {
+    const TemporaryFolder folder;  // what was packed of one file serves every model that loads it
+    write_safetensors(folder.path() / "w.safetensors", {{"weight", numbers({2, 4}, 0.1, 0.1)}});
+    write_text(folder.path() / "linear_manifest.json", kLinear);
+    const front::Recorded recorded = front::Recorded::load(folder.path().string(), options);
+    const size_t before = derived_use().made;
+    for (int call = 0; call < 2; ++call) recorded.run({{"x", numbers({3, 4}, -1, 0.2)}});
+    return derived_use().made - before;  // the reference packs nothing
+  };
+  EXPECT_EQ(packed_by_two_calls({}), 1U);
   EXPECT_EQ(packed_by_two_calls({.backend = "reference"}), 0U);
   EXPECT_EQ(packed_by_two_calls({.memory = front::Memory::small}), 0U) << "weights are read where they lie";
   EXPECT_EQ(packed_by_two_calls({.threads = 2}), 1U);
