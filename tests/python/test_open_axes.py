@@ -117,6 +117,20 @@ def test_complex_values_may_differ_by_rounding_and_no_more() -> None:
         recorder.record(Reordered(1e-4).eval(), z)
 
 
+class ReorderedAtOne(nn.Module):
+    """As products of one matrix do on some processors."""
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        if torch.compiler.is_exporting() or z.shape[0] != 1:
+            return (z + z.conj() * 0.3) + z * 0.1
+        return z + (z.conj() * 0.3 + z * 0.1)
+
+
+def test_a_batch_of_one_that_rounds_otherwise_stays_open(tmp_path) -> None:
+    _, manifest = loaded(tmp_path, ReorderedAtOne(), torch.randn(3, 19, 33, dtype=torch.complex64))
+    assert manifest["symbols"][0]["min"] == 1, manifest["notes"]
+
+
 class Many(nn.Module):
     def __init__(self) -> None:
         super().__init__()
