@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <fstream>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include "passes/pipeline.h"
 #include "pycandle/model.h"
 #include "runtime/model.h"
+#include "runtime/named_inputs.h"
 
 namespace pycandle::front {
 namespace {
@@ -197,6 +199,13 @@ void collect_lines(const Graph& g, std::vector<std::set<int32_t>>& lines) {
   }
 }
 
+// As a type is written: "f32[batch, 4]".
+std::string type_text(const InputSpec& input) {
+  std::vector<std::string> dims;
+  for (const SignatureDim& dim : input.shape) dims.push_back(dim.is_number() ? std::to_string(dim.size()) : dim.symbol().name);
+  return fmt::format("{}[{}]", name_of(input.dtype), fmt::join(dims, ", "));
+}
+
 std::string key_of(const Signature& signature) {
   std::string key;
   for (const InputSpec& input : signature) {
@@ -358,17 +367,9 @@ std::vector<Array> Compiled::run(const std::vector<Array>& inputs) const {
 
 Compiled::Tensors Compiled::run(const Tensors& inputs) const {
   if (!state_->signature) throw Error(ErrorCode::usage, "inputs have names only with a signature");
-  std::vector<Array> ordered;
-  for (const InputSpec& input : *state_->signature) {
-    const auto found = inputs.find(input.name);
-    if (found == inputs.end()) throw Error(ErrorCode::bad_input, fmt::format("the input {} is missing", input.name));
-    ordered.push_back(found->second);
-  }
-  for (const auto& [name, value] : inputs) {
-    bool known = false;
-    for (const InputSpec& input : *state_->signature) known = known || input.name == name;
-    if (!known) throw Error(ErrorCode::bad_input, fmt::format("there is no input {}", name));
-  }
+  std::vector<WantedInput> wanted;
+  for (const InputSpec& input : *state_->signature) wanted.push_back({input.name, type_text(input)});
+  const std::vector<Array> ordered = in_order(wanted, inputs);
   Tensors results;
   if (is_eager()) {
     for (const auto& [name, tensor] : state_->run_eagerly(ordered, session_.get())) results.emplace(name, tensor.array());

@@ -1,13 +1,11 @@
 #include "runtime/model.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <utility>
 
 #include "base/error.h"
 #include "ops/core/catalogue.h"
 #include "params/checksums.h"
+#include "runtime/named_inputs.h"
 
 namespace pycandle {
 
@@ -136,25 +134,9 @@ Model Model::with_states_of(const Model& other) const {
 }
 
 std::vector<Array> ordered_inputs(const Program& p, const Model::Tensors& tensors) {
-  std::vector<std::string> expected, found, missing;
-  std::vector<Array> ordered;
-  for (const Input& input : p.inputs) {
-    expected.push_back(fmt::format("{}: {}", input.name, p.graph.type(input.value).text()));
-    const auto tensor = tensors.find(input.name);
-    if (tensor == tensors.end()) {
-      missing.push_back(input.name);
-    } else {
-      ordered.push_back(tensor->second);
-    }
-  }
-  for (const auto& [name, array] : tensors) found.push_back(name);
-  if (!missing.empty() || tensors.size() != p.inputs.size()) {
-    throw Error(ErrorCode::bad_input, missing.empty() ? "there are inputs that the program does not have"
-                                                      : fmt::format("the input {} is missing", fmt::join(missing, ", ")))
-        .expected(expected.empty() ? "no input" : fmt::format("{}", fmt::join(expected, ", ")))
-        .found(found.empty() ? "no input" : fmt::format("{}", fmt::join(found, ", ")));
-  }
-  return ordered;
+  std::vector<WantedInput> wanted;
+  for (const Input& input : p.inputs) wanted.push_back({input.name, p.graph.type(input.value).text()});
+  return in_order(wanted, tensors);
 }
 
 }  // namespace pycandle

@@ -245,6 +245,21 @@ TEST(Loading, TakesTheCpuBackendUnlessAnotherIsNamed) {
   EXPECT_THROW(packed_by_two_calls({.backend = "abacus"}), Error);
 }
 
+TEST(Compiling, InputsThatAreMissingOrUnknownAreOneErrorThatListsTheNames) {
+  const Compiled run = compile([](const Tensor& x, const Tensor& y) { return x + y; }, vectors());
+  const Error nothing = error_of([&] { run.run(Compiled::Tensors{}); });
+  EXPECT_EQ(nothing.code(), ErrorCode::bad_input);
+  EXPECT_EQ(nothing.message(), "the inputs x, y are missing");
+  EXPECT_EQ(nothing.found(), "no input");
+  const Array x = numbers({3, 4});
+  const Error other = error_of([&] { run.run(Compiled::Tensors{{"x", x}, {"z", x}}); });
+  EXPECT_EQ(other.message(), "the input y is missing");
+  EXPECT_EQ(other.expected(), "x: f32[batch, 4], y: f32[batch, 4]");
+  EXPECT_EQ(other.found(), "x, z");
+  const Error more = error_of([&] { run.run(Compiled::Tensors{{"x", x}, {"y", x}, {"z", x}}); });
+  EXPECT_EQ(more.message(), "there are inputs that the program does not have");
+}
+
 TEST(Eagerly, AModelGivesTheSameAsCompiled) {
   const front::Weights w = front::Weights::from({{"fc.weight", numbers({2, 4}, 0.1, 0.1)}, {"fc.bias", numbers({2})}});
   const nn::Linear fc(4, 2, w / "fc");

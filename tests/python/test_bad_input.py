@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from pycandle import GoldenRecorder, UsageError
+from pycandle import Error, GoldenRecorder, UsageError, load_model
 
 
 class Small(torch.nn.Module):
@@ -375,6 +375,19 @@ def test_missing_inputs_are_listed_beside_those_that_were_given(folder: Path, py
         and error["found"] == "y, z"
         and "x: f32" in error["expected"]
     )
+
+
+def test_every_missing_input_is_named(tmp_path) -> None:
+    class Three(torch.nn.Module):
+        def forward(self, x, y, z):
+            return x + y + z
+
+    recorder = GoldenRecorder(tmp_path)
+    recorder.record(Three().eval(), *torch.ones(3, 2))
+    recorder.save("m")
+    with pytest.raises(Error, match="^the inputs y, z are missing") as raised:
+        load_model(tmp_path)(torch.ones(2))
+    assert raised.value.found == "x"
 
 
 def test_outputs_that_are_all_nan_are_shown_as_such(folder: Path, pycandle) -> None:
