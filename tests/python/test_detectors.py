@@ -12,66 +12,13 @@ import torchvision
 from torch import nn
 from torchvision.models.detection import _utils, roi_heads
 from torchvision.ops import batched_nms, boxes, poolers
+from zoo.detectors import DETECTORS, detector, images
 
-from pycandle import GoldenRecorder, load_model, perturb
+from pycandle import GoldenRecorder, load_model
 from pycandle.recording.tracing import patches
 from pycandle.recording.tracing.patches import patched
 
-SMALL = {"min_size": 64, "max_size": 64}
-FEW = {"num_classes": 5}
-# Proposals and detections, so that the heads have little to do.
-HEADS = {
-    "rpn_pre_nms_top_n_test": 40,
-    "rpn_post_nms_top_n_test": 12,
-    "box_score_thresh": 0.02,
-    "box_detections_per_img": 6,
-}
-DETECTORS = {
-    "fasterrcnn_mobilenet_v3_large_320_fpn": {**SMALL, **FEW, **HEADS},
-    "fasterrcnn_mobilenet_v3_large_fpn": {**SMALL, **FEW, **HEADS},
-    "fasterrcnn_resnet50_fpn": {**SMALL, **FEW, **HEADS},
-    "fasterrcnn_resnet50_fpn_v2": {**SMALL, **FEW, **HEADS},
-    "fcos_resnet50_fpn": {**SMALL, **FEW, "score_thresh": 0.02, "detections_per_img": 8},
-    "keypointrcnn_resnet50_fpn": {**SMALL, **HEADS, "num_keypoints": 3},
-    "maskrcnn_resnet50_fpn": {**SMALL, **FEW, **HEADS},
-    "maskrcnn_resnet50_fpn_v2": {**SMALL, **FEW, **HEADS},
-    "retinanet_resnet50_fpn": {**SMALL, **FEW, "score_thresh": 0.02, "detections_per_img": 8},
-    "retinanet_resnet50_fpn_v2": {**SMALL, **FEW, "score_thresh": 0.02, "detections_per_img": 8},
-    "ssd300_vgg16": {**FEW, "score_thresh": 0.05, "detections_per_img": 8},
-    "ssdlite320_mobilenet_v3_large": {**FEW, "score_thresh": 0.05, "detections_per_img": 8},
-}
 QUICK = ("fasterrcnn_mobilenet_v3_large_320_fpn", "retinanet_resnet50_fpn")
-
-
-def detector(name: str) -> nn.Module:
-    """Random weights. Norms know these images, or the signal would die on its way to the heads: every image would give the
-    same boxes, with scores so close that rounding orders them."""
-    torch.manual_seed(0)
-    model = torchvision.models.get_model(name, weights=None, weights_backbone=None, **DETECTORS[name]).eval()
-    perturb(model, seed=1)
-    norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
-    for norm in norms:
-        norm.momentum = 1.0
-        norm.train()
-    with torch.no_grad():
-        model(images(name))
-    for norm in norms:
-        norm.eval()
-    for path, parameter in model.named_parameters():
-        if path.endswith(("cls_score.weight", "cls_logits.weight")):
-            parameter.data *= 10
-        elif (
-            name == "ssd300_vgg16" and "classification_head" in path
-        ):  # it has no norms: every score is near 1
-            parameter.data *= 0.05
-    return model
-
-
-def images(name: str) -> list[torch.Tensor]:
-    """An example and two others."""
-    size = {"ssd300_vgg16": 300, "ssdlite320_mobilenet_v3_large": 320}.get(name, 64)
-    generator = torch.Generator().manual_seed(2)
-    return [torch.rand(3, size, size, generator=generator) for _ in range(3)]
 
 
 @pytest.mark.parametrize(
