@@ -14,8 +14,8 @@ from torchvision.models.detection import _utils, roi_heads
 from torchvision.ops import batched_nms, boxes, poolers
 from zoo.detectors import DETECTORS, detector, images
 
-from pycandle import GoldenRecorder, load_model
-from pycandle.recording.tracing import patches
+from pycandle import GoldenRecorder, load_model, perturb
+from pycandle.recording.tracing import detection_ops, patches
 from pycandle.recording.tracing.patches import patched
 
 QUICK = ("fasterrcnn_mobilenet_v3_large_320_fpn", "retinanet_resnet50_fpn")
@@ -77,13 +77,21 @@ def keypoints(count: int) -> list[torch.Tensor]:
     return list(roi_heads.heatmaps_to_keypoints(maps, random_boxes(count)[0]))
 
 
+def normed(count: int, norm: Callable = nn.functional.batch_norm) -> torch.Tensor:
+    x = torch.randn(count, 3, 7, 7, generator=torch.Generator().manual_seed(1))
+    mean, variance, weight, bias = torch.rand(4, 3, generator=torch.Generator().manual_seed(2))
+    return norm(x, mean, variance, weight, bias, eps=1e-3)
+
+
 SAME = {
     "torchvision.ops.boxes.batched_nms": lambda n: boxes.batched_nms(*random_boxes(n), 0.4),
     "torchvision.models.detection._utils.BoxCoder.decode": decoded,
     "torchvision.ops.poolers._multiscale_roi_align": pooled,
     "torchvision.models.detection.roi_heads.paste_masks_in_image": pasted,
     "torchvision.models.detection.roi_heads.heatmaps_to_keypoints": keypoints,
+    "torch.nn.functional.batch_norm": normed,
 }
+KNOW_PLAIN_NUMBERS = ("decode", "batch_norm")  # these patches leave them to the original
 
 
 @pytest.mark.parametrize("target", [patch.target for patch in patches.PATCHES])
@@ -95,9 +103,41 @@ def test_a_patch_changes_no_bit(target, count):
         changed = SAME[target](count)
     for a, b in zip(*([t] if isinstance(t, torch.Tensor) else t for t in (plain, changed)), strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
-    assert target in [patch.target for patch in used] or target.endswith(
-        "decode"
-    )  # which knows plain numbers
+    assert target in [patch.target for patch in used] or target.endswith(KNOW_PLAIN_NUMBERS)
+
+
+@pytest.mark.parametrize("count", [0, 1, 40])
+def test_a_norm_over_as_many_boxes_as_there_are_changes_no_bit(count):
+    def replacement(*args, eps):
+        return detection_ops.by_statistics(*args, momentum=0.1, eps=eps)
+
+    assert torch.equal(normed(count), normed(count, replacement))
+
+
+class Normed(nn.Module):
+    """The head of Faster R-CNN v2: a norm over what was chosen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(36, 2))
+
+    def forward(self, x: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return self.head(x[torch.where(scores > 0)[0]])
+
+
+def test_a_norm_over_chosen_boxes_is_recorded(tmp_path, pycandle):
+    torch.manual_seed(0)
+    model, x = perturb(Normed().eval(), seed=0), torch.randn(6, 4, 5, 5)
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(model, x, torch.randn(6))
+    recorder.save("m")
+    assert "patch of torch.nn.functional.batch_norm" in recorder.manifest["notes"][0]
+    pycandle("verify", tmp_path)
+    for backend in ("reference", "cpu"):
+        for scores in (torch.ones(6), -torch.ones(6), torch.tensor([1.0, -1, 1, 1, -1, -1])):
+            with torch.no_grad():
+                expected = model(x, scores)
+            torch.testing.assert_close(load_model(tmp_path, backend=backend)(x, scores)["output"], expected)
 
 
 @pytest.mark.parametrize("name", ["maskrcnn_resnet50_fpn", "keypointrcnn_resnet50_fpn"])

@@ -7,6 +7,7 @@ number. The kernels here call torchvision's own functions; `patches` puts the op
 from __future__ import annotations
 
 import torch
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from torch.nn.functional import interpolate
 
 _library = torch.library.Library("pycandle", "FRAGMENT")
@@ -133,3 +134,26 @@ def heatmaps_to_keypoints(maps, rois):
     pixel = torch.stack((column, row), dim=2).float() + 0.5
     points = pixel * (extent / pixels)[:, None] + rois[:, None, :2]
     return torch.cat((points, torch.ones_like(points[:, :, :1])), dim=2), heights
+
+
+# ---- norms over as many boxes as there are ---------------------------------------------------------------------
+
+
+def batch_norm(
+    input,
+    running_mean,
+    running_var,
+    weight=None,
+    bias=None,
+    training=False,
+    momentum=0.1,
+    eps=1e-5,
+):
+    if training or not has_free_unbacked_symbols(input):
+        return NotImplemented
+    return by_statistics(input, running_mean, running_var, weight, bias, momentum, eps)
+
+
+def by_statistics(input, mean, variance, weight, bias, momentum, eps):
+    call = torch.ops.aten._native_batch_norm_legit_no_training
+    return call(input, weight, bias, mean, variance, momentum, eps)[0]

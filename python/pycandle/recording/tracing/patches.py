@@ -70,6 +70,13 @@ PATCHES = (
         "one operator, pycandle.heatmap_peaks",
         detection_ops.heatmaps_to_keypoints,
     ),
+    Patch(
+        "torch.nn.functional",
+        "batch_norm",
+        "asks whether there is anything to normalize, and returns early if not",
+        "aten._native_batch_norm_legit_no_training, where that size is data and the layer does not train",
+        detection_ops.batch_norm,
+    ),
 )
 
 
