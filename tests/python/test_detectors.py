@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torchvision
+from test_codegen import compiled_and_run
 from torch import nn
 from torchvision.models.detection import _utils, roi_heads
 from torchvision.ops import batched_nms, boxes, poolers
@@ -21,6 +22,13 @@ from pycandle.recording.tracing.patches import patched
 QUICK = ("fasterrcnn_mobilenet_v3_large_320_fpn", "retinanet_resnet50_fpn")
 
 
+def is_emitted(recording: Path, pycandle) -> None:
+    """codegen writes only what it has read again and found to be the recorded program."""
+    made = pycandle.json("codegen", "--manifest", recording, "--out", recording / "model.hpp")
+    text = (recording / "model.hpp").read_text()
+    assert f"struct {made['model']} " in text and "functional::batched_nms(" in text
+
+
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.full) for n in DETECTORS]
 )
@@ -28,8 +36,9 @@ def test_a_detector_gives_torchs_boxes_at_other_images(name, tmp_path, pycandle)
     model, (example, *others) = detector(name), images(name)
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
     recorder.record(model, [example])
-    recorder.save("m")
+    recorder.save("model")
     pycandle("verify", tmp_path)
+    is_emitted(tmp_path, pycandle)
     for backend in ("reference", "cpu"):
         loaded = load_model(tmp_path, backend=backend)
         for image in others:
@@ -40,6 +49,15 @@ def test_a_detector_gives_torchs_boxes_at_other_images(name, tmp_path, pycandle)
             assert set(found) == {f"output.0.{key}" for key in expected}
             for key, value in expected.items():
                 torch.testing.assert_close(found[f"output.0.{key}"], value, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.full
+def test_an_emitted_detector_compiles_and_is_the_recorded_program(tmp_path, pycandle):
+    name = "fasterrcnn_mobilenet_v3_large_320_fpn"
+    recorder = GoldenRecorder(tmp_path / "recording", progress=lambda text: None)
+    recorder.record(detector(name), [images(name)[0]])
+    manifest = recorder.save("model").manifest
+    assert compiled_and_run(manifest, tmp_path, pycandle) > 100
 
 
 # ---- patches ------------------------------------------------------------------------------------------------------
