@@ -16,7 +16,7 @@ from pycandle import GoldenRecorder
 
 PACKAGE = Path(pycandle.__file__).parent
 # What a room may import besides itself. Files in `recording` itself that every room uses are named one by one.
-SHARED = {f"recording.{name}" for name in ("inputs", "eager", "places", "progress")}
+SHARED = {f"recording.{name}" for name in ("inputs", "eager", "places", "progress", "torch_compat")}
 ALLOWED = {
     "running": {"_core"},
     "recording.sizes": SHARED | {"errors"},

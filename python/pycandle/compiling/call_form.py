@@ -7,9 +7,9 @@ import struct
 from dataclasses import dataclass
 
 import torch
-import torch.utils._pytree as pytree
 
 from ..recording.inputs import DTYPE_NAMES, bound_arguments, register_dataclasses, step_name
+from ..recording.torch_compat import pytree
 
 _LONGEST_VALUE = 60
 

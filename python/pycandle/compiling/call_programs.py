@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from .. import _core
 from ..errors import UsageError
@@ -29,6 +28,7 @@ from ..recording.processor import PROBLEM, dtypes_of, safe_for
 from ..recording.recorder import GoldenRecorder
 from ..recording.settings import overriding
 from ..recording.sizes.size_text import size_of
+from ..recording.torch_compat import pytree
 from .call_form import CallForm, form_of
 from .module_snapshot import ModuleSnapshot
 

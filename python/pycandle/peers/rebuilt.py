@@ -12,6 +12,7 @@ from safetensors import safe_open
 
 from ..recording.inputs import DTYPES
 from ..recording.sizes.size_text import size_of
+from ..recording.torch_compat import OpOverload, schema_of
 from . import PeerError
 
 # Recording keeps recurrent layers whole by operators of its own; these are torch's.
@@ -61,13 +62,13 @@ class Rebuilt:
     def _call(self, node: dict) -> None:
         overload = _overload(node["op"])
         named = {name: self._argument(value) for name, value in node["args"]}
-        only_named = {a.name for a in overload._schema.arguments if a.kwarg_only}
+        only_named = {a.name for a in schema_of(overload).arguments if a.kwarg_only}
         call = self.graph.call_function(
             overload,
             tuple(value for name, value in named.items() if name not in only_named),
             {name: value for name, value in named.items() if name in only_named},
         )
-        returns = overload._schema.returns
+        returns = schema_of(overload).returns
         if len(returns) == 1 and str(returns[0].type) == "Tensor":
             self.values[node["results"][0]["value"]] = call
             return
@@ -111,7 +112,7 @@ def _manifest_file(path: Path) -> Path:
     return next(iter(sorted(path.glob("*_manifest.json")))) if path.is_dir() else path
 
 
-def _overload(name: str) -> torch._ops.OpOverload:
+def _overload(name: str) -> OpOverload:
     name = _OURS.get(name, _OURS.get(name.removesuffix("default"), name))
     namespace, operation, overload = name.split(".")
     packet = getattr(getattr(torch.ops, namespace), operation, None)

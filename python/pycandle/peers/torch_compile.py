@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-import torch._inductor.config
 
+from ..recording.torch_compat import freeze_weights_in_compiled_modules
 from .rebuilt import Rebuilt
 from .torch_eager import version  # noqa: F401
 from .worker import Job
@@ -17,7 +17,7 @@ def load(job: Job):
 
 
 def runs(module: torch.nn.Module, inputs: list[torch.Tensor]):
-    torch._inductor.config.freezing = True
+    freeze_weights_in_compiled_modules()
     compiled = torch.compile(module)
 
     def run():

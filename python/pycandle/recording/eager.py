@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-import torch._dynamo
-from torch.utils._pytree import TreeSpec
 
 from .inputs import Inputs, flatten_outputs
+from .torch_compat import buffers_of, memory_of, no_memory_of_shapes, pytree, writes_into
 
 _CONTAINERS = (list, dict, set, OrderedDict)
 
@@ -37,17 +36,13 @@ def quiet_inference(seed: int):
         torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def no_memory_of_shapes():
-    return torch._dynamo.config.patch(automatic_dynamic_shapes=False)
-
-
 @dataclass(frozen=True)
 class Call:
     """What one call gave: flat outputs, their names and nesting, and buffers after it by name."""
 
     outputs: list
     names: list[str]
-    spec: TreeSpec
+    spec: pytree.TreeSpec
     states: dict[str, torch.Tensor]
 
 
@@ -64,7 +59,7 @@ class Eager:
         self._buffers = [
             (module, name, buffer, _saved(buffer))
             for module in model.modules()
-            for name, buffer in module._buffers.items()
+            for name, buffer in buffers_of(module).items()
         ]
         self._attributes = [(m, _shallow(m.__dict__)) for m in model.modules()]
 
@@ -99,7 +94,7 @@ class Eager:
             self._call(inputs, ())
             changed = []
             for (module, name, buffer, value), version in zip(self._buffers, versions, strict=True):
-                buffers = module._buffers  # a scripted module's have no get()
+                buffers = buffers_of(module)  # a scripted module's have no get()
                 now = buffers[name] if name in buffers else None  # noqa: SIM401
                 touched = now is not buffer or _version(buffer) != version
                 if touched and (value is None or now is None or not torch.equal(now, value)):
@@ -112,7 +107,7 @@ class Eager:
         """Also those that the model assigned anew: `self.count = self.count + 1` leaves another tensor there."""
         with torch.no_grad():
             for module, name, buffer, value in self._buffers:
-                module._buffers[name] = buffer
+                buffers_of(module)[name] = buffer
                 if value is not None:
                     buffer.copy_(value)
 
@@ -143,12 +138,12 @@ def _saved(buffer: torch.Tensor | None) -> torch.Tensor | None:
 
 def _version(buffer: torch.Tensor | None) -> int:
     """Counts the writes into a tensor."""
-    return 0 if buffer is None else buffer._version
+    return 0 if buffer is None else writes_into(buffer)
 
 
 def _memory(tensor: torch.Tensor) -> int | None:
     """None for sparse tensors and their like, which have no memory of one piece."""
-    return tensor.untyped_storage()._cdata if tensor.layout is torch.strided else None
+    return memory_of(tensor) if tensor.layout is torch.strided else None
 
 
 class _Missing:

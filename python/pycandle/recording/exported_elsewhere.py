@@ -15,6 +15,7 @@ from .graph.stack_calls import calls_from_stacks
 from .inputs import gather_inputs
 from .sizes.dims import DimNames, symbol_of
 from .sizes.dynamic import Group, permuted
+from .torch_compat import parts_of
 from .tracing.exporting import functionalise, keywords_as_names
 
 
@@ -46,9 +47,9 @@ def record_exported_program(recorder, exported, args: tuple, kwargs: dict):
 
 
 def _signature(exported) -> inspect.Signature:
-    args, kwargs = exported.call_spec.in_spec.children()
+    args, kwargs = parts_of(exported.call_spec.in_spec)
     names = exported.module_call_graph[0].signature.forward_arg_names
-    count = len(args.children())
+    count = len(parts_of(args))
     names = list(names or [])[:count] or [f"arg{i}" for i in range(count)]
     keys = list(kwargs.context or [])
     parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]

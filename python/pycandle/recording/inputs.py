@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-import torch.utils._pytree as pytree
 
 from ..errors import UsageError
+from .torch_compat import parts_of, pytree
 
 DTYPES = {
     "f64": torch.float64,
@@ -151,7 +151,7 @@ def describe_tree(spec: pytree.TreeSpec, leaves: list[dict], prefix: str) -> dic
 def _describe(spec: pytree.TreeSpec, remaining, name: str) -> dict:
     if spec.is_leaf():
         return {**next(remaining), "name": name}
-    children = spec.children()
+    children = parts_of(spec)
     kind, keys = _kind_of(spec, len(children))
     described = {"kind": kind, "class": _class_name(spec.type)}
     if keys is not None:

@@ -6,11 +6,11 @@ import contextlib
 from collections.abc import Iterator
 
 import torch
-from torch._dynamo import OptimizedModule
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import is_lazy
 
 from .eager import quiet_inference
+from .torch_compat import before_compile, children_of, compiled_type
 
 _COMPILED_NOTE = "recorded as it was before torch.compile: the same values, layer by layer"
 CACHE_NOTE = "use_cache was set to False: a cache object cannot be recorded"
@@ -42,10 +42,10 @@ def prepared(
 def unwrapped(model: torch.nn.Module, notes: list[str]) -> torch.nn.Module:
     """The model inside torch.compile and nn.DataParallel: they change how it runs, not what."""
     while True:
-        if isinstance(model, OptimizedModule):
+        if isinstance(model, compiled_type()):
             if _COMPILED_NOTE not in notes:
                 notes.append(_COMPILED_NOTE)
-            model = model._orig_mod
+            model = before_compile(model)
         elif isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
             model = model.module
         else:
@@ -58,16 +58,16 @@ def _layers_unwrapped(model: torch.nn.Module, notes: list[str]) -> Iterator[None
     wrapped = [
         (parent, name, child)
         for parent in model.modules()
-        for name, child in parent._modules.items()
+        for name, child in children_of(parent).items()
         if child is not None and unwrapped(child, []) is not child
     ]
     for parent, name, child in wrapped:
-        parent._modules[name] = unwrapped(child, notes)
+        children_of(parent)[name] = unwrapped(child, notes)
     try:
         yield
     finally:
         for parent, name, child in wrapped:
-            parent._modules[name] = child
+            children_of(parent)[name] = child
 
 
 def _caching_configs(model: torch.nn.Module) -> list[object]:

@@ -70,7 +70,8 @@ def make_bf16_safe() -> bool:
 def dtypes_of(model: torch.nn.Module, arguments: object) -> set[torch.dtype]:
     """Of parameters, buffers and inputs, and what autocast would make of them."""
     import torch
-    import torch.utils._pytree as pytree
+
+    from .torch_compat import pytree
 
     tensors = [*model.parameters(), *model.buffers(), *pytree.tree_leaves(arguments)]
     found = {t.dtype for t in tensors if hasattr(t, "dtype")}
@@ -85,26 +86,15 @@ def safe_for(dtypes: set[torch.dtype], notes: list[str] | None = None) -> Iterat
     for other dtypes, since a model may go to bf16 on its way."""
     import torch
 
+    from .torch_compat import without_onednn
+
     affected = torch_dies_in_bf16()
     late = affected and not _variable_came_first
     if affected and torch.bfloat16 in dtypes and notes is not None:
         how = f"without oneDNN; for its kernels {ADVICE}" if late else f"with {_chosen()}"
         notes.append(f"{PROBLEM}: run {how}")
-    with _without_onednn() if late else contextlib.nullcontext():
+    with without_onednn() if late else contextlib.nullcontext():
         yield
-
-
-@contextlib.contextmanager
-def _without_onednn() -> Iterator[None]:
-    """torch.backends.mkldnn.flags does the same, with a warning about GPUs."""
-    import torch
-
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
 
 
 def _processor_flags() -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.dropout import _DropoutNd
 
 from ...errors import RecordingError
 from ..eager import Eager
@@ -16,6 +14,7 @@ from ..graph.taps import is_random
 from ..inputs import Inputs
 from ..places import Place, place_here, place_of_text
 from ..sizes.dynamic import permuted
+from ..torch_compat import DropoutBase, NormBase, OpOverload, name_of
 from .differences import first_change
 from .soundness import bit_equal
 
@@ -54,13 +53,13 @@ def refuse_train_mode(model: nn.Module, inputs: Inputs, seed: int) -> None:
 
 
 def _differs_in_training(module: nn.Module) -> bool:
-    if isinstance(module, _DropoutNd):
+    if isinstance(module, DropoutBase):
         return module.p > 0
     if isinstance(module, nn.RNNBase):
         return module.dropout > 0 and module.num_layers > 1
     if isinstance(module, nn.MultiheadAttention):
         return module.dropout > 0
-    return isinstance(module, (_NormBase, nn.RReLU)) and getattr(module, "track_running_stats", True)
+    return isinstance(module, (NormBase, nn.RReLU)) and getattr(module, "track_running_stats", True)
 
 
 def check_repeatable(eager: Eager, inputs: Inputs, expected: list, notes: list[str]) -> None:
@@ -127,9 +126,9 @@ _DROPOUT_INSIDE = {
 def refuse_active_dropout(program: Program) -> None:
     """Randomness inside an operator cannot be fed from golden values."""
     for node in program.graph.nodes:
-        if not isinstance(node.target, torch._ops.OpOverload):
+        if not isinstance(node.target, OpOverload):
             continue
-        name = node.target._schema.name.split("::")[1].removeprefix("padded_")
+        name = name_of(node.target).removeprefix("padded_")
         if name in _DROPOUT_INSIDE and _drops(node, name):
             raise RecordingError(
                 f"{_DROPOUT_INSIDE[name]} is random",

@@ -7,7 +7,6 @@ import difflib
 from dataclasses import dataclass
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..eager import Eager
 from ..graph.interpreter import ProgramFailed, run_program
@@ -15,6 +14,7 @@ from ..graph.names import deciding_line
 from ..graph.program import Program, is_size, producer
 from ..inputs import Inputs
 from ..places import Place, place_here, place_of_text
+from ..torch_compat import TorchDispatchMode
 
 _SAMPLE = 4096
 _TOLERANCES = (1e-3, 1e-6, 0.0)  # of a value's scale: rounding on the way must not be taken for the cause

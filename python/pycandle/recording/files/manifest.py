@@ -19,6 +19,7 @@ from ..graph.program import Parameter
 from ..graph.taps import Tap, choose_taps
 from ..inputs import DTYPE_NAMES, Inputs, describe_tree
 from ..places import Place
+from ..torch_compat import parts_of
 from ..tracing.module_calls import ModuleCall
 from .tensor_files import replacing
 
@@ -114,8 +115,8 @@ def _input_tree(inputs: Inputs, described: list[dict]) -> dict:
     leaves = []
     for name, leaf in zip(inputs.names, inputs.leaves, strict=True):
         leaves.append({"kind": "tensor", "value": by_name[name]} if name in by_name else _literal(leaf))
-    args, kwargs = inputs.spec.children()
-    children = [*args.children(), *kwargs.children()]
+    args, kwargs = parts_of(inputs.spec)
+    children = [*parts_of(args), *parts_of(kwargs)]
     items, start = [], 0
     for name, spec in zip(inputs.top_names, children, strict=True):
         items.append(describe_tree(spec, leaves[start : start + spec.num_leaves], name))

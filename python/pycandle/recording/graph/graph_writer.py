@@ -15,6 +15,8 @@ from ..inputs import DTYPE_NAMES
 from ..places import Place, place_of_text
 from ..sizes.data_sizes import tie_slices
 from ..sizes.dims import DimNames, InexpressibleDim, symbol_of
+from ..torch_compat import HigherOrderOperator, OpOverload, name_of, overload_of, schema_of
+from ..torch_compat.symbolic import expression_of, fixed_value
 from ..tracing.module_calls import SizeSlot, Slot
 from .data_numbers import DataNumbers
 from .names import assigned_to
@@ -139,7 +141,7 @@ class GraphWriter:
         return results
 
     def _arguments(self, node: Node, place: Place | None) -> list[list]:
-        if isinstance(node.target, torch._ops.OpOverload):
+        if isinstance(node.target, OpOverload):
             return self._schema_arguments(node, place)
         names = _parameters_of(node.target)
         given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
@@ -149,7 +151,7 @@ class GraphWriter:
 
     def _schema_arguments(self, node: Node, place: Place | None) -> list[list]:
         arguments = []
-        for position, argument in enumerate(node.target._schema.arguments):
+        for position, argument in enumerate(schema_of(node.target).arguments):
             if position < len(node.args) and not argument.kwarg_only:
                 value = node.args[position]
             elif argument.name in node.kwargs:
@@ -215,12 +217,10 @@ class GraphWriter:
         return dim if isinstance(dim, int) else {"dim": dim}
 
     def _encode_symbolic_number(self, value: object, place: Place | None) -> object:
-        constant = (
-            value.node.maybe_as_float() if isinstance(value, torch.SymFloat) else value.node.maybe_as_bool()
-        )
+        constant = fixed_value(value)
         if constant is None:
             raise RecordingError(
-                f"a number computed from sizes or data ({value.node.expr}) is an argument",
+                f"a number computed from sizes or data ({expression_of(value)}) is an argument",
                 place,
                 "compute it with tensors, or fix the axes it depends on with dynamic=",
             )
@@ -291,16 +291,16 @@ def _results_by_users(node: Node) -> list:
 
 
 def op_name(target: object) -> str:
-    if isinstance(target, torch._ops.OpOverload):
-        return f"{target.namespace}.{target._schema.name.split('::')[1]}.{target._overloadname}"
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, OpOverload):
+        return f"{target.namespace}.{name_of(target)}.{overload_of(target)}"
+    if isinstance(target, HigherOrderOperator):
         return f"higher_order.{target.name()}"
     return f"{getattr(target, '__module__', 'python')}.{getattr(target, '__name__', target)}"
 
 
 def _parameters_of(target: object) -> list[str]:
     """Argument names of a control-flow operator."""
-    function = target.__call__ if isinstance(target, torch._ops.HigherOrderOperator) else target
+    function = target.__call__ if isinstance(target, HigherOrderOperator) else target
     return [name for name in inspect.signature(function).parameters if name != "self"]
 
 

@@ -10,6 +10,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from ...errors import RecordingError
 from ..places import place_of_text
+from ..torch_compat import memory_of
 from ..tracing import fake_results  # noqa: F401  (types of results that torch.export would record wrong)
 from ..tracing.exporting import Exported
 from ..tracing.module_calls import ModuleCall, read_markers
@@ -201,5 +202,5 @@ def names_of_tensors(model: torch.nn.Module) -> dict[str, list[str]]:
 def _identity(tensor: torch.Tensor) -> tuple:
     if tensor.layout is not torch.strided:
         return (id(tensor),)
-    storage = tensor.untyped_storage()._cdata
+    storage = memory_of(tensor)
     return storage, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype

@@ -9,6 +9,7 @@ import torch
 
 from ..inputs import Inputs
 from ..sizes.dims import evaluate, symbol_of
+from ..torch_compat import OpOverload, name_of
 from ..tracing.module_calls import Slot
 from .graph_writer import GraphWriter, flat_results
 from .program import Program, producer
@@ -115,9 +116,9 @@ _DRAWN_BY_VALUES = {
 def is_random(node: torch.fx.Node) -> bool:
     """Whether a node's value hangs on the random generator."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+    if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
-    decide = _NOT_RANDOM_WITHOUT.get(target._schema.name.split("::")[1])
+    decide = _NOT_RANDOM_WITHOUT.get(name_of(target))
     return decide(node) if decide else True
 
 

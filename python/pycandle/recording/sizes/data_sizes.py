@@ -10,9 +10,8 @@ import sys
 import sympy
 import torch
 from torch.fx import Graph, Node
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._sympy import functions
 
+from ..torch_compat.symbolic import free_unbacked_symbols, sympy_functions
 from .dims import DimNames, symbol_of
 
 _ARGUMENTS = ("self", "dim", "start", "end", "step")
@@ -37,7 +36,7 @@ def _length(size: sympy.Expr | int, start: object, end: object, step: object) ->
     if first is None or last is None or not isinstance(step, int):
         return None
     length = sympy.Max(0, last - first) if first != 0 else last
-    return length if step == 1 else functions.FloorDiv(length + step - 1, step)
+    return length if step == 1 else sympy_functions.FloorDiv(length + step - 1, step)
 
 
 def _bound(index: object, size: sympy.Expr | int, default: sympy.Expr | int) -> sympy.Expr | int | None:

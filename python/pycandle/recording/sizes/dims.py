@@ -6,8 +6,8 @@ import re
 
 import sympy
 import torch
-from torch.utils._sympy import functions as torch_functions
 
+from ..torch_compat.symbolic import expression_of, fixed_value, sympy_functions
 from .float_sizes import (
     FLOAT_OPERATIONS,
     FloatAdd,
@@ -39,8 +39,8 @@ class InexpressibleDim(Exception):
 def symbol_of(size: object) -> sympy.Expr | int:
     """The sympy expression of a size; a plain int when torch has fixed it, even inside a SymInt."""
     if isinstance(size, torch.SymInt):
-        fixed = size.node.maybe_as_int()
-        return size.node.expr if fixed is None else fixed
+        fixed = fixed_value(size)
+        return expression_of(size) if fixed is None else fixed
     return int(size)
 
 
@@ -131,10 +131,10 @@ def _as_integers(expression: sympy.Expr) -> sympy.Expr:
     if kind in ("CleanDiv", "FloorDiv"):
         return _divide(*arguments)
     if kind in ("PythonMod", "Mod"):
-        return torch_functions.Mod(*arguments)
+        return sympy_functions.Mod(*arguments)
     if kind == "ModularIndexing":
         value, divisor, modulus = arguments
-        return torch_functions.Mod(_divide(value, divisor), modulus)
+        return sympy_functions.Mod(_divide(value, divisor), modulus)
     if kind == "Identity":
         return arguments[0]
     if kind in ("Min", "Max"):
@@ -161,7 +161,7 @@ def _rounded(rounding: type[Rounded], value: sympy.Expr) -> sympy.Expr:
         if rounding is Rounded_ceil:
             above = above + below - 1
         if below.is_Integer and rounding in (Rounded_floor, Rounded_ceil):
-            return torch_functions.FloorDiv(sympy.expand(above), below)
+            return sympy_functions.FloorDiv(sympy.expand(above), below)
     return rounding(value)
 
 
@@ -196,10 +196,10 @@ def _never_below(a: sympy.Expr, b: sympy.Expr) -> bool:
 
 
 def _divide(above: sympy.Expr, below: sympy.Expr) -> sympy.Expr:
-    exact = sympy.cancel(above / below) if not above.has(torch_functions.FloorDiv) else None
+    exact = sympy.cancel(above / below) if not above.has(sympy_functions.FloorDiv) else None
     if exact is not None and exact.is_polynomial() and sympy.Poly(exact).domain in (sympy.ZZ,):
         return exact
-    return torch_functions.FloorDiv(above, below)
+    return sympy_functions.FloorDiv(above, below)
 
 
 def _text(expression: sympy.Expr) -> str:

@@ -10,18 +10,16 @@ torch traces, and a size is written only when its expression stands for one orde
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import sys
 from collections.abc import Callable
 
 import sympy
 import torch
-from torch.fx.experimental.sym_node import SymNode
-from torch.utils._sympy import functions as torch_functions
 
 from ...errors import RecordingError
 from ..places import place_here
+from ..torch_compat.symbolic import ShapeEnv, expression_of, float_operations_told, sympy_functions
 
 
 class FloatAdd(sympy.Function):
@@ -88,38 +86,25 @@ class FloatSizes:
         self._seen: list[tuple[object, str, sympy.Expr, tuple[sympy.Expr, ...]]] = []
         self._ways: dict[sympy.Expr, set[tuple[str, tuple[sympy.Expr, ...]]]] | None = None
 
-    def note(self, method: str, operands: tuple[SymNode, ...], result: SymNode) -> None:
-        is_merged = result.pytype is float and isinstance(result.expr, (sympy.Add, sympy.Mul))
-        if is_merged and not _in_a_guard():
-            self._seen.append((result.shape_env, method, result.expr, tuple(o.expr for o in operands)))
+    def note(
+        self, method: str, operands: tuple[sympy.Expr, ...], result: sympy.Expr, shapes: ShapeEnv
+    ) -> None:
+        if isinstance(result, (sympy.Add, sympy.Mul)) and not _in_a_guard():
+            self._seen.append((shapes, method, result, operands))
             self._ways = None
 
     @contextlib.contextmanager
     def watching(self):
         """Notes what Python does with symbolic floats; refuses `//`, which torch rounds twice and Python once."""
-        originals = {method: getattr(SymNode, f"_{method}") for method in _OPERATIONS}
         divisions = {kind: kind.__floordiv__ for kind in (torch.SymInt, torch.SymFloat)}
-        for method, original in originals.items():
-            setattr(SymNode, f"_{method}", self._noting(method, original))
         for kind, original in divisions.items():
             kind.__floordiv__ = _refusing_fractions(original)
         try:
-            yield
+            with float_operations_told(tuple(_OPERATIONS), self.note):
+                yield
         finally:
-            for method, original in originals.items():
-                setattr(SymNode, f"_{method}", original)
             for kind, original in divisions.items():
                 kind.__floordiv__ = original
-
-    def _noting(self, method: str, original: Callable) -> Callable:
-        @functools.wraps(original)
-        def run(*operands):
-            result = original(*operands)
-            if isinstance(result, SymNode):
-                self.note(method, operands, result)
-            return result
-
-        return run
 
     def in_order(self, expression: sympy.Expr) -> sympy.Expr:
         """The expression with every float operation in its order; raises Unclear where that is not known."""
@@ -170,7 +155,7 @@ def _in_a_guard() -> bool:
 
 def _refusing_fractions(original: Callable) -> Callable:
     def floordiv(size, other):
-        is_plain = isinstance(size, torch.SymInt) or isinstance(size.node.expr, torch_functions.ToFloat)
+        is_plain = isinstance(size, torch.SymInt) or isinstance(expression_of(size), sympy_functions.ToFloat)
         if not isinstance(other, (int, torch.SymInt)) and not (
             is_plain and isinstance(other, float) and small_fraction(other)
         ):

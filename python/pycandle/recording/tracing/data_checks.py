@@ -17,9 +17,9 @@ from functools import cache
 from types import FrameType
 
 import torch
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ..places import is_own_file, relative_path
+from ..torch_compat.symbolic import GuardOnDataDependentSymNode
 
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 # Between a model's code and the function that answers for a tensor.

@@ -10,6 +10,8 @@ import itertools
 import torch
 import torch.nn.functional as F
 
+from ..torch_compat import PAD_SEQUENCE
+
 _ROUNDING = {"lower": torch.floor, "higher": torch.ceil, "nearest": torch.round}
 
 
@@ -206,7 +208,7 @@ DECOMPOSITIONS = {
     torch.linalg.vander: linalg_vander,
     torch.pdist: pdist,
     torch.linalg.cond: linalg_cond,
-    torch._C._nn.pad_sequence: pad_sequence,
+    PAD_SEQUENCE: pad_sequence,
     torch.histogram: histogram,
     torch.Tensor.histogram: histogram,
     torch.gradient: gradient,

@@ -13,17 +13,20 @@ from dataclasses import dataclass, field
 
 import torch
 from torch.export import Dim, ExportedProgram
-from torch.export import _trace as export_trace
-from torch.fx import graph as fx_graph
-from torch.fx.experimental import proxy_tensor
-from torch.fx.proxy import TracerBase
-from torch.utils import _pytree as pytree
 
 from ...errors import RecordingError
-from ..eager import no_memory_of_shapes
 from ..inputs import Inputs
 from ..places import frames_of_text, is_user_file, place_of_exception, place_of_text
 from ..sizes.float_sizes import FloatSizes
+from ..torch_compat import (
+    export_prints_nothing,
+    frames_chosen_by,
+    grad_mode_ignored,
+    is_plain_container,
+    no_memory_of_shapes,
+    pytree,
+    targets_written_by,
+)
 from .filter_ops import recursive_filters_stay_whole
 from .module_calls import CallWatcher, ModuleCall
 from .packed import packed_by_lengths
@@ -69,7 +72,7 @@ def export_model(
             recursive_filters_stay_whole(),
             patched(patches),
             _full_provenance(),
-            _grad_mode_ignored(),
+            grad_mode_ignored(),
             keywords_as_names(),
             no_memory_of_shapes(),
             floats.watching(),
@@ -102,7 +105,7 @@ def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
         with (
             _quiet(),
             torch.no_grad(),
-            _grad_mode_ignored(),
+            grad_mode_ignored(),
             keywords_as_names(),
             floats.watching(),
         ):
@@ -134,9 +137,7 @@ def _unwrapped(tree: object) -> object:
         parts = pytree.SUPPORTED_NODES[type(node)].flatten_fn(node)[0]
         return type(parts)(_unwrapped(part) for part in parts)
 
-    return pytree.tree_map(
-        visit, tree, is_leaf=lambda t: pytree._get_node_type(t) not in pytree.BUILTIN_TYPES
-    )
+    return pytree.tree_map(visit, tree, is_leaf=lambda t: not is_plain_container(t))
 
 
 @contextlib.contextmanager
@@ -178,32 +179,16 @@ def _quiet():
     logger = logging.getLogger("torch")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
-    export_trace.print = lambda *_, **__: None  # it prints the partial graph of a failed export
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), export_prints_nothing():
             warnings.simplefilter("ignore")
             yield
     finally:
         logger.setLevel(level)
-        del export_trace.print
 
 
-@contextlib.contextmanager
-def _grad_mode_ignored():
-    """`with torch.enable_grad()` changes no value; recorded, it would wrap part of the graph."""
-    preserved = proxy_tensor._side_effectful_need_to_be_preserved_pre_dispatch
-    kept = list(preserved)
-    preserved[:] = [f for f in preserved if f is not torch._C._set_grad_enabled]
-    try:
-        yield
-    finally:
-        preserved[:] = kept
-
-
-@contextlib.contextmanager
 def keywords_as_names():
     """torch writes `self.class.weight` into the code that it generates for nn.ModuleDict({"class": …})."""
-    original = fx_graph._format_target
 
     def format_target(base: str, target: str) -> str:
         for part in target.split("."):
@@ -211,29 +196,21 @@ def keywords_as_names():
             base = f"{base}.{part}" if plain else f"getattr({base}, {part!r})"
         return base
 
-    fx_graph._format_target = format_target
-    try:
-        yield
-    finally:
-        fx_graph._format_target = original
+    return targets_written_by(format_target)
 
 
 @contextlib.contextmanager
 def _full_provenance():
     """torch keeps only frames called `forward`; helpers are where most of a model's lines are."""
-    original = TracerBase._filter_traceback_frames
-    TracerBase._filter_traceback_frames = _frames_that_matter
     _inner_traces.clear()
-    try:
+    with frames_chosen_by(_frames_that_matter):
         yield
-    finally:
-        TracerBase._filter_traceback_frames = original
 
 
 _inner_traces: dict[str, str] = {}
 
 
-def _frames_that_matter(_tracer, summary: traceback.StackSummary) -> traceback.StackSummary:
+def _frames_that_matter(summary: traceback.StackSummary) -> traceback.StackSummary:
     frames = list(summary)
     start = max((i for i, f in enumerate(frames) if f.filename == __file__), default=-1)
     below = frames[start + 1 :]

@@ -8,15 +8,15 @@ number for each row. `fake_quantize` and some random numbers have no fake at all
 from __future__ import annotations
 
 import torch
-from torch._subclasses import fake_impls
+
+from ..torch_compat import drop_decomposition, fake_kernels, replace_kernels, schema_of
 
 aten = torch.ops.aten
-_known = fake_impls.op_implementations_dict
 
 
 def _with_int64_places(original):
     def run(fake_mode, func, x, *args, **kwargs):
-        names = [argument.name for argument in func._schema.arguments][1:]
+        names = [argument.name for argument in schema_of(func).arguments][1:]
         given = dict(zip(names, args, strict=False)) | kwargs
         if given.get("dim") is not None and given["dim"] < 0:
             given["dim"] += max(x.dim(), 1)
@@ -43,7 +43,7 @@ def _bincount(original):
 def _like_first(fake_mode, func, x, *args, **kwargs):
     """The results are of the shape of `x`; a second one says where something holds."""
     result = x.new_empty(x.shape)
-    return result if len(func._schema.returns) == 1 else (result, x.new_empty(x.shape, dtype=torch.bool))
+    return result if len(schema_of(func).returns) == 1 else (result, x.new_empty(x.shape, dtype=torch.bool))
 
 
 for _op in (
@@ -56,12 +56,12 @@ for _op in (
     aten._sample_dirichlet.default,
     aten.binomial.default,
 ):
-    _known.setdefault(_op, _like_first)
+    fake_kernels.setdefault(_op, _like_first)
 for _op in (aten._unique2.default, aten.unique_dim.default, aten.unique_consecutive.default):
-    if _op in _known:
-        _known[_op] = _with_int64_places(_known[_op])
-if aten.bincount.default in _known:
-    _known[aten.bincount.default] = _bincount(_known[aten.bincount.default])
+    if _op in fake_kernels:
+        fake_kernels[_op] = _with_int64_places(fake_kernels[_op])
+if aten.bincount.default in fake_kernels:
+    fake_kernels[aten.bincount.default] = _bincount(fake_kernels[aten.bincount.default])
 
 
 def _multilabel_margin_loss(original):
@@ -72,15 +72,10 @@ def _multilabel_margin_loss(original):
     return run
 
 
-# Its fake kernel is a decomposition, which torch finds in several places.
-_op = aten.multilabel_margin_loss_forward.default
-_places = [(_op.py_kernels, key) for key in _op.py_kernels] + [(torch._decomp.decomposition_table, _op)]
-for _table, _key in _places:
-    _table[_key] = _multilabel_margin_loss(_table[_key])
-_op._dispatch_cache.clear()
+replace_kernels(aten.multilabel_margin_loss_forward.default, _multilabel_margin_loss)
 
 
 # torch calls its Python decompositions of these, which take the reduction as a word, with the number that the operator
 # takes: `nll_loss`, and `cross_entropy` through it, then reduces whatever it was told. Those in C++ are right.
 for _op in (aten.nll_loss.default, aten.margin_ranking_loss.default, aten.hinge_embedding_loss.default):
-    torch._decomp.decomposition_table.pop(_op, None)
+    drop_decomposition(_op)

@@ -19,6 +19,7 @@ import torch
 
 from ..places import Place, place_of_call
 from ..sizes.dims import symbol_of
+from ..torch_compat import is_batched
 from .packed import PaddedSequences
 
 _library = torch.library.Library("pycandle", "FRAGMENT")
@@ -114,7 +115,6 @@ def class_name(kind: type) -> str:
 
 def _batched(args, kwargs) -> bool:
     """Inside vmap a marker has no meaning: the values there are slices of the real ones."""
-    is_batched = torch._C._functorch.is_batchedtensor
     return any(isinstance(t, torch.Tensor) and is_batched(t) for t in (*args, *kwargs.values()))
 
 

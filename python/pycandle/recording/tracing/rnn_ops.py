@@ -11,7 +11,8 @@ import contextlib
 import torch
 import torch.nn.utils.rnn as rnn_utils
 from torch import nn
-from torch.nn.modules import rnn
+
+from ..torch_compat import recurrent_kernels, recurrent_kernels_replaced
 
 _SETTINGS = "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first"
 _library = torch.library.Library("pycandle", "FRAGMENT")
@@ -45,12 +46,12 @@ def _define() -> None:
 
 
 def _run_lstm(input, hx, params, *settings):
-    return tuple(t.contiguous() for t in torch._VF.lstm(input, hx, params, *settings))
+    return tuple(t.contiguous() for t in recurrent_kernels.lstm(input, hx, params, *settings))
 
 
 def _one_state_kernel(name):
     def run(input, hx, params, *settings):
-        return tuple(t.contiguous() for t in getattr(torch._VF, name)(input, hx, params, *settings))
+        return tuple(t.contiguous() for t in getattr(recurrent_kernels, name)(input, hx, params, *settings))
 
     return run
 
@@ -64,7 +65,7 @@ def _padded_kernel(name):
         order = lambda states, indices: [s.index_select(1, indices) for s in states]  # noqa: E731
         is_list = isinstance(hx, (tuple, list))
         states = order(hx if is_list else [hx], packed.sorted_indices)
-        kernel = getattr(torch._VF, name)
+        kernel = getattr(recurrent_kernels, name)
         output, *last = kernel(
             packed.data, packed.batch_sizes, states if is_list else states[0], params, *settings[:-1]
         )
@@ -116,7 +117,7 @@ class _Kernels:
     """Stands where `torch.nn.modules.rnn` looks for its kernels; cells and the rest pass through."""
 
     def __getattr__(self, name):
-        return getattr(torch._VF, name)
+        return getattr(recurrent_kernels, name)
 
     def lstm(self, input, hx, params, *settings):
         return torch.ops.pycandle.lstm(input, list(hx), list(params), *settings)
@@ -136,9 +137,5 @@ class _Kernels:
 
 @contextlib.contextmanager
 def recurrent_layers_stay_whole():
-    original = rnn._VF
-    rnn._VF = _Kernels()
-    try:
+    with recurrent_kernels_replaced(_Kernels()):
         yield
-    finally:
-        rnn._VF = original

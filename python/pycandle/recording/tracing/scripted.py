@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ...errors import RecordingError
+from ..torch_compat import children_of, scripted_type
 
 _OF_TORCH = ("_is_full_backward_hook", "training")
 
@@ -28,10 +29,10 @@ def python_originals(model: nn.Module) -> Iterator[nn.Module]:
     for path, module in list(model.named_modules()):
         if isinstance(module, torch.jit.ScriptModule):
             continue
-        for name, child in module._modules.items():
+        for name, child in children_of(module).items():
             if isinstance(child, torch.jit.ScriptModule):
                 where = f"{path}.{name}" if path else name
-                replaced.append((module._modules, name, child, _original(child, where, made)))
+                replaced.append((children_of(module), name, child, _original(child, where, made)))
     for modules, name, _, original in replaced:
         modules[name] = original
     try:
@@ -44,7 +45,7 @@ def python_originals(model: nn.Module) -> Iterator[nn.Module]:
 def _original(scripted: torch.jit.ScriptModule, path: str, made: dict[int, nn.Module]) -> nn.Module:
     if id(scripted) in made:
         return made[id(scripted)]
-    known = getattr(scripted, "_concrete_type", None)
+    known = scripted_type(scripted)
     kind = getattr(known, "py_class", None)
     if kind is None or not issubclass(kind, nn.Module) or kind.__module__.startswith("torch.jit"):
         how = "traced" if kind is not None else "loaded from a file"

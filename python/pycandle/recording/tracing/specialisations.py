@@ -7,11 +7,9 @@ import sys
 from dataclasses import dataclass
 
 import sympy
-from torch.fx.experimental import sym_node
-from torch.fx.experimental.sym_node import SymNode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from ..places import Place, is_torch_file, place_here
+from ..torch_compat.symbolic import FILES_THAT_ASK_FOR_NUMBERS, ShapeEnv, conversions_told, replacements_told
 
 
 @dataclass
@@ -36,37 +34,21 @@ class Frozen:
 
 @contextlib.contextmanager
 def specialisations_into(found: list[Specialised], frozen: list[Frozen]):
-    replace, conversions = ShapeEnv._set_replacement, {}
-
-    def set_replacement(self, symbol, target, message):
+    def note_replacement(target: object) -> None:
         if isinstance(target, (int, sympy.Integer)):
             found.append(Specialised(int(target), place_here()))
-        return replace(self, symbol, target, message)
 
-    def noting(original):
-        def guard(self, file, line):
-            expression = self.expr
-            if isinstance(expression, sympy.Basic) and expression.free_symbols and not _asked_by_torch():
-                frozen.append(Frozen(expression, self.shape_env, place_here()))
-            return original(self, file, line)
+    def note_conversion(expression: sympy.Expr, shapes: ShapeEnv) -> None:
+        if not _asked_by_torch():
+            frozen.append(Frozen(expression, shapes, place_here()))
 
-        return guard
-
-    ShapeEnv._set_replacement = set_replacement
-    for name in ("guard_int", "guard_float"):
-        conversions[name] = getattr(SymNode, name)
-        setattr(SymNode, name, noting(conversions[name]))
-    try:
+    with replacements_told(note_replacement), conversions_told(note_conversion):
         yield
-    finally:
-        ShapeEnv._set_replacement = replace
-        for name, original in conversions.items():
-            setattr(SymNode, name, original)
 
 
 def _asked_by_torch() -> bool:
     """torch asks for numbers on its way to a guard; only what Python code asks for is taken out of the graph."""
     frame = sys._getframe(2)
-    while frame and frame.f_code.co_filename in (__file__, sym_node.__file__, sys.modules["torch"].__file__):
+    while frame and frame.f_code.co_filename in (__file__, *FILES_THAT_ASK_FOR_NUMBERS):
         frame = frame.f_back
     return frame is None or is_torch_file(frame.f_code.co_filename)

@@ -17,11 +17,11 @@ import sys
 
 import torch
 import torch.nn.functional as F
-from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
 from ...errors import RecordingError
 from ..places import place_here
+from ..torch_compat import DISABLED_TORCH_FUNCTION, distributions_not_validated
 from .data_checks import asking_frame, checks_of_numbers_pass, is_caught, is_of_torch, passing_answer, shown
 from .decompositions import DECOMPOSITIONS
 from .even_splits import split_tensor
@@ -175,7 +175,7 @@ def _functions_seen_through():
 
 
 _HAND_OVER = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-_PLAIN = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)
+_PLAIN = (torch.Tensor.__torch_function__.__func__, DISABLED_TORCH_FUNCTION)
 
 
 def _has_own_functions(values) -> bool:
@@ -191,13 +191,13 @@ def _has_own_functions(values) -> bool:
 def stand_ins(notes: list[str]):
     """While a model is traced; `notes` get what was left out of the program."""
     mode = StandIns()
-    validates = Distribution._validate_args
-    Distribution.set_default_validate_args(False)
-    try:
-        with mode, _functions_seen_through(), checks_of_numbers_pass(mode.left_out, mode.refused):
-            yield
-    finally:
-        Distribution._validate_args = validates
+    with (
+        distributions_not_validated(),
+        mode,
+        _functions_seen_through(),
+        checks_of_numbers_pass(mode.left_out, mode.refused),
+    ):
+        yield
     if mode.refused:  # the model caught it and went on
         raise mode.refused[0]
     notes += [f"the check of values at {place} is left out" for place in sorted(mode.left_out)]
