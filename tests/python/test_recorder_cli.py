@@ -247,3 +247,26 @@ def test_two_processes_write_the_same_bytes(folder):
 def test_help_shows_an_example(folder):
     finished = start(folder, "--help")
     assert finished.returncode == 0 and "pycandle record --model" in finished.stdout
+
+
+# ---- timing ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("home", ["spy", "pycandle"])
+def test_a_script_is_timed_and_writes_nothing(folder, capsys, home):
+    script = folder / ".pycandle" / "scripts" / "recorder.py"
+    script.write_text(script.read_text().replace("from spy import", f"from {home} import"))
+    assert run("--time", "--json") == 0
+    (timing,) = json.loads(capsys.readouterr().out)["timings"]
+    assert 0 < timing["best_ms"] <= timing["median_ms"]
+    assert not (folder / ".pycandle" / "traces").exists()
+    assert run("--quiet") == 0, "afterwards the same script records"
+    assert (folder / ".pycandle" / "traces" / "my_model_manifest.json").exists()
+
+
+def test_a_factory_is_timed_and_a_script_without_a_recorder_is_refused(folder, capsys):
+    assert run(*small("--time", "--json")) == 0
+    assert len(json.loads(capsys.readouterr().out)["timings"]) == 1 and not (folder / "out").exists()
+    (folder / "empty.py").write_text("pass\n")
+    assert run("--time", "--script", "empty.py") == 2
+    assert "never called record" in capsys.readouterr().err

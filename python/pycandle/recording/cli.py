@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     try:
         with _standard_output_kept(options.json):
-            overrides = _run(options)
+            done = _time(options) if options.time else _run(options)
     except RecordingError as error:
         return _fail(options, 1, "refused", error.as_json(), f"error: {error}")
     except UsageError as error:
@@ -103,10 +103,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(
             options, 3, "internal", {"error": str(error), "traceback": text}, f"{text}internal error: {error}"
         )
-    if overrides.timings is not None:
-        _report_timings(options, overrides.timings)
+    if options.time:
+        _report_timings(options, done)
     else:
-        _report(options, overrides, time.monotonic() - started)
+        _report(options, done, time.monotonic() - started)
     return 0
 
 
@@ -129,25 +129,58 @@ def _fail(options, code: int, status: str, facts: dict, text: str) -> int:
 
 
 def _run(options):
+    """Records; the overrides know what was saved."""
     from ..errors import UsageError
     from .files.folders import check_writable
-    from .settings import Overrides, overriding
+    from .recorder import GoldenRecorder
+
+    _check_options(options)
+    if options.out:
+        check_writable(options.out)
+    with _overriding(options) as overrides:
+        if options.model:
+            model, args, kwargs = _model_and_inputs(options)
+            recorder = GoldenRecorder()
+            recorder.record(model, *args, **kwargs)
+            recorder.save(options.name or options.model.partition(":")[2].rsplit(".", 1)[-1])
+            return overrides
+        script = _run_script(options, overrides)
+        if not overrides.saved:
+            raise UsageError(
+                f"{script.name} ran, but never called save(name) on a GoldenRecorder: nothing was recorded"
+            )
+    return overrides
+
+
+def _time(options) -> list:
+    """Times what would be recorded."""
+    from ..errors import UsageError
+    from .timing import scripts_time_models, time_model
+
+    _check_options(options)
+    with _overriding(options) as overrides, scripts_time_models() as timings:
+        if options.model:
+            return [time_model(*_model_and_inputs(options), options.seed or 0)]
+        script = _run_script(options, overrides)
+    if not timings:
+        raise UsageError(f"{script.name} ran, but never called record(model, …) on a GoldenRecorder")
+    return timings
+
+
+def _check_options(options) -> None:
+    from ..errors import UsageError
 
     if options.model and options.script:
         raise UsageError("--model and --script exclude each other")
-    if options.out:
-        check_writable(options.out)
-    overrides = Overrides(options.out, options.name, None, _recorder_options(options))
-    overrides.timings = [] if options.time else None
-    with overriding(overrides):
-        if options.model:
-            _record_model(options)
-        else:
-            for name in ("input", "inputs", "perturb", "meta"):
-                if getattr(options, name):
-                    raise UsageError(f"--{name} goes with --model; a script makes its own")
-            _run_script(options, overrides)
-    return overrides
+    for name in ("input", "inputs", "perturb", "meta"):
+        if not options.model and getattr(options, name):
+            raise UsageError(f"--{name} goes with --model; a script makes its own")
+
+
+def _overriding(options):
+    from .settings import Overrides, overriding
+
+    return overriding(Overrides(options.out, options.name, None, _recorder_options(options)))
 
 
 def _recorder_options(options) -> dict:
@@ -206,7 +239,7 @@ def parse_bytes(text: str) -> int:
 # ---- a script -------------------------------------------------------------------------------------------------
 
 
-def _run_script(options, overrides) -> None:
+def _run_script(options, overrides) -> Path:
     import runpy
 
     from .. import spy
@@ -233,10 +266,7 @@ def _run_script(options, overrides) -> None:
     finally:
         sys.argv = before
         sys.path.remove(str(script.parent))
-    if not overrides.saved and not overrides.timings:
-        raise UsageError(
-            f"{script.name} ran, but never called save(name) on a GoldenRecorder: nothing was recorded"
-        )
+    return script
 
 
 def _blame_script(script: Path, error: Exception) -> None:
@@ -258,11 +288,11 @@ def _blame_script(script: Path, error: Exception) -> None:
 # ---- a factory ------------------------------------------------------------------------------------------------
 
 
-def _record_model(options) -> None:
+def _model_and_inputs(options) -> tuple:
+    """The model, and the arguments it is called with."""
     import torch
 
     from .perturbation import perturb
-    from .recorder import GoldenRecorder
 
     seed = options.seed or 0
     factory = _find_factory(options.model)
@@ -271,9 +301,7 @@ def _record_model(options) -> None:
     args, kwargs = _inputs_for(model, options, seed)
     if options.perturb:
         perturb(model, seed)
-    recorder = GoldenRecorder()
-    recorder.record(model, *args, **kwargs)
-    recorder.save(options.name or options.model.partition(":")[2].rsplit(".", 1)[-1])
+    return model, args, kwargs
 
 
 def _find_factory(text: str):

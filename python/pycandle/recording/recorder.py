@@ -44,7 +44,6 @@ from .processor import dtypes_of, make_bf16_safe, safe_for
 from .progress import Progress
 from .settings import active
 from .sizes.dynamic import find_groups
-from .timing import time_model
 from .tracing.module_calls import class_name
 
 _TAPS = ("modules", "all", "none")
@@ -144,12 +143,9 @@ class GoldenRecorder:
 
     # -- recording --
 
-    def record(self, model: object, *args, **kwargs) -> Chosen | None:
+    def record(self, model: object, *args, **kwargs) -> Chosen:
         """Exports the model and proves that the exported program is the model; raises RecordingError if not."""
         self._recording = None
-        if (overrides := active()) and overrides.timings is not None:
-            overrides.timings.append(time_model(model, args, kwargs, self.seed))
-            return None
         check_writable(self.output_dir)
         if isinstance(model, (str, Path)):
             model = _load_pt2(Path(model))
@@ -224,11 +220,9 @@ class GoldenRecorder:
 
     # -- files --
 
-    def save(self, name: str) -> Files | None:
+    def save(self, name: str) -> Files:
         """Writes `{name}_manifest.json`, `{name}_trace.safetensors` and `{name}_weights.safetensors`."""
         overrides = active()
-        if overrides and overrides.timings is not None:
-            return None
         recording = self._needs_recording("save")
         name = overrides.file_name(name) if overrides else name
         _check_name(name)

@@ -20,7 +20,6 @@ class Overrides:
     base: Path | None = None
     options: dict = field(default_factory=dict)
     saved: list = field(default_factory=list)
-    timings: list | None = None  # a list: models are timed, and nothing is recorded
 
     def output_dir(self, wanted: Path) -> Path:
         """`--out` wins; a script's relative folder is taken from the script's own."""
