@@ -385,7 +385,7 @@ def test_every_missing_input_is_named(tmp_path) -> None:
     recorder = GoldenRecorder(tmp_path)
     recorder.record(Three().eval(), *torch.ones(3, 2))
     recorder.save("m")
-    with pytest.raises(Error, match="^the inputs y, z are missing") as raised:
+    with pytest.raises(Error, match="the inputs y, z are missing") as raised:
         load_model(tmp_path)(torch.ones(2))
     assert raised.value.found == "x"
 
