@@ -4,8 +4,9 @@
 //
 //   cmake --build build/release --target bench_cpu_kernels && build/release/benchmarks/bench_cpu_kernels [name] [--threads N]
 //
-// One thread is timed by its processor time, so that a neighbour does not count; several by the clock. Best of many runs,
-// the limits measured between them; for reads, the median over the rounds, each of which compares the bests of a moment.
+// One thread is timed by its processor time, so that a neighbour does not count; several by the clock. A processor's clock
+// and a virtual machine's memory change from one moment to the next, so a kernel and the loops that measure its limit take
+// turns; the share is the median over the rounds, each of which compares the bests of a moment.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -72,7 +73,7 @@ struct Case {
   double flops, bytes;  // one of them is 0
   std::function<void()> body;
   double best = 1e30;
-  std::vector<double> shares = {};  // of the read bandwidth, one for each round
+  std::vector<double> shares = {};  // of its limit, one for each round
 };
 
 constexpr int64_t kReadTurns = 4;  // matrices that take turns, so that no cache keeps a part of the next
@@ -307,6 +308,13 @@ class Limits {
   Limits() : huge_(kReadTurns * kRead), small_(kRead / sizeof(float)) { std::memset(huge_.data(), 0, kReadTurns * kRead); }
 
   void measure() {
+    multiply();
+    for (int i = 0; i < 6; ++i) read();
+    for (const int streams : {1, 2, 4}) read_small = std::max(read_small, read(kernels(), small_.data(), streams));
+  }
+
+  // Floating-point operations a second of a loop of multiply-adds in registers.
+  double multiply() {
     constexpr int64_t rounds = 200000;
     int64_t flops = 0;
     const double t = seconds([&] {
@@ -315,9 +323,9 @@ class Limits {
         if (p == 0) flops = n;
       });
     });
-    peak = std::max(peak, static_cast<double>(flops) * threads / t);
-    for (int i = 0; i < 6; ++i) read();
-    for (const int streams : {1, 2, 4}) read_small = std::max(read_small, read(kernels(), small_.data(), streams));
+    const double rate = static_cast<double>(flops) * threads / t;
+    peak = std::max(peak, rate);
+    return rate;
   }
 
   // Bytes a second by one of the ways to read: the loads of every instruction set, in one or several streams.
@@ -363,17 +371,18 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
-// The memory's speed may double from one second to the next (a virtual machine's processors may share a link to it, or
-// not): the kernel is compared with the loops that ran between its own turns.
+// The processor's clock may rise by a tenth within a run, and the memory's speed may double from one second to the next (a
+// virtual machine's processors may share a link to it, or not): the kernel is compared with the loops that ran between its
+// own turns.
 void take_turns(Case& c, Limits& limits) {
-  double best = 1e30, read = 0;
-  const double start = now();
-  do {
-    read = std::max(read, limits.read());
+  double best = 1e30, limit = 0;
+  const double start = now(), length = c.flops != 0 ? 0.04 : 0.3;
+  for (int i = 0; i < 3 || now() - start < length; ++i) {
+    limit = std::max(limit, c.flops != 0 ? limits.multiply() : limits.read());
     best = std::min(best, seconds(c.body));
-  } while (now() - start < 0.3);
+  }
   c.best = std::min(c.best, best);
-  c.shares.push_back(c.bytes / best / read);
+  c.shares.push_back((c.flops != 0 ? c.flops : c.bytes) / best / limit);
 }
 
 int measure(const std::string& filter) {
@@ -382,15 +391,13 @@ int measure(const std::string& filter) {
   for (Case& c : all_cases())
     if (filter.empty() || c.name.find(filter) != std::string::npos) cases.push_back(std::move(c));
   const auto rate = [](const Case& c) { return (c.flops != 0 ? c.flops : c.bytes) / c.best; };
-  const auto is_read = [](const Case& c) { return c.bytes >= 1e8; };  // more than any cache holds
-  const auto is_limited = [&](const Case& c) { return c.flops != 0 || is_read(c); };
-  const auto share = [&](const Case& c) { return is_read(c) ? median(c.shares) : rate(c) / limits.peak; };
-  const auto is_beyond = [&](const Case& c) { return is_limited(c) && share(c) > 1.02; };
+  const auto is_limited = [](const Case& c) { return c.flops != 0 || c.bytes >= 1e8; };  // reads more than any cache holds
+  const auto is_beyond = [&](const Case& c) { return is_limited(c) && median(c.shares) > 1.02; };
   constexpr int kRounds = 7;
   for (int round = 0; round < kRounds; ++round) {
     for (int i = 0; i < 2; ++i) limits.measure();
     for (Case& c : cases) {
-      if (is_read(c)) {
+      if (is_limited(c)) {
         take_turns(c, limits);
         continue;
       }
@@ -402,14 +409,14 @@ int measure(const std::string& filter) {
   for (int turn = 0; turn < 3 * kRounds && std::any_of(cases.begin(), cases.end(), is_beyond); ++turn) {
     limits.measure();
     for (Case& c : cases)
-      if (is_read(c) && is_beyond(c)) take_turns(c, limits);
+      if (is_beyond(c)) take_turns(c, limits);
   }
   std::printf("%s, %d thread%s: FMA peak %.1f GFLOP/s, reads %.1f GB/s (huge pages), %.1f GB/s (small)\n", kernels().isa, threads,
               threads == 1 ? "" : "s", limits.peak * 1e-9, limits.read_huge * 1e-9, limits.read_small * 1e-9);
   int failed = 0;
   for (const Case& c : cases) {
     std::printf("%-38s %9.3f ms  %7.1f %s", c.name.c_str(), c.best * 1e3, rate(c) * 1e-9, c.flops != 0 ? "GFLOP/s" : "GB/s   ");
-    if (is_limited(c)) std::printf("  %5.1f %%", 100 * share(c));
+    if (is_limited(c)) std::printf("  %5.1f %%", 100 * median(c.shares));
     if (is_beyond(c)) {
       std::printf("  more than the machine can do");
       failed = 1;

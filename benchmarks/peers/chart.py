@@ -16,6 +16,12 @@ COLOURS = {
 _BAR, _GAP, _LEFT, _WIDTH, _MOST = 12, 16, 190, 900, 4.0
 
 
+def milliseconds(ms: float) -> str:
+    """Three digits, and no exponents: 1,070 and 8.95."""
+    rounded = float(f"{ms:.3g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:.3g}"
+
+
 def svg(rows: list[dict], titles: dict[str, str], threads: int) -> str:
     """Bars longer than four times ours are cut, and say so by their number."""
     parts: list[str] = []
@@ -33,7 +39,7 @@ def svg(rows: list[dict], titles: dict[str, str], threads: int) -> str:
             parts.append(
                 f'<rect x="{_LEFT}" y="{y}" width="{width:.1f}" height="{_BAR - 2}" fill="{COLOURS[row["runner"]]}"/>'
             )
-            label = f"{row['runner']} {row['median_ms']:.3g} ms" + (
+            label = f"{row['runner']} {milliseconds(row['median_ms'])} ms" + (
                 "" if ratio <= _MOST else f" ({ratio:.1f} ×)"
             )
             parts.append(_text(_LEFT + width + 6, y + _BAR - 3, label))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from .chart import milliseconds
 from .models import BY_NAME
 
 BEGIN, END = "<!-- written by make bench -->", "<!-- until here -->"
@@ -50,7 +51,7 @@ def _matrix(results: dict, threads: int) -> str:
         for runner in RUNNERS:
             row = rows.get((model, runner))
             if runner in done:
-                number = f"{done[runner]:.3g}"
+                number = milliseconds(done[runner])
                 cells.append(f"**{number}**" if done[runner] == min(done.values()) else number)
             else:
                 cells.append("failed" if row else "")
