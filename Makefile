@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PYTEST_JOBS ?= 2
-PYTEST_FLAGS ?= -q
+PYTEST_FLAGS ?= -q --durations=10
 ZOO_FLAGS ?=
 PEOPLE_FLAGS ?=
 OP_DB_BACKEND ?= reference
@@ -37,7 +37,7 @@ demo: build ## record a real model, run it without PyTorch, verify every layer
 
 test: build-tests ## every test a change can break: C++ and Python
 	@$(CTEST) --preset release | $(ONLY_NEWS)
-	@.venv/bin/python -m pytest $(PYTEST_FLAGS) -n $(PYTEST_JOBS) tests
+	@.venv/bin/python -m pytest $(PYTEST_FLAGS) -n $(PYTEST_JOBS) --dist loadfile tests
 
 test-cpp: ## the C++ tests alone; needs no PyTorch
 	@scripts/setup.sh build

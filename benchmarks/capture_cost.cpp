@@ -1,10 +1,12 @@
-// What capturing costs: a GPT-2 of 12 layers, nodes and microseconds each. Processor time, the best of several captures.
+// What capturing costs: a GPT-2 of 12 layers (or as many as the argument says), nodes and microseconds each. Processor time,
+// the best of several captures.
 //
 //   g++ -std=c++20 -O2 benchmarks/capture_cost.cpp $(pkg-config --cflags --libs pycandle)
 #include <pycandle/pycandle.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 using namespace pycandle;
@@ -54,8 +56,8 @@ Weights zeros(int64_t layers) {
   return Weights::from(std::move(all));
 }
 
-int main() {
-  const int64_t layers = 12;
+int main(int count, char** arguments) {
+  const int64_t layers = count > 1 ? std::atoi(arguments[1]) : 12;
   const nn::ModuleList<Block> blocks(layers, zeros(layers));
   const auto model = [&](Tensor x) {
     for (const Block& block : blocks) x = block(x);

@@ -64,6 +64,14 @@ def seconds_to_compile(project, compiler="g++"):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def seconds_of_the_headers(compiler="g++"):
+    """What a program without a model takes, the yardstick of this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "src").mkdir()
+        (Path(folder) / "src" / "main.cpp").write_text("#include <pycandle/pycandle.h>\nint main() {}\n")
+        return min(seconds_to_compile(folder, compiler) for _ in range(2))
+
+
 def measured(name, compilers):
     with tempfile.TemporaryDirectory() as folder:
         facts = {"model": name, "lines": emitted(name, Path(folder))}

@@ -1,5 +1,24 @@
-"""Before anything here imports torch: on some processors it dies in bf16 products unless told otherwise."""
+"""What all Python tests share: torch that does not die in bf16 products, and what each test file took."""
+
+from collections import Counter
 
 from pycandle.recording.processor import make_bf16_safe
 
-make_bf16_safe()
+make_bf16_safe()  # before anything here imports torch
+
+
+def pytest_terminal_summary(terminalreporter, config) -> None:
+    """With --durations: a list of the test files, the slowest first. Seconds of all processes together."""
+    if config.getoption("durations") is None:
+        return
+    seconds: Counter[str] = Counter()
+    tests: Counter[str] = Counter()
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        if hasattr(report, "nodeid") and hasattr(report, "duration"):
+            file = report.nodeid.split("::")[0]
+            seconds[file] += report.duration
+            tests[file] += report.when == "call"
+    terminalreporter.section("seconds by file")
+    for file, spent in seconds.most_common():
+        terminalreporter.write_line(f"{spent:7.1f}  {tests[file]:4d} tests  {file}")
+    terminalreporter.write_line(f"{seconds.total():7.1f}  {tests.total():4d} tests  all")

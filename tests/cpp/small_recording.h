@@ -2,37 +2,19 @@
 // computed here in plain float loops, as another implementation would.
 #pragma once
 
-#include <unistd.h>
-
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/safetensors.h"
+#include "temporary_folder.h"
 
 namespace pycandle {
 
 inline constexpr int kBatch = 2, kLength = 4, kWidth = 8;
 inline constexpr float kEpsilon = 1e-3f, kScale = 0.7f;
-
-// A new folder, removed with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "pycandle-test-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 using Floats = std::vector<float>;
 

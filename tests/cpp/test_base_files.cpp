@@ -1,6 +1,5 @@
 // Files, JSON and safetensors: what comes from outside.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,6 +9,8 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "base/safetensors_stream.h"
+#include "error_of.h"
+#include "temporary_folder.h"
 
 namespace pycandle {
 namespace {
@@ -18,25 +19,14 @@ namespace fs = std::filesystem;
 
 class Folder : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "pycandle_test_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   size_t entries() const { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
-  fs::path folder_;
-};
 
-template <class Action> Error error_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorCode::internal, "nothing was thrown");
-}
+ private:
+  TemporaryFolder made_;
+
+ protected:
+  const fs::path& folder_ = made_.path();
+};
 
 using Files = Folder;
 

@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "error_of.h"
 #include "ir/graph.h"
 #include "ir/op_def.h"
 #include "params/derived.h"
@@ -41,16 +42,6 @@ template <class F> std::string type_of(const F& f, Signature signature = vectors
   std::string text;
   compile([&](const Tensor& x, const Tensor& y) { return text = f(x, y).type_text(), x; }, std::move(signature));
   return text;
-}
-
-template <class F> Error error_of(const F& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e;
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return Error(ErrorCode::internal, "");
 }
 
 TEST(Tensors, PromoteAndBroadcastAsTorch) {

@@ -8,6 +8,7 @@
 
 #include "params/derived.h"
 #include "plan_cases.h"
+#include "temporary_folder.h"
 
 namespace pycandle {
 namespace {
@@ -34,8 +35,8 @@ std::unique_ptr<Executable> with_weights_of(const std::filesystem::path& folder,
 }
 
 TEST(PackedWeights, WeightsArePackedOnceForAllExecutablesAndSizes) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "derived";
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder made;
+  const std::filesystem::path& folder = made.path();
   const Array x = numbers(DType::f32, {2, 3}), y = numbers(DType::f32, {5, 3});
   write_safetensors(folder / "weights.safetensors", {{"w", numbers(DType::f32, {3, 2}, 7)}});
   const auto first = with_weights_of(folder, 1), second = with_weights_of(folder, 2);
@@ -60,8 +61,8 @@ TEST(PackedWeights, WeightsArePackedOnceForAllExecutablesAndSizes) {
 }
 
 TEST(PackedWeights, AFileThatIsReplacedBetweenTheFirstCallAndTheSecondIsNotMixedIn) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "replaced";
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder made;
+  const std::filesystem::path& folder = made.path();
   const Array x = numbers(DType::f32, {2, 3});
   write_safetensors(folder / "weights.safetensors", {{"w", numbers(DType::f32, {3, 2}, 21)}});
   const auto executable = with_weights_of(folder, 1);
@@ -104,7 +105,6 @@ output "y" %18
 }
 
 std::unique_ptr<Executable> many_products(const std::filesystem::path& folder, int threads, int64_t width = 96) {
-  std::filesystem::create_directories(folder);
   const auto small = [](Sizes shape, uint64_t seed) {
     std::vector<double> values = load_double(numbers(DType::f32, shape, seed));
     for (double& v : values) v /= 32;
@@ -125,7 +125,8 @@ std::unique_ptr<Executable> many_products(const std::filesystem::path& folder, i
 
 void expect_the_same_bits(int threads, int64_t width, int64_t rows) {
   SCOPED_TRACE(fmt::format("{} threads, {} columns, {} rows", threads, width, rows));
-  const auto folder = std::filesystem::path(testing::TempDir()) / "bits";
+  const TemporaryFolder made;
+  const std::filesystem::path& folder = made.path();
   const Array x = numbers(DType::f32, {rows, 800});
   const auto executable = many_products(folder, threads, width);
   const size_t before = derived_use().made;
@@ -156,7 +157,8 @@ TEST(PackedWeights, TheFirstCallHasTheBitsOfLaterOnes) {
 }
 
 TEST(PackedWeights, HostThreadsThatMakeTheFirstCallsTogetherPackOnce) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "together";
+  const TemporaryFolder made;
+  const std::filesystem::path& folder = made.path();
   const Array x = numbers(DType::f32, {40, 800});
   const Array expected = run(*many_products(folder, 1), {x})[0];
   for (int round = 0; round < 10; ++round) {
@@ -180,8 +182,8 @@ TEST(PackedWeights, HostThreadsThatMakeTheFirstCallsTogetherPackOnce) {
 }
 
 TEST(PackedWeights, WhatNobodyUsesStaysWithinTheBudget) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "budget";
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder made;
+  const std::filesystem::path& folder = made.path();
   write_safetensors(folder / "weights.safetensors", {{"w", numbers(DType::f32, {3, 2}, 9)}});
   auto executable = with_weights_of(folder, 1);
   for (int call = 0; call < 2; ++call) run(*executable, {numbers(DType::f32, {2, 3})});
@@ -197,8 +199,8 @@ TEST(PackedWeights, WhatNobodyUsesStaysWithinTheBudget) {
 }
 
 TEST(PackedWeights, SeveralThreadsRunSeveralExecutablesOfTheSameWeights) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "several";
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder made;
+  const std::filesystem::path& folder = made.path();
   write_safetensors(folder / "weights.safetensors", {{"w", numbers(DType::f32, {3, 2}, 11)}});
   const Arrays inputs{numbers(DType::f32, {40, 3})};
   const auto alone = with_weights_of(folder, 1), first = with_weights_of(folder, 2), second = with_weights_of(folder, 2);

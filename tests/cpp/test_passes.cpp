@@ -16,6 +16,7 @@
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "passes/rewriter.h"
+#include "temporary_folder.h"
 
 namespace pycandle {
 namespace {
@@ -128,20 +129,16 @@ const auto claims_nothing = [](const Call&) { return false; };
 
 class DumpFolder {
  public:
-  DumpFolder()
-      : path_(fs::temp_directory_path() / ("pycandle_dumps_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
-                                           "_" + std::to_string(reinterpret_cast<uintptr_t>(this)))) {}
-  ~DumpFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
+  fs::path path() const { return folder_.path() / "dumps"; }  // the pipeline makes it
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(path_)) names.push_back(entry.path().filename().string());
+    for (const auto& entry : fs::directory_iterator(path())) names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
     return names;
   }
 
  private:
-  fs::path path_;
+  TemporaryFolder folder_;
 };
 
 TEST(Pipeline, DumpsEveryStepUnderItsNumberAndName) {
@@ -190,14 +187,14 @@ TEST(Pipeline, ADisabledPassDoesNotRunAndAnUnknownOneIsAUsageError) {
   }
 }
 
-TEST(Pipeline, TimesEveryPassAndCountsItsNodes) {
+TEST(Pipeline, ListsEveryPassWithItsNodesBeforeAndAfter) {
   std::vector<PassTiming> timings;
   run_program_pipeline(small_program(), catalogue(), {}, &timings);
   ASSERT_EQ(timings.size(), 15u);
   EXPECT_EQ(timings.front().name, "canonicalise");
   EXPECT_EQ(timings.front().nodes_before, 3u);
   EXPECT_EQ(timings.back().nodes_after, 1u);
-  for (const PassTiming& t : timings) EXPECT_GE(t.seconds, 0);
+  for (size_t i = 1; i < timings.size(); ++i) EXPECT_EQ(timings[i].nodes_before, timings[i - 1].nodes_after) << timings[i].name;
 }
 
 TEST(Decompose, EveryNewNodeKeepsThePlaceOfItsFunctional) {

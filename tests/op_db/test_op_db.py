@@ -1,8 +1,7 @@
-"""A rotating sample of torch's databases: other calls and dtypes every day, all of them in `make op-db`."""
+"""A rotating sample of torch's databases: other calls and dtypes at every commit, all of them in `make op-db`."""
 
 from __future__ import annotations
 
-import datetime
 import inspect
 import os
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torch.utils._pytree as pytree
+from zoo.sampling import commit
 
 from pycandle.recording.graph.graph_writer import op_name
 from pycandle.recording.graph.program import build_program, is_size, producer
@@ -26,7 +26,7 @@ from .running import Outcome, quiet_torch, run_call, run_values
 from .samples import Call, dtypes_of, entries
 from .tracing import as_recorded, trace
 
-TURN = int(os.environ.get("PYCANDLE_TURN", datetime.date.today().toordinal()))
+TURN = int(os.environ.get("PYCANDLE_TURN", int(commit()[:8], 16)))
 SHARDS = 8  # of the entries, so that processes can share the work
 TABLE = Path(__file__).parents[2] / "docs" / "op-db.md"
 
@@ -84,7 +84,7 @@ def test_modules_agree_with_torch(number: int) -> None:
 
 @pytest.mark.parametrize("number", range(2))
 def test_sample_inputs_agree_with_torch_on_the_cpu_backend(number: int) -> None:
-    """What has kernels is f32; a sixth of the entries each day."""
+    """What has kernels is f32; a sixth of the entries at each commit."""
     names = [name for name, op in entries().items() if "f32" in dtypes_of(op)]
     chosen = names[(TURN % 6) * 2 + number :: 12]
     outcomes = [run_values(name, "f32", limit=2, turn=TURN, backend="cpu") for name in chosen]

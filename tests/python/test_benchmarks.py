@@ -29,10 +29,10 @@ def test_a_manifest_grows_by_whole_layers_and_stays_a_valid_program(llama) -> No
 
 @pytest.mark.full
 @pytest.mark.parametrize("model", compile_time.MODELS)
-def test_a_whole_model_compiles_in_under_twenty_seconds(model) -> None:
+def test_a_whole_model_compiles_in_twenty_times_the_time_of_its_headers(model) -> None:
     for row in compile_time.measured(model, ["g++", "clang++-16"]):
         print(row)
-        assert row["seconds"] < 20, row
+        assert row["seconds"] < 20 * compile_time.seconds_of_the_headers(row["compiler"]), row
 
 
 def test_a_call_of_a_tiny_model_is_measured_with_one_and_two_threads(tmp_path) -> None:
@@ -109,6 +109,22 @@ def test_the_page_and_the_picture_hold_every_runner_that_ran_and_every_reason(tm
         assert expected in text
     picture = chart.svg(ROWS, {"minilm": "MiniLM"}, 1)
     assert picture.count("<rect") == 4 and "openvino 10 ms" in picture
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (1066.1, "1,070"),
+        (1000.4, "1,000"),
+        (999.7, "1,000"),
+        (312.3, "312"),
+        (87.26, "87.3"),
+        (8.946, "8.95"),
+        (0.012, "0.012"),
+    ],
+)
+def test_times_have_three_digits_and_no_exponent(ms, text) -> None:
+    assert chart.milliseconds(ms) == text
 
 
 def test_every_peer_has_a_way_to_start_and_a_place_in_the_report() -> None:

@@ -23,7 +23,7 @@ class Small(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(20, width)
         self.norm = nn.LayerNorm(width)
-        self.tags = {"b", "a", "c", "zeta", "y"}  # a set: its order hangs on the hash seed
+        self.tags = {"b", "a", "c", "zeta", "y"}  # a set: its order depends on the hash seed
 
     def forward(self, ids, mask=None):
         x = self.norm(self.embed(ids))

@@ -12,7 +12,7 @@ import pycandle
 PACKAGE = Path(pycandle.__file__).parent.parent
 
 MEASURE = """
-import json, sys, time, torch
+import json, sys, torch
 sys.path.insert(0, sys.argv[1])
 from pycandle import GoldenRecorder
 
@@ -25,13 +25,10 @@ def memory():
 before = memory()["VmRSS"]
 with open("/proc/self/clear_refs", "w") as reset:
     reset.write("5")  # the peak counts from here
-started, used = time.monotonic(), time.process_time()
 recorder = GoldenRecorder(sys.argv[2], progress=lambda text: None)
 recorder.record(model, **inputs)
 files = recorder.save("large")
 print(json.dumps({
-    "seconds": time.monotonic() - started,
-    "cpu_seconds": time.process_time() - used,
     "added": memory()["VmHWM"] - before,
     "peak": memory()["VmHWM"],
     "model": sum(p.numel() * p.element_size() for p in model.parameters()),
@@ -65,10 +62,9 @@ def measure(build: str, folder: Path) -> dict:
 
 
 @pytest.mark.full
-def test_gpt2_stays_within_memory_and_time(tmp_path):
+def test_recording_gpt2_needs_little_more_memory_than_the_model(tmp_path):
     found = measure(GPT2, tmp_path)
     assert found["added"] <= 1.5 * found["model"], found
-    assert found["seconds"] <= 60, found
 
 
 @pytest.mark.full

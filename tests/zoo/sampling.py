@@ -1,4 +1,4 @@
-"""A few models for `make test`, others each time the seed changes."""
+"""A few models for `make test`, other ones at each commit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def sample(
-    table: str, seed: str, most: int, seconds: float, without: str = "", cost: str = "seconds"
-) -> list[str]:
+def commit() -> str:
+    """The hash of the commit that is tested: samples change with it, and a run can be repeated. Sources without git have one sample."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return head.stdout.strip() or "0" * 40
+
+
+def sample(table: str, most: int, seconds: float, without: str = "", cost: str = "seconds") -> list[str]:
     """Keys of models that passed when the table was made, quick ones (`cost` is their column), of all sources but `without`."""
     rows = [r for r in json.loads((ROOT / "docs" / table).read_text()) if r["status"] == "passed"]
-    random.Random(os.environ.get("PYCANDLE_ZOO_SEED", seed)).shuffle(rows)
+    random.Random(os.environ.get("PYCANDLE_ZOO_SEED", f"{commit()}{most}")).shuffle(rows)
     chosen, spent = [], 0.0
     for row in rows:
         if row["source"] != without and spent + row[cost] <= seconds:

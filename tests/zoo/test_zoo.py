@@ -1,8 +1,7 @@
-"""The zoo itself, and every day a few of its models."""
+"""The zoo itself, and at every commit a few of its models."""
 
 from __future__ import annotations
 
-import datetime
 import inspect
 import json
 import os
@@ -34,8 +33,8 @@ SAMPLE_SECONDS = 30  # of the rows' own time; they were measured beside another
     ("module", "table", "most", "flags"),
     [("zoo", "zoo.json", 5, ["--require", "1"]), ("zoo.zoo_emit", "zoo-emit.json", 2, ["--only-gcc"])],
 )
-def test_the_sample_of_today_passes(tmp_path, module, table, most, flags) -> None:
-    chosen = sample(table, datetime.date.today().isoformat(), most, SAMPLE_SECONDS, without="basics")
+def test_the_sample_of_this_commit_passes(tmp_path, module, table, most, flags) -> None:
+    chosen = sample(table, most, SAMPLE_SECONDS, without="basics")
     assert chosen, f"docs/{table} has no quick model that passed"
     run_chosen(module, chosen, tmp_path, *flags)
 
@@ -113,7 +112,7 @@ def test_a_row_says_why_a_model_did_not_pass(model, status, reason) -> None:
 
 def test_a_model_that_takes_too_long_is_ended() -> None:
     row = row_of(entry_of(Sleeping), Limits(seconds=3))
-    assert (row["status"], row["reason"]) == ("failed", "time") and row["seconds"] < 10
+    assert (row["status"], row["reason"]) == ("failed", "time") and row["seconds"] < 60
 
 
 def test_a_wrong_result_is_a_failure(monkeypatch) -> None:
