@@ -12,6 +12,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import draw_architecture  # noqa: E402
+
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -121,3 +125,12 @@ def test_the_files_that_a_page_names_exist(page: Path) -> None:
     for path in NAMED.findall(page.read_text()):
         pattern = re.sub(r"<\w+>", "*", path.rstrip("./"))
         assert path in MADE_IN_EXAMPLES or any(ROOT.glob(pattern)), f"{name_of(page)} names {path}"
+
+
+def test_the_picture_of_the_architecture_is_drawn_from_the_map_and_its_files_exist() -> None:
+    wanted = "scripts/draw_architecture.py draws it again"
+    assert draw_architecture.PICTURE.read_text() == draw_architecture.svg(), wanted
+    page = draw_architecture.PAGE.read_text()
+    assert draw_architecture.page(page) == page, wanted
+    for step in (step for steps in draw_architecture.WALKS.values() for step in steps):
+        assert (ROOT / step.file).is_file(), step.file
