@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,12 +11,21 @@ namespace pycandle::cli {
 enum class Style { plain, bold, dim, green, yellow, red };
 std::string styled(const std::string& text, Style);  // as it is when stdout is not a terminal or NO_COLOR is set
 
+// Columns of the terminal. Output that goes into a file or a pipe has no limit.
+size_t terminal_width();
+// The text with line breaks so that it fits; lines after the first begin with `indent` spaces, the first has `used` columns.
+std::string wrapped(const std::string& text, size_t indent, size_t used);
+// The middle gives way to "…".
+std::string shortened(const std::string& text, size_t columns);
+
 // Rows of cells; columns are as wide as their widest cell. Cells may be styled.
 class Table {
  public:
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
-  std::string text(const std::string& indent = "  ") const;
+  // Where it does not fit the terminal, columns are left out in the order of `dispensable`, then the first one, which must
+  // not be styled, is shortened.
+  std::string text(const std::string& indent = "  ", const std::vector<size_t>& dispensable = {}) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import re
+import struct
+import subprocess
+import termios
 from pathlib import Path
 
 import pytest
@@ -141,8 +147,45 @@ def test_verify_gives_a_row_per_tap(manifest, pycandle) -> None:
         and row["verdict"] in ("exact", "within rounding", "accumulated rounding")
     )
     assert len(pycandle.json("verify", manifest, "--all-taps")["layers"]) > len(result["layers"])
+    every = pycandle("verify", manifest, "--all").stdout
+    assert "encoder.layer.0.intermediate.dense@0" in every and "0 wrong" in every
+
+
+def on_a_terminal(columns: int, *command) -> list[str]:
+    """The lines that a command prints on a terminal of that width, without colours."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(list(map(str, command)), stdout=its, stderr=subprocess.DEVNULL)
+    os.close(its)
+    text = b""
+    with contextlib.suppress(OSError):  # it ended
+        while part := os.read(ours, 4096):
+            text += part
+    os.close(ours)
+    assert process.wait() == 0
+    return re.sub(r"\033\[[0-9;]*m", "", text.decode()).replace("\r", "").splitlines()
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_the_summary_of_a_healthy_model_fits_on_a_screen(columns, manifest, pycandle) -> None:
+    layers = pycandle.json("verify", manifest)["layers"]
+    assert len(layers) > 24, "more than a screen has lines"
+    lines = on_a_terminal(columns, pycandle.path, "verify", manifest)
+    assert len(lines) <= 20 and max(map(len, lines)) <= columns
+    assert any(line.startswith("  largest drift") for line in lines)
+    assert lines[-1] == f"{len(layers)} right, 0 wrong"
+    every = on_a_terminal(columns, pycandle.path, "verify", manifest, "--all")
+    assert len(every) > len(layers) and max(map(len, every)) <= columns
+
+
+def test_the_summary_counts_verdicts_and_says_what_was_not_judged(manifest, pycandle) -> None:
+    result = pycandle.json("verify", manifest)
     text = pycandle("verify", manifest).stdout
-    assert "encoder.layer.1.output" in text and "0 wrong" in text
+    for verdict, count in result["counts"].items():
+        said = re.search(rf"^  {verdict.replace('_', ' ')} +(\d+)", text, re.MULTILINE)
+        assert (int(said[1]) if said else 0) == count, verdict
+    (skipped,) = {tap["why"] for tap in result["skipped"]}
+    assert f"not judged     {result['skipped'][0]['tap']}" in text and skipped in text
 
 
 def test_verify_says_wrong_when_a_golden_is_changed(manifest, tmp_path, pycandle) -> None:

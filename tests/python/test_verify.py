@@ -185,7 +185,9 @@ def test_a_wrong_layer_gets_its_op_and_cause(manifest, tmp_path, pycandle):
     (row,) = [row for row in result["layers"] if row["verdict"] == "wrong here"]
     assert row["diagnosis"]["op"] == "gelu" and row["diagnosis"]["cause_kind"] == "gelu form"
     assert row["diagnosis"]["cause"] == "looks like the tanh GELU where the model uses the erf GELU"
-    assert row["diagnosis"]["cause"] in pycandle("verify", other, status=1).stdout
+    said = pycandle("verify", other, status=1).stdout
+    assert f"cause {row['diagnosis']['cause']}" in said and row["python"] in said
+    assert f"next  pycandle verify {other} --repro" in said and "1 wrong" in said
 
 
 def test_a_wrong_layer_has_a_folder_that_runs_in_torch_and_is_replayed(manifest, tmp_path, pycandle):

@@ -1,0 +1,270 @@
+#include "cli/verify_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/terminal.h"
+#include "verify/judging/judge.h"
+#include "verify/result_json.h"
+
+namespace pycandle::cli {
+namespace {
+
+constexpr size_t kFew = 3;  // lines of one kind in a summary
+
+Style style_of(Verdict v) {
+  switch (v) {
+    case Verdict::exact: return Style::green;
+    case Verdict::wrong_here: return Style::red;
+    case Verdict::wrong_upstream:
+    case Verdict::reference_unstable: return Style::yellow;
+    default: return Style::plain;
+  }
+}
+
+const char* meaning_of(Verdict v) {
+  switch (v) {
+    case Verdict::exact: return "equal bit for bit";
+    case Verdict::within_rounding: return "as close as rounding lets any implementation be";
+    case Verdict::within_tolerance: return "within --atol and --rtol";
+    case Verdict::accumulated_rounding: return "right by itself; rounding adds up in the whole run";
+    case Verdict::reference_unstable: return "rounding alone moves half of its digits: this proves little";
+    case Verdict::wrong_upstream: return "right by itself; a layer before it is wrong";
+    default: return "see below";
+  }
+}
+
+// The tap as a person calls it: a module's only output is the module.
+std::string label(const std::string& tap, const std::string& input) {
+  static const std::string kOutput = "/output", kState = "updated:";
+  const std::string name = tap.ends_with(kOutput) ? tap.substr(0, tap.size() - kOutput.size()) : tap;
+  const std::string of_input = input.empty() ? "" : input + ": ";
+  if (name.starts_with(kState)) return of_input + "state " + name.substr(kState.size());
+  return of_input + (name.starts_with("@0") ? "(root)" + name.substr(2) : name);
+}
+std::string label(const LayerResult& l) { return label(l.tap, l.input); }
+
+std::string whose(const VerifyResult& result) { return result.against.empty() ? "PyTorch" : result.against; }
+
+// ---- parts of the text
+
+// "  why   …", wrapped below itself.
+void print_fact(const std::string& name, size_t indent, const std::string& text, Style style = Style::plain) {
+  fmt::print("  {:<{}}{}\n", name, indent - 2, styled(wrapped(text, indent, indent), style));
+}
+
+void print_layers(const VerifyResult& result) {
+  Table table;
+  for (const LayerResult& l : result.layers) {
+    const bool wrong = l.verdict == Verdict::wrong_here;
+    table.row(
+        {label(l), l.op, l.dtype + to_string(l.shape), styled(wrong ? "WRONG HERE" : to_string(l.verdict), style_of(l.verdict)),
+         fmt::format("abs {}", short_number(l.metrics.max_abs)), fmt::format("rel {}", short_number(l.metrics.max_rel)),
+         fmt::format("cos {:.7f}", l.metrics.cosine),
+         l.cumulative ? fmt::format("whole run {}", short_number(l.cumulative->max_abs)) : "", styled(l.place, Style::dim)});
+  }
+  fmt::print("{}", table.text("  ", {6, 5, 2, 7, 8}));
+}
+
+void print_counts(const VerifyResult& result) {
+  Table table;
+  for (Verdict v : kVerdicts) {
+    if (const int count = result.count(v); count > 0)
+      table.row({to_string(v), styled(fmt::format("{:>5}", count), style_of(v)), styled(meaning_of(v), Style::dim)});
+  }
+  if (!result.skipped.empty()) table.row({"not judged", fmt::format("{:>5}", result.skipped.size())});
+  fmt::print("{}", table.text("  ", {2}));
+}
+
+// How far ours is from the golden, in rounding floors.
+double drift_of(const LayerResult& l) { return l.floor_rms > 0 ? l.metrics.rms / l.floor_rms : 0; }
+
+constexpr size_t kFactIndent = 17;
+
+void print_largest_drift(const VerifyResult& result) {
+  const LayerResult* worst = nullptr;
+  for (const LayerResult& l : result.layers) {
+    if (l.verdict != Verdict::wrong_here && drift_of(l) > 0 && (!worst || drift_of(l) > drift_of(*worst))) worst = &l;
+  }
+  if (!worst) return;
+  print_fact("largest drift", kFactIndent,
+             fmt::format("{} ({}): off by {}, {:.2g} rounding floors of {:.0f} that are allowed{}", label(*worst), worst->op,
+                         short_number(worst->metrics.max_abs), drift_of(*worst), kRmsFactor,
+                         worst->place.empty() ? "" : ", " + worst->place));
+}
+
+void print_whole_run(const VerifyResult& result, size_t most) {
+  std::vector<const OutputError*> outputs;
+  for (const OutputError& output : result.outputs) outputs.push_back(&output);
+  if (outputs.size() > most) {
+    std::stable_sort(outputs.begin(), outputs.end(),
+                     [](const auto* a, const auto* b) { return a->metrics.max_abs > b->metrics.max_abs; });
+  }
+  for (size_t i = 0; i < std::min(most, outputs.size()); ++i) {
+    print_fact(i == 0 ? "whole run" : "", kFactIndent,
+               fmt::format("{} differs from {} by at most {}", label(outputs[i]->name, outputs[i]->input), whose(result),
+                           short_number(outputs[i]->metrics.max_abs)));
+  }
+  if (outputs.size() > most) print_fact("", kFactIndent, fmt::format("and {} more by less (--all)", outputs.size() - most));
+}
+
+// Taps that were not judged, by the reason.
+void print_skipped(const VerifyResult& result, bool all) {
+  if (all) {
+    for (const SkippedTap& tap : result.skipped) print_fact("not judged", kFactIndent, tap.tap + ": " + tap.why);
+    return;
+  }
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const SkippedTap& tap : result.skipped) {
+    auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == tap.why; });
+    if (found == reasons.end()) found = reasons.insert(reasons.end(), {tap.why, {}});
+    found->second.push_back(tap.tap);
+  }
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  for (size_t i = 0; i < std::min(kFew, reasons.size()); ++i) {
+    const auto& [why, taps] = reasons[i];
+    const std::string who = taps.size() == 1 ? taps[0] : fmt::format("{} and {} more", taps[0], taps.size() - 1);
+    print_fact(i == 0 ? "not judged" : "", kFactIndent, who + ": " + why);
+  }
+  if (reasons.size() > kFew) print_fact("", kFactIndent, "and others for other reasons (--all)");
+}
+
+void print_decisions(const VerifyResult& result, size_t most) {
+  size_t count = 0;
+  for (const LayerResult& layer : result.layers) {
+    if (layer.decisions.empty() || count++ >= most) continue;
+    print_fact(count == 1 ? "choices" : "", kFactIndent, label(layer) + ": " + layer.decisions);
+  }
+  if (count > most) print_fact("", kFactIndent, fmt::format("and {} more (--all)", count - most));
+}
+
+void print_unstable(const VerifyResult& result, size_t most) {
+  size_t count = 0;
+  for (const LayerResult& layer : result.layers) {
+    if (layer.verdict != Verdict::reference_unstable || count++ >= most) continue;
+    print_fact(count == 1 ? "unstable" : "", kFactIndent, label(layer) + ": " + layer.why);
+  }
+  if (count > most) print_fact("", kFactIndent, fmt::format("and {} more (--all)", count - most));
+}
+
+// ---- what is wrong
+
+// "model.py:12:  x = x / s"
+std::string line_text(const std::string& place, const std::string& source) {
+  return place + (source.empty() ? "" : ":  " + source);
+}
+
+std::string next_step(const LayerResult& layer, const Report& report) {
+  const auto folder = std::find_if(report.folders.begin(), report.folders.end(),
+                                   [&](const auto& f) { return f.first == layer.tap; });
+  if (folder != report.folders.end()) return "pycandle replay " + folder->second;
+  if (!report.folders.empty() || !layer.diagnosis) return "mend the layers above first, then verify again";
+  return fmt::format("pycandle verify {} --repro repro: writes this op alone, to run here and in PyTorch", report.model);
+}
+
+void print_wrong(const LayerResult& layer, const Report& report) {
+  constexpr size_t kIndent = 8;
+  const bool is_tap = layer.input.empty() && !layer.tap.starts_with("updated:");
+  fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), is_tap ? layer.tap : label(layer), layer.op);
+  if (!layer.place.empty()) print_fact("in", kIndent, line_text(layer.place, layer.source));
+  if (!layer.code.empty()) print_fact("code", kIndent, line_text(layer.code, layer.code_source));
+  print_fact("why", kIndent, layer.why);
+  const Sizes at = coordinates_of(layer.metrics.largest_difference, layer.shape);
+  if (!at.empty()) print_fact("most", kIndent, "at " + to_string(at));
+  if (layer.diagnosis) {
+    const Diagnosis& d = *layer.diagnosis;
+    if (d.place != layer.place || d.op != layer.op || d.code != layer.code) {
+      print_fact(
+          "op", kIndent,
+          d.op + (d.place.empty() ? "" : ", " + d.place) + (d.code.empty() ? "" : ", " + line_text(d.code, d.code_source)));
+    }
+    if (!d.pass.empty()) print_fact("pass", kIndent, d.pass + ": right without it");
+    if (!d.cause.empty()) print_fact("cause", kIndent, d.cause, d.cause_kind.empty() ? Style::plain : Style::yellow);
+  }
+  print_fact("next", kIndent, next_step(layer, report));
+}
+
+std::string conclusion(const VerifyResult& result) {
+  if (result.layers.empty()) return "nothing was judged: " + result.why_none;
+  const int upstream = result.count(Verdict::wrong_upstream);
+  std::string text = fmt::format("{} right", static_cast<int>(result.layers.size()) - result.wrong() - upstream);
+  if (upstream > 0) text += fmt::format(", {} wrong upstream", upstream);
+  if (!result.damaged.empty()) text += fmt::format(", {} damaged", result.damaged.size());
+  return text + fmt::format(", {} wrong", result.wrong());
+}
+
+const char* kind_text(Change::Kind kind) {
+  switch (kind) {
+    case Change::Kind::better: return "better";
+    case Change::Kind::worse: return "worse";
+    case Change::Kind::gone: return "gone";
+    default: return "new";
+  }
+}
+
+}  // namespace
+
+void print_text(const Report& report) {
+  const VerifyResult& result = report.result;
+  const std::string backend = result.against.empty() ? result.backend : result.backend + " against " + result.against;
+  const size_t most = report.all ? result.layers.size() + result.outputs.size() : kFew;
+  fmt::print("{} · {} · {} taps · {:.1f} s\n", styled(result.name, Style::bold), backend, result.layers.size(), report.seconds);
+  if (report.all) {
+    print_layers(result);
+  } else {
+    print_counts(result);
+  }
+  if (!result.layers.empty()) fmt::print("\n");
+  print_largest_drift(result);
+  print_unstable(result, most);
+  print_decisions(result, most);
+  print_skipped(result, report.all);
+  print_whole_run(result, most);
+  for (const LayerResult& layer : result.layers) {
+    if (layer.verdict == Verdict::wrong_here) print_wrong(layer, report);
+  }
+  for (const std::string& name : result.damaged)
+    fmt::print("{}\n", wrapped(fmt::format("damaged: {} has other bytes in its file than were recorded (checksum)", name), 2, 0));
+  fmt::print("\n{}\n", styled(wrapped(conclusion(result), 2, 0), result.passed() ? Style::green : Style::red));
+}
+
+void print_text(const Comparison& comparison) {
+  for (const std::string& note : comparison.notes) fmt::print("since the baseline {}\n", note);
+  for (const Change& c : comparison.changes) {
+    const Style style = c.kind == Change::Kind::better ? Style::green : c.kind == Change::Kind::added ? Style::plain : Style::red;
+    fmt::print("{} {}: {}\n", styled(kind_text(c.kind), style), c.tap, c.text);
+  }
+  if (comparison.changes.empty()) fmt::print("as the baseline\n");
+}
+
+Json to_json(const Comparison& comparison) {
+  Json changes = Json::array();
+  for (const Change& c : comparison.changes) changes.push_back({{"change", kind_text(c.kind)}, {"tap", c.tap}, {"what", c.text}});
+  return {{"regressed", comparison.regressed()}, {"notes", comparison.notes}, {"changes", changes}};
+}
+
+Json to_json(const Report& report) {
+  const VerifyResult& result = report.result;
+  Json layers = Json::array(), skipped = Json::array(), outputs = Json::array(), folders = Json::array();
+  for (const LayerResult& layer : result.layers) layers.push_back(pycandle::to_json(layer));
+  for (const SkippedTap& tap : result.skipped) skipped.push_back({{"tap", tap.tap}, {"why", tap.why}});
+  for (const OutputError& output : result.outputs) outputs.push_back(pycandle::to_json(output));
+  for (const auto& [tap, folder] : report.folders) folders.push_back(folder);
+  return {{"status", result.passed() ? "passed" : "wrong"},
+          {"why", result.why_none},
+          {"name", result.name},
+          {"backend", result.backend},
+          {"against", result.against},
+          {"counts", counts_json(result)},
+          {"seconds", report.seconds},
+          {"layers", layers},
+          {"skipped", skipped},
+          {"damaged", result.damaged},
+          {"outputs", outputs},
+          {"repro", folders}};
+}
+
+}  // namespace pycandle::cli
