@@ -10,10 +10,10 @@ from torch import nn
 from torchvision.models import maxvit, regnet, vision_transformer
 from torchvision.models.video import mvit
 
-from .entry import Entry, floats, image, overriding
+from . import detectors
+from .entry import Entry, Sizes, floats, image, overriding
 
 IMAGE_SIZE = {"maxvit_t": 64, "alexnet": 64, "inception_v3": 75, "googlenet": 64, "vit_h_14": 28}
-LARGE_DETECTION = {"ssd300_vgg16": 300, "ssdlite320_mobilenet_v3_large": 320}
 
 # Builders that fix their own sizes, made smaller: (owner, helper, overrides, note)
 SMALLER: dict[str, tuple[object, str, dict, str]] = {
@@ -126,10 +126,14 @@ class Detector(nn.Module):
 
 
 def detection(name: str, builder: Callable) -> Entry:
-    size = LARGE_DETECTION.get(name, 64)
-    limits = {} if name.startswith("ssd") else {"min_size": size, "max_size": size}
+    """With weights that are conditioned like trained ones, where `perturb` alone would leave scores that tie."""
 
     def make() -> nn.Module:
-        return Detector(builder(weights=None, weights_backbone=None, **limits))
+        return Detector(detectors.detector(name, torch.initial_seed()))
 
-    return Entry("torchvision", name, "detection", make, floats(x=(3, size, size)), {}, dynamic={})
+    def inputs(sizes: Sizes, generator: torch.Generator) -> dict:
+        size = detectors.size_of(name)
+        return {"x": torch.rand(3, size, size, generator=generator)}
+
+    note = "few proposals and detections" if "rcnn" in name else "few detections"
+    return Entry("torchvision", name, "detection", make, inputs, {}, dynamic={}, note=note, real_weights=True)
