@@ -7,8 +7,9 @@ number. The kernels here call torchvision's own functions; `patches` puts the op
 from __future__ import annotations
 
 import torch
-from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 from torch.nn.functional import interpolate
+
+from ..torch_compat.symbolic import free_unbacked_symbols
 
 _library = torch.library.Library("pycandle", "FRAGMENT")
 
@@ -149,7 +150,7 @@ def batch_norm(
     momentum=0.1,
     eps=1e-5,
 ):
-    if training or not has_free_unbacked_symbols(input):
+    if training or not free_unbacked_symbols(input):
         return NotImplemented
     return by_statistics(input, running_mean, running_var, weight, bias, momentum, eps)
 
