@@ -36,11 +36,13 @@ def broken_copy(manifest: Path) -> Path:
 
 
 def show_similarity(sentences: list[str], similarity) -> None:
+    """Each sentence with the one that is nearest to it; a pair that found each other is shown once."""
+    shown = set()
     for i, sentence in enumerate(sentences):
-        scores = [(float(similarity[i, j]), j) for j in range(len(sentences)) if j != i]
-        score, nearest = max(scores)
-        bar = "█" * round(score * 20)
-        print(f"  {sentence:<52} ↔ {sentences[nearest]:<52} {score:.2f} {bar}")
+        score, nearest = max((float(similarity[i, j]), j) for j in range(len(sentences)) if j != i)
+        if (nearest, i) not in shown:
+            shown.add((i, nearest))
+            print(f"  {score:.2f} {'█' * round(score * 20):<16} {sentence}\n{'':24}{sentences[nearest]}")
 
 
 def main() -> None:
@@ -56,8 +58,8 @@ def main() -> None:
         OUT.relative_to(ROOT).as_posix(),
     )
     print("\n2. What was recorded.")
-    run("inspect", manifest, "--depth", "2")
-    print("\n3. Verify: every layer against what PyTorch computed.")
+    run("inspect", manifest, "--depth", "1")
+    print("\n3. Verify: every layer against what PyTorch computed (--all lists them).")
     run("verify", manifest)
 
     print("\n4. Use it: six sentences (recorded with two), no PyTorch model involved.")
@@ -77,7 +79,7 @@ def main() -> None:
         theirs = SentenceEncoder().eval()(**tokens).numpy()
     print(f"\n  largest difference from PyTorch: {abs(ours - theirs).max():.1e}")
 
-    print("\n5. Broken on purpose: the fourth layer's GELU is the other one. Which layer, which op, why?")
+    print("\n5. Broken on purpose: the GELU of the fourth layer is the tanh one. Which layer, which op, why?")
     broken = broken_copy(OUT / "minilm_manifest.json").relative_to(ROOT).as_posix()
     run("verify", broken, "--repro", f"{broken}/repro", status=1)
 

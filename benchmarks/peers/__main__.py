@@ -122,7 +122,11 @@ def _measured(entry, peers: list[str], absent: dict[str, str], options) -> list[
 def _line(rows: list[dict]) -> str:
     return ", ".join(
         f"{row['runner']} "
-        + ("FAILED " + row["failed"].splitlines()[0] if "failed" in row else f"{row['median_ms']:.3g} ms")
+        + (
+            "FAILED " + row["failed"].splitlines()[0]
+            if "failed" in row
+            else f"{chart.milliseconds(row['median_ms'])} ms"
+        )
         for row in rows
     )
 
