@@ -19,7 +19,8 @@ try:
     from pycandle.recording.cli import main
 except ModuleNotFoundError as error:
     sys.stderr.write(f"error: {sys.executable} cannot record: {error}\n"
-                     "  hint  install pycandle and torch there, or name another Python with --python or PYCANDLE_PYTHON;"
+                     "  hint  install torch and PyCandle's wheel there (make wheel in its sources builds it), or name another"
+                     " Python with --python or PYCANDLE_PYTHON;"
                      " pycandle doctor shows what was found\n")
     sys.exit(2)
 sys.exit(main(sys.argv[1:]))

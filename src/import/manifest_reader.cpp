@@ -30,7 +30,7 @@ void read_version(const Field& root, Recording& into) {
     throw Error(ErrorCode::bad_input, "the manifest was written by a later PyCandle")
         .expected(fmt::format("version {}.x", kMajorVersion))
         .found(into.version)
-        .hint("upgrade pycandle: pip install --upgrade pycandle");
+        .hint("run it with that version of PyCandle or a later one: make wheel in its sources builds a wheel");
   if (major < kMajorVersion) version.fail("the manifest is too old", fmt::format("version {}.x", kMajorVersion), into.version);
 }
 

@@ -92,7 +92,18 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 # Tables that `make` writes; what a person wrote in them is a few lines.
 GENERATED = {
-    *("benchmarks", "op-db", "op-db-cpu", "ops", "people", "test-full", "zoo", "zoo-cpu", "zoo-emit"),
+    *(
+        "benchmarks",
+        "op-db",
+        "op-db-cpu",
+        "ops",
+        "people",
+        "test-full",
+        "torch-versions",
+        "zoo",
+        "zoo-cpu",
+        "zoo-emit",
+    ),
 }
 WRITTEN = [page for page in (ROOT / "docs").glob("*.md") if page.stem not in {*GENERATED, "README"}]
 
@@ -134,3 +145,40 @@ def test_the_picture_of_the_architecture_is_drawn_from_the_map_and_its_files_exi
     assert draw_architecture.page(page) == page, wanted
     for step in (step for steps in draw_architecture.WALKS.values() for step in steps):
         assert (ROOT / step.file).is_file(), step.file
+
+
+# PyPI's `pycandle` is somebody else's package. A wheel of ours is named by its file.
+FROM_PYPI = re.compile(
+    r"\b(?:pip3?|pipx|uv|poetry|conda|mamba)\b[^\n|`]*\b(?:install|add)\b[^\n`#]*[\s'\"]pycandle(?![\w./-])"
+    r"|\b(?:[Ii]nstall|[Uu]pgrade) pycandle\b"
+)
+
+
+def test_nothing_says_to_install_pycandle_from_pypi() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    found = []
+    for name in filter(None, listed.stdout.split("\0")):
+        file = ROOT / name
+        if file == Path(__file__) or not file.is_file() or file.suffix in (".png", ".safetensors", ".pt2"):
+            continue
+        lines = file.read_text(errors="replace").splitlines()
+        found += [f"{name}:{number}" for number, line in enumerate(lines, 1) if FROM_PYPI.search(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install pycandle",
+        "upgrade pycandle: pip install --upgrade pycandle",
+        "uv pip install 'pycandle[record]'",
+        "uv add pycandle",
+        "install pycandle and torch there",
+    ],
+)
+def test_the_search_for_such_words_finds(text: str) -> None:
+    assert FROM_PYPI.search(text)
+
+
+def test_the_search_passes_the_wheel_by_its_file() -> None:
+    assert not FROM_PYPI.search("pip install 'dist/pycandle-0.2.0-cp311-cp311-linux_x86_64.whl[record]'")
