@@ -15,7 +15,7 @@ from .graph.stack_calls import calls_from_stacks
 from .inputs import gather_inputs
 from .sizes.dims import DimNames, symbol_of
 from .sizes.dynamic import Group, permuted
-from .torch_compat import parts_of
+from .torch_compat import module_of, parts_of
 from .tracing.exporting import functionalise, keywords_as_names
 
 
@@ -28,7 +28,7 @@ def record_exported_program(recorder, exported, args: tuple, kwargs: dict):
     signature = _signature(exported)
     inputs = gather_inputs(signature, tuple(args), dict(kwargs))
     with keywords_as_names():
-        eager = Eager(exported.module(check_guards=False), recorder.seed)
+        eager = Eager(module_of(exported), recorder.seed)
     try:
         (result,) = eager.run_calls([inputs])
     except Exception as error:

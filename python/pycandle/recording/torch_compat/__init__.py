@@ -8,6 +8,7 @@ releases that were tested. Symbolic sizes, which are slow to import, are in `sym
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Callable, Iterator
 
 import torch
@@ -149,6 +150,24 @@ def recurrent_kernels_replaced(kernels: object) -> Iterator[None]:
         recurrent_modules._VF = original
 
 
+class _Opaque(list):
+    """A list that trees take for one leaf."""
+
+
+@contextlib.contextmanager
+def recurrent_model_accepted(model: torch.nn.Module) -> Iterator[None]:
+    """torch.export refuses an nn.LSTM that is the whole model: its list of its own parameters changes while they are fake. (2.8)"""
+    if not isinstance(model, torch.nn.RNNBase):
+        yield
+        return
+    weights = model._flat_weights
+    model._flat_weights = _Opaque(weights)
+    try:
+        yield
+    finally:
+        model._flat_weights = weights
+
+
 @contextlib.contextmanager
 def distributions_not_validated() -> Iterator[None]:
     """The setter is public, what it was set to is not. (2.8)"""
@@ -159,6 +178,12 @@ def distributions_not_validated() -> Iterator[None]:
         yield
     finally:
         kind._validate_args = before
+
+
+def module_of(exported: torch.export.ExportedProgram) -> torch.nn.Module:
+    """Without guards: whether a size fits is ours to say. (2.9; 2.8 makes none)"""
+    has_guards = "check_guards" in inspect.signature(exported.module).parameters
+    return exported.module(check_guards=False) if has_guards else exported.module()
 
 
 def parts_of(spec: pytree.TreeSpec) -> list[pytree.TreeSpec]:

@@ -25,6 +25,7 @@ from ..torch_compat import (
     is_plain_container,
     no_memory_of_shapes,
     pytree,
+    recurrent_model_accepted,
     targets_written_by,
 )
 from .filter_ops import recursive_filters_stay_whole
@@ -68,6 +69,7 @@ def export_model(
             _quiet(),
             torch.no_grad(),
             recurrent_layers_stay_whole(),
+            recurrent_model_accepted(traced),
             packed_by_lengths(),
             recursive_filters_stay_whole(),
             patched(patches),
