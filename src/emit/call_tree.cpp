@@ -7,7 +7,6 @@
 #include <queue>
 #include <set>
 
-#include "import/importer.h"
 
 namespace pycandle::emit {
 namespace {
@@ -47,8 +46,7 @@ CallTree::CallTree(const Program& p, const Implicit& implicit) : p_(&p), implici
   }
   for (const State& state : p.states) state_of_.emplace(state.value, &state);
   for (const Input& input : p.inputs) {
-    if (input.name.starts_with(kGap))
-      gaps_.emplace(input.value, input.name.substr(kGap.size(), input.name.rfind(" (") - kGap.size()));
+    if (input.gap) gaps_.emplace(input.value, *input.gap);
   }
   find_binders();
   build();

@@ -301,7 +301,7 @@ Recording Importer::finish_with_gaps() {
   for (const Input& input : p.inputs) inputs.push_back(input.value);
   for (const auto& [value, what] : open_) {
     inputs.push_back(value);
-    p.inputs.push_back({fmt::format("{}{} ({})", kGap, what, p.inputs.size()), value, {}, true});
+    p.inputs.push_back({fmt::format("gap {}", p.inputs.size()), value, {}, true, what});
   }
   for (const Parameter& q : p.parameters) {
     if (q.value != kNoValue) inputs.push_back(q.value);

@@ -46,14 +46,14 @@ struct Analysis {
   std::vector<Layer> layers;
 };
 
+// An attribute of a module call beside Python's own: what its caller assigned the result to ("x", "output, state").
+inline constexpr const char* kAssignedTo = "assigned to";
+
 // path: a manifest, or the folder of one (exactly one *_manifest.json in it). Throws the first error found; gaps are
 // reported all at once as ErrorCode::gap.
 Recording import_manifest(const std::filesystem::path&, const OpTable&);
-// The same with gaps left open: what an unsupported node would give is an input of the program, named by kGap and what is
-// missing there. Such a program can be looked at and written as source code, not run.
-inline constexpr std::string_view kGap = "gap: ";
-// An attribute of a module call beside Python's own: what its caller assigned the result to ("x", "output, state").
-inline constexpr const char* kAssignedTo = "assigned to";
+// The same with gaps left open: what an unsupported node would give is an input of the program with Input::gap. Such a
+// program can be looked at and written as source code, not run.
 Recording import_with_gaps(const std::filesystem::path&, const OpTable&);
 // For tests and fuzzing.
 Recording import_manifest_text(std::string_view json, const OpTable&, std::string_view what);

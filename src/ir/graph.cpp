@@ -262,7 +262,8 @@ bool identical(const Program& a, const Program& b) {
                    }) &&
          all_equal(a.inputs, b.inputs,
                    [&](const Input& x, const Input& y) {
-                     return x.name == y.name && graphs.value(x.value, y.value) && x.range == y.range && x.used == y.used;
+                     return x.name == y.name && graphs.value(x.value, y.value) && x.range == y.range && x.used == y.used &&
+                            x.gap == y.gap;
                    }) &&
          all_equal(a.parameters, b.parameters,
                    [&](const Parameter& x, const Parameter& y) {

@@ -133,6 +133,7 @@ struct Input {
   ValueId value = kNoValue;
   std::optional<std::pair<int64_t, int64_t>> range;   // of the recorded integers
   bool used = true;
+  std::optional<std::string> gap = std::nullopt;      // the result of an unsupported node: what is missing; nobody gives it
 };
 
 struct Parameter {

@@ -172,6 +172,7 @@ class Parser {
       in_.expect(']');
     }
     result.used = !in_.accept_word("unused");
+    if (in_.accept_word("gap")) result.gap = in_.string("what is missing, in quotes");
     program_.inputs.push_back(std::move(result));
   }
 

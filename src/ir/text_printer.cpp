@@ -146,6 +146,7 @@ class Printer {
     add("input {} {}: {}", id(input.value), quoted(input.name), graph.type(input.value).text());
     if (input.range) add(" range [{}, {}]", input.range->first, input.range->second);
     if (!input.used) out_ += " unused";
+    if (input.gap) add(" gap {}", quoted(*input.gap));
   }
 
   void print(const Parameter& parameter) {

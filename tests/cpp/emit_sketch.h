@@ -25,6 +25,12 @@ class Sketch {
     p_.calls[0].args.emplace_back(name, tree(v));
     return v;
   }
+  // The result of a node that is not supported.
+  ValueId gap(const std::string& what, Shape shape) {
+    const ValueId v = p_.graph.add_input({DType::f32, std::move(shape)});
+    p_.inputs.push_back({"gap " + std::to_string(p_.inputs.size()), v, {}, true, what});
+    return v;
+  }
   ValueId parameter(const std::string& name, Shape shape, std::vector<std::string> aliases = {}) {
     const Type type{DType::f32, std::move(shape)};
     const ValueId v = p_.graph.add_input(type);

@@ -24,7 +24,7 @@ Program sample() {
   ValueId weight = p.graph.add_input({DType::f32, {3}});
   ValueId table = p.graph.add_input({DType::f32, {s0, 3}});
   ValueId mean = p.graph.add_input({DType::f32, {3}});
-  p.inputs = {{"x", x, {}, true}, {"mask", mask, {{-5, 9}}, false}};
+  p.inputs = {{"x", x, {}, true}, {"mask", mask, {{-5, 9}}, false, "aten.odd, model.py:3"}};
   using Kind = Parameter::Kind;
   auto add_parameter = [&](const char* name, Kind kind, ValueId value, Type type) -> Parameter& {
     Parameter& parameter = p.parameters.emplace_back();
@@ -244,6 +244,7 @@ TEST(Comparison, sees_every_difference) {
       {"symbol axis", [](Program& q) { q.symbols[1].axis = 0; }},
       {"input range", [](Program& q) { q.inputs[1].range->second = 10; }},
       {"input used", [](Program& q) { q.inputs[1].used = true; }},
+      {"gap", [](Program& q) { q.inputs[1].gap.reset(); }},
       {"alias", [](Program& q) { q.parameters[0].aliases.pop_back(); }},
       {"kind", [](Program& q) { q.parameters[1].kind = Parameter::Kind::parameter; }},
       {"persistent", [](Program& q) { q.parameters[1].persistent = true; }},

@@ -100,9 +100,8 @@ TEST(Proof, ALoopThatIsOneTooShortIsRefused) {
 TEST(Proof, OfAModelWithGapsTheRestIsProven) {
   Sketch s("model.Net");
   const ValueId x = s.input("x", {kBatch, 4});
-  const ValueId wide = s.input("gap: aten.odd, model.py:88 (1)", {kBatch, 4});
-  const ValueId narrow = s.input("gap: aten.odd, model.py:88 (2)", {kBatch, 1});
-  const ValueId again = s.input("gap: aten.odd, model.py:88 (3)", {kBatch, 4});
+  const std::string what = "aten.odd, model.py:88";
+  const ValueId wide = s.gap(what, {kBatch, 4}), narrow = s.gap(what, {kBatch, 1}), again = s.gap(what, {kBatch, 4});
   const ValueId y = s.b().mul(s.b().add(x, wide), s.b().broadcast(narrow, {kBatch, 4}, {0, 1}));
   emit::ModelTree tree = s.recovered({s.b().sub(y, again), wide});
   const std::string header = emit::cpp::print_header(tree).header;

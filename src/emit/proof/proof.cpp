@@ -7,7 +7,6 @@
 #include "capture/compile.h"
 #include "emit/names.h"
 #include "emit/proof/interpreter.h"
-#include "import/importer.h"
 #include "passes/structure.h"
 
 namespace pycandle::emit::proof {
@@ -51,10 +50,9 @@ class Gaps {
     std::map<std::pair<std::string, std::string>, ValueId> first;
     std::map<ValueId, ValueId> same;
     for (const Input& input : p.inputs) {
-      if (!input.name.starts_with(kGap)) continue;
-      const std::string what = input.name.substr(kGap.size(), input.name.rfind(" (") - kGap.size());
-      same[input.value] = first.emplace(std::pair(what, p.graph.type(input.value).text()), input.value).first->second;
-      what_[input.value] = what;
+      if (!input.gap) continue;
+      same[input.value] = first.emplace(std::pair(*input.gap, p.graph.type(input.value).text()), input.value).first->second;
+      what_[input.value] = *input.gap;
     }
     if (same.empty()) return;
     const auto rename = [&](ValueId& v) {
