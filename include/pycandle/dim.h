@@ -16,6 +16,11 @@
 
 #include "pycandle/api.h"
 
+namespace pycandle::detail {
+struct DimNode;
+struct RealNode;
+}  // namespace pycandle::detail
+
 namespace pycandle::front {
 class PYCANDLE_API Dim {
  public:
@@ -49,11 +54,8 @@ class PYCANDLE_API Dim {
 
  private:
   friend struct DimAccess;
-  struct Node {
-    const void* pointer;
-  };
-  explicit Dim(Node node) : node_(node.pointer) {}
-  const void* node_;
+  explicit Dim(const detail::DimNode* node) : node_(node) {}
+  const detail::DimNode* node_;
 };
 
 // A size in double precision, each operation rounded as Python's and torch's are. Rounding makes it a Dim again.
@@ -72,9 +74,9 @@ class PYCANDLE_API DimReal {
 
  private:
   friend struct DimAccess;
-  explicit DimReal(std::shared_ptr<const void> value) : value_(std::move(value)) {}
+  explicit DimReal(std::shared_ptr<const detail::RealNode> node) : node_(std::move(node)) {}
   static DimReal from_number(double);
-  std::shared_ptr<const void> value_;
+  std::shared_ptr<const detail::RealNode> node_;
 };
 // A size and a fraction; a size and a whole number stay a Dim.
 template <std::floating_point T> DimReal operator+(Dim a, T b) { return DimReal(a) + DimReal(b); }

@@ -1,4 +1,4 @@
-// The canonical form behind Dim; for src/base/dim*.cpp only.
+// The canonical form behind Dim; for src/base/dim*.cpp, and for the front end's Dim, which points to it too.
 //
 // A dim is  sum of coefficient * product of atoms  + constant. An atom is a symbol or a function that did not fold.
 // Terms are sorted by degree, then by their atoms; atoms by kind and text: never by address, so texts are stable.

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstdlib>
 
+#include "base/dim_node.h"
 #include "base/error.h"
 #include "ops/core/catalogue.h"
 #include "pycandle/module.h"
@@ -85,18 +85,10 @@ void Leaf::assign(Array next) const {
   cell->value = std::move(next);
 }
 
-pycandle::Dim DimAccess::base(Dim d) {
-  static_assert(sizeof(pycandle::Dim) == sizeof(const void*));
-  return std::bit_cast<pycandle::Dim>(d.node_);
-}
-
-Dim DimAccess::front(pycandle::Dim d) { return Dim(Dim::Node{std::bit_cast<const void*>(d)}); }
-
-const pycandle::DimReal& DimAccess::base(const DimReal& r) { return *static_cast<const pycandle::DimReal*>(r.value_.get()); }
-
-DimReal DimAccess::front(const pycandle::DimReal& r) {
-  return DimReal(std::shared_ptr<const void>(std::make_shared<const pycandle::DimReal>(r)));
-}
+pycandle::Dim DimAccess::base(Dim d) { return detail::DimNode::wrap(d.node_); }
+Dim DimAccess::front(pycandle::Dim d) { return Dim(&detail::DimNode::of(d)); }
+pycandle::DimReal DimAccess::base(const DimReal& r) { return detail::RealNode::wrap(r.node_); }
+DimReal DimAccess::front(const pycandle::DimReal& r) { return DimReal(detail::RealNode::pointer(r)); }
 
 Shape base_shape(const Dims& dims) {
   Shape shape;

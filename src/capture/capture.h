@@ -25,11 +25,11 @@ struct CallerStates;  // runtime/states.h
 
 namespace pycandle::front {
 
-// The front end's dims are the library's, with comparisons that throw instead of saying "not the same expression".
+// The front end's dims point to the library's nodes; their comparisons throw instead of saying "not the same expression".
 struct DimAccess {
   static pycandle::Dim base(Dim);
   static Dim front(pycandle::Dim);
-  static const pycandle::DimReal& base(const DimReal&);
+  static pycandle::DimReal base(const DimReal&);
   static DimReal front(const pycandle::DimReal&);
 };
 Shape base_shape(const Dims&);
