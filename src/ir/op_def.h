@@ -18,7 +18,7 @@ namespace pycandle {
 class Builder;
 class AtenCall;    // ops/core/aten_call.h: one recorded ATen node
 class Evaluation;  // ir/evaluation.h: one primitive at run time
-class Region;      // ir/region.h: what a node is computed from
+class Fragment;    // ir/fragment.h: what a node is computed from
 
 enum class AttrKind { boolean, integer, number, scalar, string, dtype, dim, integers, numbers, dims };
 std::string_view name_of(AttrKind);
@@ -131,7 +131,7 @@ struct AtenMapping {
 // that an expression may use: "F.layer_norm(t(2, 3, 4), [4], t(4), t(4), 1e-3)".
 using Sample = std::string;
 
-// A call of the op that may be what a region of a graph computes. It is a guess: docs/recognition.md has the proof.
+// A call of the op that may be what a part of a graph computes. It is a guess: docs/recognition.md has the proof.
 struct Proposal {
   Values operands;               // values of the graph; kNoValue when absent
   Attributes attributes;
@@ -154,8 +154,8 @@ struct OpDef {
   Rounding rounding = Rounding::exact;
   bool is_random = false;
   // How the op is found in a graph that spells it out (passes/recognise.cpp).
-  std::vector<std::string> anchors;                                          // the ops a region may end in ...
-  std::function<std::vector<Proposal>(const Region&)> propose;               // ... and the calls that it may be
+  std::vector<std::string> anchors;                                          // the ops a fragment may end in ...
+  std::function<std::vector<Proposal>(const Fragment&)> propose;             // ... and the calls that it may be
   std::function<std::vector<Attributes>(const Type& x)> calls_on;            // functions of x alone: all calls on such an x
   std::vector<std::function<Values(Builder&, const Call&)>> spellings;       // other than the decomposition
   std::vector<AtenMapping> aten;
@@ -211,13 +211,13 @@ struct OpDef {
     decomposition = std::move(f);
     return *this;
   }
-  // Looked for at nodes of these ops: `f` reads operands and attributes off the region that ends there.
-  OpDef& recognised_at(std::vector<std::string> ops, std::function<std::vector<Proposal>(const Region&)> f) {
+  // Looked for at nodes of these ops: `f` reads operands and attributes off the fragment that ends there.
+  OpDef& recognised_at(std::vector<std::string> ops, std::function<std::vector<Proposal>(const Fragment&)> f) {
     anchors = std::move(ops);
     propose = std::move(f);
     return *this;
   }
-  // A function of x alone with few possible attributes: looked for wherever a region has one entry.
+  // A function of x alone with few possible attributes: looked for wherever a fragment has one entry.
   OpDef& recognised(std::function<std::vector<Attributes>(const Type& x)> calls) {
     calls_on = std::move(calls);
     return *this;

@@ -16,7 +16,7 @@ namespace pycandle {
 namespace {
 
 constexpr int kLargestFormula = 600;  // terms; the largest functional that looks for itself needs some 60
-constexpr size_t kLargestRegion = 96;   // nodes of the graph, constants and broadcasts included
+constexpr size_t kLargestFragment = 96;  // nodes of the graph, constants and broadcasts included
 
 size_t at_axis(int64_t axis) { return static_cast<size_t>(axis); }
 
@@ -418,7 +418,7 @@ Term NormalForm::node(const Graph& g, const Node& n, size_t result, const Terms&
 Term NormalForm::walk(const Graph& g, ValueId v, Known& known, std::vector<int32_t>* nodes) {
   if (const auto found = known.find(v); found != known.end()) return found->second;
   const Value& value = g.values[static_cast<size_t>(v)];
-  if (value.node < 0 || budget_ <= 0 || (nodes && nodes->size() >= kLargestRegion)) return kNoTerm;
+  if (value.node < 0 || budget_ <= 0 || (nodes && nodes->size() >= kLargestFragment)) return kNoTerm;
   const Node& n = g.nodes[static_cast<size_t>(value.node)];
   if (nodes) nodes->push_back(value.node);
   Terms operands;

@@ -7,7 +7,7 @@
 //
 // Nodes are looked at from the last to the first, so the largest formula is found before those it contains. An op
 // proposes a call at a node; the call stands only if its decomposition, or one of the spellings listed with the op, is
-// the same term as the region (passes/normal_form.h), and if nothing else needs what the region computes on the way.
+// the same term as the fragment (passes/normal_form.h), and if nothing else needs what the fragment computes on the way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "ir/builder.h"
-#include "ir/region.h"
+#include "ir/fragment.h"
 #include "passes/normal_form.h"
 #include "passes/passes.h"
 #include "passes/rewriter.h"
@@ -48,11 +48,11 @@ class Modules {
     }
   }
 
-  // A region ends in one module call. It may take in whole calls made from there, but no part of another: a value that
+  // A fragment ends in one module call. It may take in whole calls made from there, but no part of another: a value that
   // goes in or out of a module stays.
-  bool are_whole(const std::vector<const Node*>& region, const Node& anchor) const {
+  bool are_whole(const std::vector<const Node*>& fragment, const Node& anchor) const {
     std::map<size_t, int32_t> inside;
-    for (const Node* node : region) {
+    for (const Node* node : fragment) {
       if (is_free(*node)) continue;
       bool is_below = anchor.origin.call < 0;
       each_call(*node, [&](size_t call) {
@@ -119,27 +119,27 @@ class Recogniser {
 
   void look_at_node(int32_t n) {
     const Node& node = g_->nodes[at(n)];
-    const Region region(*g_, node.results[0]);
-    regions_.clear();
+    const Fragment fragment(*g_, node.results[0]);
+    fragments_.clear();
     if (const auto ops = at_anchor_.find(node.op->name); ops != at_anchor_.end()) {
       for (const OpDef* op : ops->second) {
-        for (Proposal& call : op->propose(region)) {
+        for (Proposal& call : op->propose(fragment)) {
           if (stands(n, *op, call)) return;
         }
       }
     }
     if (is_free(node) || !is_floating(g_->type(node.results[0]).dtype)) return;
-    for (ValueId x : region.entries()) {
+    for (ValueId x : fragment.entries()) {
       const Type& type = g_->type(x);
       const auto& functions = functions_of(type);
-      const auto found = functions.find(of_region(n, {x}).term);
+      const auto found = functions.find(of_fragment(n, {x}).term);
       if (found != functions.end() && stands(n, *found->second.op, Proposal{{x}, found->second.call.attributes, {}})) return;
     }
   }
 
   // ---- the two sides
 
-  struct RegionTerm {
+  struct FragmentTerm {
     Term term = kNoTerm;
     std::vector<int32_t> nodes;
   };
@@ -153,8 +153,8 @@ class Recogniser {
     return leaves;
   }
 
-  const RegionTerm& of_region(int32_t anchor, const Values& leaves) {
-    const auto [place, is_new] = regions_.try_emplace(leaves);
+  const FragmentTerm& of_fragment(int32_t anchor, const Values& leaves) {
+    const auto [place, is_new] = fragments_.try_emplace(leaves);
     if (is_new) {
       NormalForm::Known known;
       for (size_t i = 0; i < leaves.size(); ++i) known[leaves[i]] = terms_.leaf(i, g_->type(leaves[i]));
@@ -255,17 +255,17 @@ class Recogniser {
     }
   }
 
-  // ---- may the region become one node?
+  // ---- may the fragment become one node?
 
   bool stands(int32_t anchor, const OpDef& op, const Proposal& call) {
     const Node& node = g_->nodes[at(anchor)];
     if (std::find(call.operands.begin(), call.operands.end(), node.results[0]) != call.operands.end()) return false;
     const Values leaves = distinct(call.operands);
-    const RegionTerm& region = of_region(anchor, leaves);
-    if (region.term == kNoTerm) return false;
+    const FragmentTerm& fragment = of_fragment(anchor, leaves);
+    if (fragment.term == kNoTerm) return false;
     const Terms& spellings = of_call(op, call, leaves, g_->type(node.results[0]));
-    if (std::find(spellings.begin(), spellings.end(), region.term) == spellings.end()) return false;
-    return take(anchor, region.nodes, op, call);
+    if (std::find(spellings.begin(), spellings.end(), fragment.term) == spellings.end()) return false;
+    return take(anchor, fragment.nodes, op, call);
   }
 
   bool take(int32_t anchor, std::vector<int32_t> nodes, const OpDef& op, const Proposal& call) {
@@ -273,17 +273,17 @@ class Recogniser {
     std::sort(nodes.begin(), nodes.end(), std::greater<>());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     std::unordered_set<int32_t> going(nodes.begin(), nodes.end());
-    std::vector<const Node*> region;
+    std::vector<const Node*> fragment;
     for (int32_t n : nodes) {  // users before what they use
       const Node& node = g_->nodes[at(n)];
       if (n != anchor && has_other_users(node, going)) {
         if (!is_free(node)) return false;
         going.erase(n);
       } else {
-        region.push_back(&node);
+        fragment.push_back(&node);
       }
     }
-    if (!modules_->are_whole(region, last)) return false;
+    if (!modules_->are_whole(fragment, last)) return false;
     for (int32_t n : going) {
       if (n == anchor) continue;
       gone_[at(n)] = true;
@@ -320,7 +320,7 @@ class Recogniser {
   std::optional<Modules> modules_;
   std::vector<std::vector<int32_t>> users_;  // per value: nodes, or kOutside
   std::vector<bool> gone_;                   // per node: taken in by a match
-  std::map<Values, RegionTerm> regions_;     // of the anchor at hand, by leaves
+  std::map<Values, FragmentTerm> fragments_;     // of the anchor at hand, by leaves
 };
 
 // Every leaf is an operand of a node that stands before the anchor, or of the anchor: the sweep has seen it by then.

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "ir/region.h"
+#include "ir/fragment.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -164,19 +164,19 @@ OpDef mish() {
 }
 
 // x + sin(alpha * x)² / (beta + eps): DAC, and BigVGAN with a beta of its own.
-std::vector<Proposal> propose_snake(const Region& r) {
-  const auto small = [&](ValueId v) { return r.behind(v, {"broadcast"}); };
+std::vector<Proposal> propose_snake(const Fragment& f) {
+  const auto small = [&](ValueId v) { return f.behind(v, {"broadcast"}); };
   for (size_t i : {size_t{0}, size_t{1}}) {
-    const ValueId x = r.operand(r.result(), i), wave = r.operand(r.result(), 1 - i);
-    const ValueId angle = r.operand(r.nearest(wave, {"sin"}), 0);
-    const ValueId quotient = r.nearest(wave, {"div", "reciprocal"});
-    if (!r.is(angle, "mul") || quotient == kNoValue) continue;
-    const ValueId a = r.operand(angle, 0), b = r.operand(angle, 1);
+    const ValueId x = f.operand(f.result(), i), wave = f.operand(f.result(), 1 - i);
+    const ValueId angle = f.operand(f.nearest(wave, {"sin"}), 0);
+    const ValueId quotient = f.nearest(wave, {"div", "reciprocal"});
+    if (!f.is(angle, "mul") || quotient == kNoValue) continue;
+    const ValueId a = f.operand(angle, 0), b = f.operand(angle, 1);
     if (a != x && b != x) continue;
     const ValueId alpha = small(a == x ? b : a);
-    ValueId beta = small(r.operand(quotient, r.is(quotient, "div") ? 1 : 0));
+    ValueId beta = small(f.operand(quotient, f.is(quotient, "div") ? 1 : 0));
     double eps = 0;
-    if (const auto sum = r.is(beta, "add") ? r.with_number(beta) : std::nullopt) {
+    if (const auto sum = f.is(beta, "add") ? f.with_number(beta) : std::nullopt) {
       eps = sum->first;
       beta = small(sum->second);
     }

@@ -1,11 +1,11 @@
 // Attention that a program spells out: softmax(query · keyᵀ * scale + mask) · value.
 #pragma once
 
-#include "ir/region.h"
+#include "ir/fragment.h"
 
 namespace pycandle {
 
-// Calls of scaled_dot_product_attention that the region may be. It ends in the product with value.
-std::vector<Proposal> propose_attention(const Region&);
+// Calls of scaled_dot_product_attention that the fragment may be. It ends in the product with value.
+std::vector<Proposal> propose_attention(const Fragment&);
 
 }  // namespace pycandle

@@ -1,5 +1,5 @@
 // Norms: layer, rms, group, batch, instance and weight norm. Statistics are computed wide and rounded where torch rounds.
-#include "ir/region.h"
+#include "ir/fragment.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -67,7 +67,7 @@ const OverRoot kOverRoot[] = {
     [](Builder& b, ValueId x, ValueId square) { return b.mul(x, b.div(1.0, b.sqrt(square))); },
 };
 
-// What can be read off a region that ends in a norm.
+// What can be read off a fragment that ends in a norm.
 struct Reading {
   ValueId core = kNoValue;                      // normalised, before weight and bias
   ValueId weight = kNoValue, bias = kNoValue;
@@ -78,54 +78,54 @@ struct Reading {
 };
 
 // The operand of an add or mul that has one entry for each entry of the last dims, and the other operand.
-std::optional<std::pair<ValueId, ValueId>> vector_and_rest(const Region& r, ValueId v) {
+std::optional<std::pair<ValueId, ValueId>> vector_and_rest(const Fragment& f, ValueId v) {
   for (size_t i : {size_t{0}, size_t{1}}) {
-    const ValueId vector = r.behind_broadcasts(r.operand(v, i)), rest = r.operand(v, 1 - i);
-    const Shape &small = r.shape(vector), &whole = r.shape(v);
+    const ValueId vector = f.behind_broadcasts(f.operand(v, i)), rest = f.operand(v, 1 - i);
+    const Shape &small = f.shape(vector), &whole = f.shape(v);
     const bool is_tail = !small.empty() && small.size() < whole.size() &&
                          std::equal(small.rbegin(), small.rend(), whole.rbegin());
-    if (is_tail && !r.number(vector) && r.shape(rest) == whole) return std::pair{vector, rest};
+    if (is_tail && !f.number(vector) && f.shape(rest) == whole) return std::pair{vector, rest};
   }
   return std::nullopt;
 }
 
-std::optional<Reading> read_norm(const Region& r) {
+std::optional<Reading> read_norm(const Fragment& f) {
   Reading found;
-  ValueId v = r.behind(r.result(), {"cast"});
-  if (r.is(v, "add")) {
-    if (const auto bias = vector_and_rest(r, v)) {
-      found.bias = r.behind(bias->first, {"cast"});
-      v = r.behind(bias->second, {"cast"});
+  ValueId v = f.behind(f.result(), {"cast"});
+  if (f.is(v, "add")) {
+    if (const auto bias = vector_and_rest(f, v)) {
+      found.bias = f.behind(bias->first, {"cast"});
+      v = f.behind(bias->second, {"cast"});
     }
   }
-  found.weighted = r.type(v).dtype;
-  if (r.is(v, "mul")) {
-    if (const auto weight = vector_and_rest(r, v)) {
-      found.weight = r.behind(weight->first, {"cast"});
-      v = r.behind(weight->second, {"cast"});
-      if (const auto offset = r.is(found.weight, "add") ? r.with_number(found.weight) : std::nullopt) {  // 1 + weight
+  found.weighted = f.type(v).dtype;
+  if (f.is(v, "mul")) {
+    if (const auto weight = vector_and_rest(f, v)) {
+      found.weight = f.behind(weight->first, {"cast"});
+      v = f.behind(weight->second, {"cast"});
+      if (const auto offset = f.is(found.weight, "add") ? f.with_number(found.weight) : std::nullopt) {  // 1 + weight
         found.weight_offset = offset->first;
-        found.weight = r.behind(offset->second, {"cast"});
+        found.weight = f.behind(offset->second, {"cast"});
       }
     }
   }
-  if (!r.is_one_of(v, {"mul", "div"})) return std::nullopt;
+  if (!f.is_one_of(v, {"mul", "div"})) return std::nullopt;
   found.core = v;
-  const ValueId root = r.nearest(v, {"rsqrt", "sqrt", "pow"});
-  const ValueId sum = r.behind_broadcasts(r.operand(root, 0));
-  const auto eps = r.is(sum, "add") ? r.with_number(sum) : std::nullopt;
-  const ValueId mean = r.nearest(sum, {"mean", "var", "reduce_sum"});
+  const ValueId root = f.nearest(v, {"rsqrt", "sqrt", "pow"});
+  const ValueId sum = f.behind_broadcasts(f.operand(root, 0));
+  const auto eps = f.is(sum, "add") ? f.with_number(sum) : std::nullopt;
+  const ValueId mean = f.nearest(sum, {"mean", "var", "reduce_sum"});
   if (!eps || mean == kNoValue) return std::nullopt;
   found.eps = eps->first;
-  found.axes = std::get<Ints>(r.attribute(mean, "axes"));
+  found.axes = std::get<Ints>(f.attribute(mean, "axes"));
   return found;
 }
 
 // A call for each value that may be what is normalised.
-std::vector<Proposal> norm_calls(const Region& r, const Reading& norm, const std::function<Proposal(ValueId x)>& call) {
+std::vector<Proposal> norm_calls(const Fragment& f, const Reading& norm, const std::function<Proposal(ValueId x)>& call) {
   std::vector<Proposal> calls;
-  for (ValueId x : r.entries_of(norm.core)) {
-    const int64_t rank = r.type(x).rank();
+  for (ValueId x : f.entries_of(norm.core)) {
+    const int64_t rank = f.type(x).rank();
     if (static_cast<int64_t>(norm.axes.size()) <= rank && norm.axes == last_axes(rank, norm.axes.size()))
       calls.push_back(call(x));
   }
@@ -134,12 +134,12 @@ std::vector<Proposal> norm_calls(const Region& r, const Reading& norm, const std
 
 Dims last_dims(const Shape& shape, size_t count) { return {shape.end() - static_cast<std::ptrdiff_t>(count), shape.end()}; }
 
-std::vector<Proposal> propose_layer_norm(const Region& r) {
-  const auto norm = read_norm(r);
+std::vector<Proposal> propose_layer_norm(const Fragment& f) {
+  const auto norm = read_norm(f);
   if (!norm || norm->weight_offset != 0) return {};
-  return norm_calls(r, *norm, [&](ValueId x) {
+  return norm_calls(f, *norm, [&](ValueId x) {
     return Proposal{
-        {x, norm->weight, norm->bias}, {{"normalized_shape", last_dims(r.shape(x), norm->axes.size())}, {"eps", norm->eps}}, {}};
+        {x, norm->weight, norm->bias}, {{"normalized_shape", last_dims(f.shape(x), norm->axes.size())}, {"eps", norm->eps}}, {}};
   });
 }
 
@@ -231,14 +231,14 @@ ValueId rms_normal(Builder& b, const Call& c, OverRoot over_root) {
   return b.cast(y, dtype);
 }
 
-std::vector<Proposal> propose_rms_norm(const Region& r) {
-  const auto norm = read_norm(r);
+std::vector<Proposal> propose_rms_norm(const Fragment& f) {
+  const auto norm = read_norm(f);
   if (!norm || norm->bias != kNoValue) return {};
-  const DType computed = r.type(norm->core).dtype;
-  return norm_calls(r, *norm, [&](ValueId x) {
-    const DType dtype = r.type(x).dtype;
+  const DType computed = f.type(norm->core).dtype;
+  return norm_calls(f, *norm, [&](ValueId x) {
+    const DType dtype = f.type(x).dtype;
     return Proposal{{x, norm->weight},
-                    {{"normalized_shape", last_dims(r.shape(x), norm->axes.size())},
+                    {{"normalized_shape", last_dims(f.shape(x), norm->axes.size())},
                      {"eps", norm->eps},
                      {"compute_dtype", computed == wide_of(dtype) ? Attribute() : Attribute(computed)},
                      {"round_before_weight", norm->weight != kNoValue && computed != dtype && norm->weighted == dtype},

@@ -1,7 +1,7 @@
 // Rotary position embedding: pairs of entries of x are turned by angles that depend on the position.
 #include <utility>
 
-#include "ir/region.h"
+#include "ir/fragment.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -45,9 +45,9 @@ ValueId rotated(Builder& b, const Call& c) {
 
 // ---- how a program spells it out
 
-bool is_part(const Region& r, ValueId v) { return r.is(r.behind(v, {"reshape"}), "slice"); }
-bool is_joined(const Region& r, ValueId v) { return r.is_one_of(r.behind(v, {"reshape"}), {"concat", "stack"}); }
-ValueId whole_of(const Region& r, ValueId part) { return r.operand(r.nearest(part, {"slice"}), 0); }
+bool is_part(const Fragment& f, ValueId v) { return f.is(f.behind(v, {"reshape"}), "slice"); }
+bool is_joined(const Fragment& f, ValueId v) { return f.is_one_of(f.behind(v, {"reshape"}), {"concat", "stack"}); }
+ValueId whole_of(const Fragment& f, ValueId part) { return f.operand(f.nearest(part, {"slice"}), 0); }
 
 struct Reading {
   ValueId x = kNoValue, cos = kNoValue, sin = kNoValue;
@@ -55,24 +55,24 @@ struct Reading {
 };
 
 // The two operands of a product, the one that `is` what is looked for first.
-template <class Is> std::optional<std::pair<ValueId, ValueId>> factors(const Region& r, ValueId product, const Is& is) {
-  if (!r.is(product, "mul")) return std::nullopt;
-  const ValueId a = r.operand(product, 0), b = r.operand(product, 1);
+template <class Is> std::optional<std::pair<ValueId, ValueId>> factors(const Fragment& f, ValueId product, const Is& is) {
+  if (!f.is(product, "mul")) return std::nullopt;
+  const ValueId a = f.operand(product, 0), b = f.operand(product, 1);
   if (is(a)) return std::pair{a, b};
   if (is(b)) return std::pair{b, a};
   return std::nullopt;
 }
 
 // x * cos + turned(x) * sin
-std::optional<Reading> read_whole(const Region& r, ValueId sum) {
+std::optional<Reading> read_whole(const Fragment& f, ValueId sum) {
   for (size_t i : {size_t{0}, size_t{1}}) {
-    const auto turned = factors(r, r.operand(sum, i), [&](ValueId v) { return is_joined(r, v); });
+    const auto turned = factors(f, f.operand(sum, i), [&](ValueId v) { return is_joined(f, v); });
     if (!turned) continue;
     Reading found;
     found.sin = turned->second;
-    found.x = whole_of(r, turned->first);
-    found.interleaved = r.is(turned->first, "reshape");
-    const auto plain = factors(r, r.operand(sum, 1 - i), [&](ValueId v) { return v == found.x; });
+    found.x = whole_of(f, turned->first);
+    found.interleaved = f.is(turned->first, "reshape");
+    const auto plain = factors(f, f.operand(sum, 1 - i), [&](ValueId v) { return v == found.x; });
     if (!plain) continue;
     found.cos = plain->second;
     return found;
@@ -81,15 +81,15 @@ std::optional<Reading> read_whole(const Region& r, ValueId sum) {
 }
 
 // first * cos - second * sin, as the first part of what is joined
-std::optional<Reading> read_paired(const Region& r, ValueId difference) {
-  difference = r.behind(difference, {"reshape"});
-  if (!r.is(difference, "sub")) return std::nullopt;
-  const auto part = [&](ValueId v) { return is_part(r, v); };
-  const auto first = factors(r, r.operand(difference, 0), part), second = factors(r, r.operand(difference, 1), part);
+std::optional<Reading> read_paired(const Fragment& f, ValueId difference) {
+  difference = f.behind(difference, {"reshape"});
+  if (!f.is(difference, "sub")) return std::nullopt;
+  const auto part = [&](ValueId v) { return is_part(f, v); };
+  const auto first = factors(f, f.operand(difference, 0), part), second = factors(f, f.operand(difference, 1), part);
   if (!first || !second) return std::nullopt;
   Reading found;
   found.paired = true;
-  found.x = whole_of(r, first->first);
+  found.x = whole_of(f, first->first);
   found.cos = first->second;
   found.sin = second->second;
   return found;
@@ -107,13 +107,13 @@ std::optional<int64_t> new_axis(const Shape& from, const Shape& to) {
   return std::nullopt;
 }
 
-void add_calls(const Region& r, const Reading& found, std::vector<Proposal>& calls) {
-  const ValueId cos = r.behind(found.cos, {"broadcast"}), sin = r.behind(found.sin, {"broadcast"});
+void add_calls(const Fragment& f, const Reading& found, std::vector<Proposal>& calls) {
+  const ValueId cos = f.behind(found.cos, {"broadcast"}), sin = f.behind(found.sin, {"broadcast"});
   const Attributes attributes{{"interleaved", found.interleaved}, {"paired", found.paired}};
-  if (r.is(cos, "reshape") && r.is(sin, "reshape")) {
-    const ValueId flat_cos = r.operand(cos, 0), flat_sin = r.operand(sin, 0);
-    const auto axis = new_axis(r.shape(flat_cos), r.shape(cos));
-    if (axis && new_axis(r.shape(flat_sin), r.shape(sin)) == axis) {
+  if (f.is(cos, "reshape") && f.is(sin, "reshape")) {
+    const ValueId flat_cos = f.operand(cos, 0), flat_sin = f.operand(sin, 0);
+    const auto axis = new_axis(f.shape(flat_cos), f.shape(cos));
+    if (axis && new_axis(f.shape(flat_sin), f.shape(sin)) == axis) {
       Attributes without_heads = attributes;
       without_heads.emplace_back("unsqueeze_dim", *axis);
       calls.push_back({{found.x, flat_cos, flat_sin}, std::move(without_heads), {}});
@@ -122,22 +122,22 @@ void add_calls(const Region& r, const Reading& found, std::vector<Proposal>& cal
   calls.push_back({{found.x, cos, sin}, attributes, {}});
 }
 
-std::vector<Proposal> propose(const Region& r) {
+std::vector<Proposal> propose(const Fragment& f) {
   std::vector<Proposal> calls;
-  const ValueId y = r.result();
+  const ValueId y = f.result();
   const auto propose_at = [&](ValueId core, bool is_part_of_x) {
     std::optional<Reading> found;
-    if (r.is(core, "add")) {
-      found = read_whole(r, core);
-    } else if (is_joined(r, core)) {
-      found = read_paired(r, r.operand(r.behind(core, {"reshape"}), 0));
-      if (found) found->interleaved = r.is(core, "reshape");
+    if (f.is(core, "add")) {
+      found = read_whole(f, core);
+    } else if (is_joined(f, core)) {
+      found = read_paired(f, f.operand(f.behind(core, {"reshape"}), 0));
+      if (found) found->interleaved = f.is(core, "reshape");
     }
     if (!found) return;
-    if (is_part_of_x) found->x = r.operand(found->x, 0);  // a slice of the whole
-    if (found->x != kNoValue) add_calls(r, *found, calls);
+    if (is_part_of_x) found->x = f.operand(found->x, 0);  // a slice of the whole
+    if (found->x != kNoValue) add_calls(f, *found, calls);
   };
-  if (r.is(y, "concat")) propose_at(r.operand(y, 0), true);  // the rest of x is not turned
+  if (f.is(y, "concat")) propose_at(f.operand(y, 0), true);  // the rest of x is not turned
   propose_at(y, false);
   return calls;
 }

@@ -40,7 +40,7 @@ OpDef along(const char* name, const char* text, Formula formula) {
       });
 }
 
-// As a region may spell it out: along any axis.
+// As a fragment may spell it out: along any axis.
 std::vector<Attributes> along_any_axis(const Type& x) {
   std::vector<Attributes> calls;
   for (int64_t axis = 0; axis < x.rank(); ++axis) calls.push_back({{"dim", axis == x.rank() - 1 ? -1 : axis}});

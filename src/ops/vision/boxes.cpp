@@ -143,7 +143,7 @@ OpDef batched_nms() {
 
 // ---- what lies inside: [N, C, H, W] and boxes [K, 5] (image, x1, y1, x2, y2) give [K, C, height, width]
 
-OpDef region_op(const char* name) {
+OpDef roi_op(const char* name) {
   const std::string id = name;
   return primitive(name)
       .operands("x", "boxes")
@@ -156,7 +156,7 @@ OpDef region_op(const char* name) {
       .constraint(id + "_c2", "height and width are positive",
                   [](const Call& c) { return positive_and_sane({c.integer("height"), c.integer("width")}); });
 }
-Shape region_shape(const Call& c) { return {c.shape("boxes")[0], c.shape("x")[1], c.integer("height"), c.integer("width")}; }
+Shape roi_shape(const Call& c) { return {c.shape("boxes")[0], c.shape("x")[1], c.integer("height"), c.integer("width")}; }
 
 struct Box {
   int64_t image;
@@ -210,12 +210,12 @@ double pixel_at(const double* image, int64_t height, int64_t width, double y, do
 }
 
 OpDef roi_align() {
-  return region_op("roi_align")
+  return roi_op("roi_align")
       .doc(
           "the means of sampling × sampling points in each cell of a grid over each box; sampling 0: as many as the cell has "
           "pixels")
       .attributes(attr<int64_t>("sampling", int64_t{0}), attr<bool>("aligned", false))
-      .infer([](const Call& c) { return Type{c.type("x").dtype, region_shape(c)}; })
+      .infer([](const Call& c) { return Type{c.type("x").dtype, roi_shape(c)}; })
       .rounds(Rounding::linear)
       .evaluator([](const Evaluation& ev) {
         const std::vector<Box> boxes = boxes_of(ev);
@@ -291,10 +291,9 @@ OpDef roi_align() {
 }
 
 OpDef roi_pool() {
-  return region_op("roi_pool")
+  return roi_op("roi_pool")
       .doc("the largest pixel in each cell of a grid over each box, and where it stands in its plane (-1 in a cell of no pixel)")
-      .infer_all(
-          [](const Call& c) { return std::vector<Type>{{c.type("x").dtype, region_shape(c)}, {DType::i32, region_shape(c)}}; })
+      .infer_all([](const Call& c) { return std::vector<Type>{{c.type("x").dtype, roi_shape(c)}, {DType::i32, roi_shape(c)}}; })
       .evaluator_all([](const Evaluation& ev) {
         const std::vector<Box> boxes = boxes_of(ev);
         const Sizes& shape = ev.array("x").shape();

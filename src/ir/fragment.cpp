@@ -1,4 +1,4 @@
-#include "ir/region.h"
+#include "ir/fragment.h"
 
 #include <algorithm>
 #include <set>
@@ -6,7 +6,7 @@
 namespace pycandle {
 namespace {
 
-// Regions are small: what people write between two layers. The bounds keep recognition linear in the graph.
+// Fragments are small: what people write between two layers. The bounds keep recognition linear in the graph.
 constexpr size_t kNearNodes = 40;
 constexpr size_t kEntries = 6;
 
@@ -28,35 +28,35 @@ bool is_formula(const OpDef& op) {
 
 }  // namespace
 
-const Node* Region::node(ValueId v) const {
+const Node* Fragment::node(ValueId v) const {
   if (v == kNoValue) return nullptr;
   const int32_t n = graph_->values[static_cast<size_t>(v)].node;
   return n < 0 ? nullptr : &graph_->nodes[static_cast<size_t>(n)];
 }
 
-bool Region::is(ValueId v, std::string_view op) const {
+bool Fragment::is(ValueId v, std::string_view op) const {
   const Node* n = node(v);
   return n && n->op->name == op;
 }
 
-bool Region::is_one_of(ValueId v, std::initializer_list<std::string_view> ops) const {
+bool Fragment::is_one_of(ValueId v, std::initializer_list<std::string_view> ops) const {
   const Node* n = node(v);
   return n && std::find(ops.begin(), ops.end(), n->op->name) != ops.end();
 }
 
-ValueId Region::operand(ValueId v, size_t i) const {
+ValueId Fragment::operand(ValueId v, size_t i) const {
   const Node* n = node(v);
   return n && i < n->operands.size() ? n->operands[i] : kNoValue;
 }
 
-const Attribute& Region::attribute(ValueId v, std::string_view name) const {
+const Attribute& Fragment::attribute(ValueId v, std::string_view name) const {
   static const Attribute none;
   const Node* n = node(v);
   const int i = n ? n->op->attribute_index(name) : -1;
   return i < 0 ? none : n->attributes[static_cast<size_t>(i)].second;
 }
 
-std::optional<double> Region::number(ValueId v) const {
+std::optional<double> Fragment::number(ValueId v) const {
   v = behind(v, {"broadcast", "reshape", "cast"});
   if (!is(v, "constant")) return std::nullopt;
   const Scalar value = scalar_of(attribute(v, "value"));
@@ -64,7 +64,7 @@ std::optional<double> Region::number(ValueId v) const {
   return as_double(value);
 }
 
-std::optional<std::pair<double, ValueId>> Region::with_number(ValueId v) const {
+std::optional<std::pair<double, ValueId>> Fragment::with_number(ValueId v) const {
   const ValueId a = operand(v, 0), b = operand(v, 1);
   if (b == kNoValue) return std::nullopt;
   if (const auto n = number(b)) return std::pair{*n, a};
@@ -72,12 +72,12 @@ std::optional<std::pair<double, ValueId>> Region::with_number(ValueId v) const {
   return std::nullopt;
 }
 
-ValueId Region::behind(ValueId v, std::initializer_list<std::string_view> ops) const {
+ValueId Fragment::behind(ValueId v, std::initializer_list<std::string_view> ops) const {
   while (is_one_of(v, ops)) v = operand(v, 0);
   return v;
 }
 
-ValueId Region::nearest(ValueId from, std::initializer_list<std::string_view> ops) const {
+ValueId Fragment::nearest(ValueId from, std::initializer_list<std::string_view> ops) const {
   Values queue{from};
   for (size_t i = 0; i < queue.size() && i < kNearNodes; ++i) {
     if (is_one_of(queue[i], ops)) return queue[i];
@@ -90,7 +90,7 @@ ValueId Region::nearest(ValueId from, std::initializer_list<std::string_view> op
   return kNoValue;
 }
 
-Values Region::entries_of(ValueId from) const {
+Values Fragment::entries_of(ValueId from) const {
   Values found;
   std::set<ValueId> open{from};  // values count up with the nodes, so the last is computed last
   for (size_t steps = 0; steps < kNearNodes && found.size() < kEntries; ++steps) {
@@ -107,7 +107,7 @@ Values Region::entries_of(ValueId from) const {
   return found;
 }
 
-const Values& Region::entries() const {
+const Values& Fragment::entries() const {
   if (!entries_) entries_ = entries_of(result_);
   return *entries_;
 }

@@ -1,7 +1,7 @@
 // What a value is computed from, read backwards: for ops that look for themselves in a graph (OpDef::recognised_at).
 //
-//   Region r(graph, y);
-//   r.is(y, "mul"), r.operand(y, 0), r.number(v), r.nearest(y, {"rsqrt", "sqrt"}), r.entries()
+//   Fragment f(graph, y);
+//   f.is(y, "mul"), f.operand(y, 0), f.number(v), f.nearest(y, {"rsqrt", "sqrt"}), f.entries()
 #pragma once
 
 #include <initializer_list>
@@ -13,9 +13,9 @@
 
 namespace pycandle {
 
-class Region {
+class Fragment {
  public:
-  Region(const Graph& graph, ValueId result) : graph_(&graph), result_(result) {}
+  Fragment(const Graph& graph, ValueId result) : graph_(&graph), result_(result) {}
 
   const Graph& graph() const { return *graph_; }
   ValueId result() const { return result_; }
