@@ -54,6 +54,12 @@ Field Field::operator[](size_t index) const {
   return Field((*json_)[index], *this, {}, index);
 }
 
+std::optional<Field> Field::find(std::string_view key) const {
+  if (!json_->is_object()) return std::nullopt;
+  const auto found = json_->find(key);
+  return found == json_->end() || found->is_null() ? std::nullopt : std::optional(Field(*found, *this, key, 0));
+}
+
 size_t Field::size() const {
   if (!json_->is_array()) fail("this is not a list", "a list", kind());
   return json_->size();

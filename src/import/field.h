@@ -22,12 +22,12 @@ class Field {
 
   const Json& json() const { return *json_; }
   bool is_null() const { return json_->is_null(); }
-  bool has(std::string_view key) const {
-    return json_->is_object() && json_->find(key) != json_->end() && !json_->find(key)->is_null();
-  }
+  bool has(std::string_view key) const { return find(key).has_value(); }
 
   Field operator[](std::string_view key) const;            // an object's entry, which must be there
   Field operator[](size_t index) const;                    // a list's entry
+  std::optional<Field> find(std::string_view key) const;   // an object's entry, when it has one that is not null
+  template <class F> void each(F f) const;                 // f(field) for a list's entries, in order
   template <class F> void each_entry(F f) const;           // f(name, field) for an object's entries, in order
   size_t size() const;                                     // of a list
   std::string string() const;
@@ -51,6 +51,10 @@ class Field {
   std::string_view key_;
   size_t index_ = 0;
 };
+
+template <class F> void Field::each(F f) const {
+  for (size_t i = 0; i < size(); ++i) f((*this)[i]);
+}
 
 template <class F> void Field::each_entry(F f) const {
   if (!json_->is_object()) fail("this is not an object", "an object", kind());

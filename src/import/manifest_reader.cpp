@@ -51,10 +51,16 @@ std::string file_name(const Field& f, bool anywhere = false) {
   return name;
 }
 
+// The names of one table: each stands there once.
 class Names {
  public:
-  void add(const Field& f, const std::string& name) {
-    if (!seen_.insert(name).second) f.fail(fmt::format("the name '{}' is there twice", name));
+  std::string read(const Field& entry, std::string_view key = "name") {
+    std::string name = name_of_something(entry[key]);
+    add(entry, name);
+    return name;
+  }
+  void add(const Field& entry, const std::string& name) {
+    if (!seen_.insert(name).second) entry.fail(fmt::format("the name '{}' is there twice", name));
   }
 
  private:
@@ -77,11 +83,12 @@ class ManifestReader {
     symbols();
     ValueReader values(p_.symbols);
     values_ = &values;
-    count_values(root_);
+    count_values();
     inputs();
     parameters();
     states();
-    tables();
+    files();
+    calls();
     nodes(root_["nodes"], m_.graph, defined_);
     all_defined();
     outputs();
@@ -97,75 +104,66 @@ class ManifestReader {
     Recording& r = m_.recording;
     p_.name = name_of_something(root_["name"]);
     if (p_.name.find('/') != std::string::npos) root_["name"].fail("a model's name has no slash", {}, p_.name);
-    if (root_.has("producer") && root_["producer"].has("torch")) r.torch_version = root_["producer"]["torch"].string();
-    if (root_.has("model") && root_["model"].has("class")) r.model_class = root_["model"]["class"].string();
+    if (const auto producer = root_.find("producer"); producer && producer->has("torch"))
+      r.torch_version = (*producer)["torch"].string();
+    if (const auto model = root_.find("model"); model && model->has("class")) r.model_class = (*model)["class"].string();
     if (root_.has("soundness")) r.soundness = root_["soundness"]["status"].string();
     if (!r.soundness.empty() && r.soundness != "verified" && r.soundness != "shapes-only")
       root_["soundness"]["status"].fail("there is no such status", "verified or shapes-only", r.soundness);
-    if (root_.has("notes")) {
-      Field notes = root_["notes"];
-      for (size_t i = 0; i < notes.size(); ++i) r.notes.push_back(notes[i].string());
+    if (const auto notes = root_.find("notes")) notes->each([&](const Field& note) { r.notes.push_back(note.string()); });
+    if (const auto weights = root_.find("weights")) r.weights_by_reference = weights->string() == "ref";
+    if (const auto files = root_.find("files")) {
+      if (const auto trace = files->find("trace")) r.trace_file = file_name(*trace);
+      if (const auto second = files->find("second_trace")) {
+        r.second_trace_file = file_name(*second);
+        if (r.trace_file.empty()) second->fail("a second call was recorded without a first", "files.trace as well");
+      }
+      if (const auto weights = files->find("weights")) file_name(*weights, r.weights_by_reference);
     }
-    if (root_.has("weights")) r.weights_by_reference = root_["weights"].string() == "ref";
-    if (root_.has("files")) {
-      Field files = root_["files"];
-      if (files.has("trace")) r.trace_file = file_name(files["trace"]);
-      if (files.has("second_trace")) r.second_trace_file = file_name(files["second_trace"]);
-      if (!r.second_trace_file.empty() && r.trace_file.empty())
-        files["second_trace"].fail("a second call was recorded without a first", "files.trace as well");
-      if (files.has("weights")) file_name(files["weights"], r.weights_by_reference);
-    }
-    if (root_.has("input_tree")) r.input_tree = root_["input_tree"].json().dump();
-    if (root_.has("output_tree")) r.output_tree = root_["output_tree"].json().dump();
+    if (const auto tree = root_.find("input_tree")) r.input_tree = tree->json().dump();
+    if (const auto tree = root_.find("output_tree")) r.output_tree = tree->json().dump();
+  }
+
+  // Every entry of a table that may be missing.
+  template <class F> void each(std::string_view table, const F& read) const {
+    if (const auto list = root_.find(table)) list->each(read);
   }
 
   void symbols() {
-    if (!root_.has("symbols")) return;
-    Field list = root_["symbols"];
     Names names;
-    for (size_t i = 0; i < list.size(); ++i) {
-      Field f = list[i];
+    each("symbols", [&](const Field& f) {
       Symbol symbol;
       symbol.name = f["name"].string();
       if (!is_symbol_name(symbol.name)) f["name"].fail("this is not the name of a symbol", "letters, digits and _", symbol.name);
       names.add(f, symbol.name);
       constexpr int64_t kLargest = int64_t{1} << 48;
       symbol.range.min = f.has("min") ? f["min"].integer(0, kLargest) : 0;
-      if (f.has("max")) symbol.range.max = f["max"].integer(0, kLargest);
+      if (const auto max = f.find("max")) symbol.range.max = max->integer(0, kLargest);
       if (symbol.range.max && *symbol.range.max < symbol.range.min)
         f.fail("the range of the symbol is empty", "min at most max",
                fmt::format("[{}, {}]", symbol.range.min, *symbol.range.max));
       symbol.example = f.has("example") ? f["example"].integer(0, kLargest) : symbol.range.min;
-      if (f.has("bound_by")) {
-        Field bound = f["bound_by"];
-        symbol.input = bound["input"].string();
-        symbol.axis = static_cast<int32_t>(bound["axis"].integer(0, 63));
+      if (const auto bound = f.find("bound_by")) {
+        symbol.input = (*bound)["input"].string();
+        symbol.axis = static_cast<int32_t>((*bound)["axis"].integer(0, 63));
       }
       p_.symbols.push_back(std::move(symbol));
-    }
+    });
   }
 
   // ---- values
 
   // Every id is below the number of definitions, so nothing is allocated that the manifest does not pay for.
-  void count_values(const Field& root) {
+  void count_values() {
     size_t count = 0;
-    for (const char* table : {"inputs", "parameters", "states"}) {
-      if (!root.has(table)) continue;
-      Field entries = root[table];
-      for (size_t i = 0; i < entries.size(); ++i) count += entries[i].has("value");
-    }
-    count += count_results(root["nodes"]);
-    defined_.assign(count, false);
+    for (const char* table : {"inputs", "parameters", "states"})
+      each(table, [&](const Field& entry) { count += entry.has("value"); });
+    defined_.assign(count + count_results(root_["nodes"]), false);
   }
 
   static size_t count_results(const Field& nodes) {
     size_t count = 0;
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      Field node = nodes[i];
-      Field results = node["results"];
-      for (size_t r = 0; r < results.size(); ++r) count += !results[r].is_null();
-    }
+    nodes.each([&](const Field& node) { node["results"].each([&](const Field& result) { count += !result.is_null(); }); });
     return count;
   }
 
@@ -184,25 +182,27 @@ class ManifestReader {
       if (!defined_[i]) root_.fail(fmt::format("no input, parameter, state or result defines value {}", i));
   }
 
+  // The value of an input, a parameter or a state.
+  ValueId input_value(const Field& f, Type type) {
+    const ValueId value = define(f["value"], defined_);
+    m_.graph.inputs.push_back({value, std::move(type)});
+    return value;
+  }
+
   void inputs() {
-    Field list = root_["inputs"];
     Names names;
-    for (size_t i = 0; i < list.size(); ++i) {
-      Field f = list[i];
+    root_["inputs"].each([&](const Field& f) {
       Input input;
-      input.name = name_of_something(f["name"]);
-      names.add(f, input.name);
-      input.value = define(f["value"], defined_);
-      if (f.has("range")) {
-        Field range = f["range"];
-        if (range.size() != 2) range.fail("a range has two ends", "[min, max]");
-        input.range = std::pair{range[0].integer(), range[1].integer()};
-        if (input.range->first > input.range->second) range.fail("the range is empty", "min at most max");
+      input.name = names.read(f);
+      input.value = input_value(f, values_->type(f));
+      if (const auto range = f.find("range")) {
+        if (range->size() != 2) range->fail("a range has two ends", "[min, max]");
+        input.range = std::pair{(*range)[0].integer(), (*range)[1].integer()};
+        if (input.range->first > input.range->second) range->fail("the range is empty", "min at most max");
       }
-      if (f.has("used")) input.used = f["used"].boolean();
-      m_.graph.inputs.push_back({input.value, values_->type(f)});
+      if (const auto used = f.find("used")) input.used = used->boolean();
       p_.inputs.push_back(std::move(input));
-    }
+    });
   }
 
   Type fixed_type(const Field& f) {
@@ -211,31 +211,30 @@ class ManifestReader {
     return type;
   }
 
-  void checksum(const Field& f, const std::string& name) {
-    if (!f.has("checksum")) return;
-    const std::string text = f["checksum"].string();
+  // Where the bytes of a parameter or a state are, and what they hash to.
+  template <class Stored> void stored(const Field& f, Stored& into) {
+    if (const auto file = f.find("file")) into.file = file_name(*file, m_.recording.weights_by_reference);
+    if (const auto key = f.find("key")) into.key = name_of_something(*key);
+    const auto checksum = f.find("checksum");
+    if (!checksum) return;
+    const std::string text = checksum->string();
     if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
-      f["checksum"].fail("this is not a checksum", "32 digits, 0 to 9 and a to f", text);
-    m_.recording.checksums[name] = text;
+      checksum->fail("this is not a checksum", "32 digits, 0 to 9 and a to f", text);
+    m_.recording.checksums[into.name] = text;
   }
 
   void parameters() {
-    if (!root_.has("parameters")) return;
-    Field list = root_["parameters"];
     Names names;
-    for (size_t i = 0; i < list.size(); ++i) {
-      Field f = list[i];
+    each("parameters", [&](const Field& f) {
       Parameter parameter;
-      parameter.name = name_of_something(f["name"]);
-      names.add(f, parameter.name);
-      if (f.has("aliases")) {
-        Field aliases = f["aliases"];
-        for (size_t a = 0; a < aliases.size(); ++a) {
-          parameter.aliases.push_back(name_of_something(aliases[a]));
-          names.add(aliases[a], parameter.aliases.back());
-        }
+      parameter.name = names.read(f);
+      if (const auto aliases = f.find("aliases")) {
+        aliases->each([&](const Field& alias) {
+          parameter.aliases.push_back(name_of_something(alias));
+          names.add(alias, parameter.aliases.back());
+        });
       }
-      std::string kind = f["kind"].string();
+      const std::string kind = f["kind"].string();
       if (kind == "buffer") {
         parameter.kind = Parameter::Kind::buffer;
       } else if (kind == "constant") {
@@ -243,77 +242,58 @@ class ManifestReader {
       } else if (kind != "parameter") {
         f["kind"].fail("there is no such kind", "parameter, buffer or constant", kind);
       }
-      if (f.has("persistent")) parameter.persistent = f["persistent"].boolean();
+      if (const auto persistent = f.find("persistent")) parameter.persistent = persistent->boolean();
       parameter.type = fixed_type(f);
-      if (f.has("file")) parameter.file = file_name(f["file"], m_.recording.weights_by_reference);
-      if (f.has("key")) parameter.key = name_of_something(f["key"]);
-      checksum(f, parameter.name);
-      if (f.has("value")) {
-        parameter.value = define(f["value"], defined_);
-        m_.graph.inputs.push_back({parameter.value, parameter.type});
-      }
+      stored(f, parameter);
+      if (f.has("value")) parameter.value = input_value(f, parameter.type);
       p_.parameters.push_back(std::move(parameter));
-    }
+    });
   }
 
   void states() {
-    if (!root_.has("states")) return;
-    Field list = root_["states"];
     Names names;
-    for (size_t i = 0; i < list.size(); ++i) {
-      Field f = list[i];
+    each("states", [&](const Field& f) {
       State state;
-      state.name = name_of_something(f["name"]);
-      names.add(f, state.name);
-      state.value = define(f["value"], defined_);
-      if (f.has("file")) state.file = file_name(f["file"], m_.recording.weights_by_reference);
-      if (f.has("key")) state.key = name_of_something(f["key"]);
-      checksum(f, state.name);
-      m_.graph.inputs.push_back({state.value, fixed_type(f)});
+      state.name = names.read(f);
+      state.value = input_value(f, fixed_type(f));
+      stored(f, state);
       p_.states.push_back(std::move(state));
-    }
+    });
   }
 
   void finish_states() {  // `updated` may be any value, so it is read after the nodes
-    if (!root_.has("states")) return;
-    Field list = root_["states"];
-    for (size_t i = 0; i < p_.states.size(); ++i) {
-      Field f = list[i];
-      if (f.has("updated")) p_.states[i].updated = values_->used(f["updated"], defined_);
-    }
+    auto state = p_.states.begin();
+    each("states", [&](const Field& f) {
+      if (const auto updated = f.find("updated")) state->updated = values_->used(*updated, defined_);
+      ++state;
+    });
   }
 
   void outputs() {
-    Field list = root_["outputs"];
+    const Field list = root_["outputs"];
     Names names;
-    for (size_t i = 0; i < list.size(); ++i) {
-      Field f = list[i];
+    list.each([&](const Field& f) {
       Output output;
-      output.name = name_of_something(f["name"]);
-      names.add(f, output.name);
+      output.name = names.read(f);
       output.value = values_->used(f["value"], defined_);
       m_.outputs.emplace_back(output.value, values_->type(f));
       p_.outputs.push_back(std::move(output));
-    }
+    });
     if (p_.outputs.empty() && p_.states.empty())
       list.fail("the program computes nothing", "an output, or a state that it updates", "neither");
   }
 
   void taps() {
-    if (!root_.has("taps")) return;
-    Field list = root_["taps"];
     const std::unordered_map<ValueId, Type> types = types_of_values();
     Names names;
-    for (size_t i = 0; i < list.size(); ++i) {
-      Field f = list[i];
+    each("taps", [&](const Field& f) {
       Tap tap;
-      tap.id = name_of_something(f["id"]);
-      names.add(f, tap.id);
+      tap.id = names.read(f, "id");
       tap.value = values_->used(f["value"], defined_);
       tap.key = name_of_something(f["key"]);
-      if (f.has("shape")) check_golden_shape(f["shape"], types.at(tap.value));
+      if (const auto shape = f.find("shape")) check_golden_shape(*shape, types.at(tap.value));
       p_.taps.push_back(std::move(tap));
-    }
+    });
   }
 
   std::unordered_map<ValueId, Type> types_of_values() const {
@@ -346,7 +326,18 @@ class ManifestReader {
 
   void nodes(const Field& list, RecordedGraph& into, std::vector<bool>& defined) {
     into.nodes.reserve(list.size());
-    for (size_t i = 0; i < list.size(); ++i) into.nodes.push_back(node(list[i], defined));
+    list.each([&](const Field& f) { into.nodes.push_back(node(f, defined)); });
+  }
+
+  // [name, value]
+  static std::string argument_name(const Field& arg) {
+    if (arg.size() != 2) arg.fail("an argument is a name and a value", "[name, value]", fmt::format("{} entries", arg.size()));
+    return arg[0].string();
+  }
+
+  RecordedValue recorded_value(const Field& f, std::vector<bool>& defined) {
+    Type type = values_->type(f);
+    return {define(f["value"], defined), std::move(type)};
   }
 
   RecordedNode node(const Field& f, std::vector<bool>& defined) {
@@ -356,113 +347,93 @@ class ManifestReader {
     bool sane = !node.op.empty() && node.op.size() <= 256;
     for (char ch : node.op) sane = sane && ch > ' ' && ch < 127;
     if (!sane) op.fail("this is not the name of an overload", "namespace.name.overload");
-    Field args = f["args"];
-    for (size_t i = 0; i < args.size(); ++i) {
-      Field arg = args[i];
-      if (arg.size() != 2) arg.fail("an argument is a name and a value", "[name, value]", fmt::format("{} entries", arg.size()));
-      std::string name = arg[0].string();
+    f["args"].each([&](const Field& arg) {
+      std::string name = argument_name(arg);
       for (auto& [other, value] : node.args)
         if (other == name) arg.fail(fmt::format("the argument '{}' is there twice", name));
       node.args.emplace_back(std::move(name), values_->argument(arg[1], defined));
-    }
-    Field results = f["results"];
-    for (size_t i = 0; i < results.size(); ++i) {
-      Field result = results[i];
-      if (result.is_null()) {
-        node.results.emplace_back();
-      } else {
-        Type type = values_->type(result);
-        node.results.push_back(RecordedValue{define(result["value"], defined), std::move(type)});
-      }
-    }
-    if (f.has("call")) node.origin.call = f["call"].index(p_.calls.size());
-    if (f.has("file")) node.origin.file = f["file"].index(p_.files.size());
-    if (f.has("line")) node.origin.line = static_cast<int32_t>(f["line"].integer(0, 1 << 30));
-    if (f.has("assigned_to")) node.origin.assigned_to = name_of_something(f["assigned_to"]);
+    });
+    f["results"].each([&](const Field& result) {
+      node.results.push_back(result.is_null() ? std::nullopt : std::optional(recorded_value(result, defined)));
+    });
+    if (const auto call = f.find("call")) node.origin.call = call->index(p_.calls.size());
+    if (const auto file = f.find("file")) node.origin.file = file->index(p_.files.size());
+    node.origin.line = line(f, "line");
+    if (const auto name = f.find("assigned_to")) node.origin.assigned_to = name_of_something(*name);
     return node;
   }
 
+  static int32_t line(const Field& f, std::string_view key) {
+    const auto number = f.find(key);
+    return number ? static_cast<int32_t>(number->integer(0, 1 << 30)) : 0;
+  }
+
   void subgraphs() {
-    if (!root_.has("graphs")) return;
-    Field list = root_["graphs"];
-    for (size_t i = 0; i < list.size(); ++i) {
-      Field f = list[i];
+    each("graphs", [&](const Field& f) {
       RecordedGraph graph;
-      Field ins = f["inputs"];
-      std::vector<bool> defined(ins.size() + count_results(f["nodes"]), false);
-      for (size_t k = 0; k < ins.size(); ++k) {
-        Field in = ins[k];
-        Type type = values_->type(in);
-        graph.inputs.push_back({define(in["value"], defined), std::move(type)});
-      }
+      const Field inputs = f["inputs"];
+      std::vector<bool> defined(inputs.size() + count_results(f["nodes"]), false);
+      inputs.each([&](const Field& input) { graph.inputs.push_back(recorded_value(input, defined)); });
       nodes(f["nodes"], graph, defined);
-      Field outs = f["outputs"];
-      for (size_t k = 0; k < outs.size(); ++k) graph.outputs.push_back(values_->used(outs[k], defined));
+      f["outputs"].each([&](const Field& output) { graph.outputs.push_back(values_->used(output, defined)); });
       m_.subgraphs.push_back(std::move(graph));
-    }
+    });
   }
 
   // ---- sources and module calls
 
-  void tables() {
-    if (root_.has("files_table")) {
-      Field list = root_["files_table"];
-      for (size_t i = 0; i < list.size(); ++i) {
-        Field f = list[i];
-        SourceFile file;
-        file.path = name_of_something(f["path"]);
-        if (f.has("lines"))
-          f["lines"].each_entry([&](const std::string& number, const Field& text) {
-            int32_t line = 0;
-            for (char ch : number) {
-              if (!std::isdigit(static_cast<unsigned char>(ch)) || line > (1 << 26))
-                text.fail("a line number is not a number", "digits", number);
-              line = line * 10 + (ch - '0');
-            }
-            file.lines.emplace_back(line, text.string());
-          });
-        std::sort(file.lines.begin(), file.lines.end());
-        p_.files.push_back(std::move(file));
-      }
+  void files() {
+    each("files_table", [&](const Field& f) {
+      SourceFile file;
+      file.path = name_of_something(f["path"]);
+      if (const auto lines = f.find("lines"))
+        lines->each_entry([&](const std::string& number, const Field& text) {
+          file.lines.emplace_back(line_number(number, text), text.string());
+        });
+      std::sort(file.lines.begin(), file.lines.end());
+      p_.files.push_back(std::move(file));
+    });
+  }
+
+  static int32_t line_number(const std::string& digits, const Field& text) {
+    int32_t number = 0;
+    for (char ch : digits) {
+      if (!std::isdigit(static_cast<unsigned char>(ch)) || number > (1 << 26))
+        text.fail("a line number is not a number", "digits", digits);
+      number = number * 10 + (ch - '0');
     }
-    if (!root_.has("module_calls")) return;
-    Field list = root_["module_calls"];
+    return number;
+  }
+
+  void calls() {
     std::set<std::pair<std::string, int32_t>> seen;
-    for (size_t i = 0; i < list.size(); ++i) {
-      Field f = list[i];
+    each("module_calls", [&](const Field& f) {
       ModuleCall call;
       call.path = name_of_something(f["path"]);
       call.call = static_cast<int32_t>(f["call"].integer(0, 1 << 30));
       if (!seen.emplace(call.path, call.call).second) f.fail(fmt::format("the call {}@{} is there twice", call.path, call.call));
       call.class_name = f["class"].string_or("");
-      if (f.has("parent")) call.parent = f["parent"].index(i);
-      if (f.has("class_file")) call.class_file = f["class_file"].index(p_.files.size());
-      if (f.has("class_line")) call.class_line = static_cast<int32_t>(f["class_line"].integer(0, 1 << 30));
-      if (f.has("forward_line")) call.forward_line = static_cast<int32_t>(f["forward_line"].integer(0, 1 << 30));
-      if (f.has("assigned_to")) call.attributes.emplace_back(kAssignedTo, name_of_something(f["assigned_to"]));
+      if (const auto parent = f.find("parent")) call.parent = parent->index(p_.calls.size());
+      if (const auto file = f.find("class_file")) call.class_file = file->index(p_.files.size());
+      call.class_line = line(f, "class_line");
+      call.forward_line = line(f, "forward_line");
+      if (const auto name = f.find("assigned_to")) call.attributes.emplace_back(kAssignedTo, name_of_something(*name));
       for (auto [key, table] : {std::pair{"attributes", &call.attributes}, {"config", &call.config}})
-        if (f.has(key))
-          f[key].each_entry(
+        if (const auto entries = f.find(key))
+          entries->each_entry(
               [&, into = table](const std::string& name, const Field& value) { into->emplace_back(name, literal(value)); });
       p_.calls.push_back(std::move(call));
-    }
+    });
   }
 
   void finish_calls() {  // arguments and outputs refer to values of any node
-    if (!root_.has("module_calls")) return;
-    Field list = root_["module_calls"];
-    for (size_t i = 0; i < p_.calls.size(); ++i) {
-      Field f = list[i];
-      if (f.has("args")) {
-        Field args = f["args"];
-        for (size_t a = 0; a < args.size(); ++a) {
-          Field arg = args[a];
-          if (arg.size() != 2) arg.fail("an argument is a name and a value", "[name, value]");
-          p_.calls[i].args.emplace_back(arg[0].string(), values_->tree(arg[1], defined_));
-        }
-      }
-      if (f.has("output")) p_.calls[i].output = values_->tree(f["output"], defined_);
-    }
+    auto call = p_.calls.begin();
+    each("module_calls", [&](const Field& f) {
+      if (const auto args = f.find("args"))
+        args->each([&](const Field& arg) { call->args.emplace_back(argument_name(arg), values_->tree(arg[1], defined_)); });
+      if (const auto output = f.find("output")) call->output = values_->tree(*output, defined_);
+      ++call;
+    });
   }
 
   static Literal literal(const Field& f) {
@@ -477,26 +448,24 @@ class ManifestReader {
 
   // A symbol is bound by an axis of an input whose size names it.
   void bindings() {
-    for (size_t i = 0; i < p_.symbols.size(); ++i) {
-      const Symbol& symbol = p_.symbols[i];
-      if (symbol.axis < 0) continue;
-      Field list = root_["symbols"];
-      Field f = list[i];
-      Field bound_by = f["bound_by"];
-      bool bound = false;
-      for (size_t k = 0; k < p_.inputs.size(); ++k) {
-        if (p_.inputs[k].name != symbol.input) continue;
-        const Shape& shape = m_.graph.inputs[k].type.shape;
-        if (static_cast<size_t>(symbol.axis) >= shape.size())
-          bound_by.fail("the input has no such axis", {}, m_.graph.inputs[k].type.text());
-        std::vector<std::string> names;
-        shape[static_cast<size_t>(symbol.axis)].collect_symbols(names);
-        bound = std::find(names.begin(), names.end(), symbol.name) != names.end();
-      }
-      if (!bound)
-        bound_by.fail(
-            fmt::format("no size of input '{}' at axis {} names the symbol {}", symbol.input, symbol.axis, symbol.name));
+    auto symbol = p_.symbols.begin();
+    each("symbols", [&](const Field& f) {
+      if (symbol->axis >= 0 && !is_bound(f["bound_by"], *symbol))
+        f["bound_by"].fail(
+            fmt::format("no size of input '{}' at axis {} names the symbol {}", symbol->input, symbol->axis, symbol->name));
+      ++symbol;
+    });
+  }
+
+  bool is_bound(const Field& bound_by, const Symbol& symbol) const {
+    std::vector<std::string> names;
+    for (size_t k = 0; k < p_.inputs.size(); ++k) {
+      if (p_.inputs[k].name != symbol.input) continue;
+      const Type& type = m_.graph.inputs[k].type;
+      if (symbol.axis >= type.rank()) bound_by.fail("the input has no such axis", {}, type.text());
+      type.shape[static_cast<size_t>(symbol.axis)].collect_symbols(names);
     }
+    return std::find(names.begin(), names.end(), symbol.name) != names.end();
   }
 
   const Field& root_;
