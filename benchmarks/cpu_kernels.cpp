@@ -56,7 +56,7 @@ void run(const Args& args, void (*kernel)(const Args&, int64_t, int64_t, float*)
   const auto bytes = static_cast<size_t>(scratch(args)) * sizeof(float);
   const int64_t count = units(args);
   const auto part = [&](int p) {
-    HugePages& mine = memory[static_cast<size_t>(p)];
+    HugePages& mine = memory[p];
     if (mine.size() < bytes) mine = HugePages(bytes);
     kernel(args, part_of(count, threads, p), part_of(count, threads, p + 1), mine.floats());
   };

@@ -30,7 +30,7 @@ Sizes broadcast_strides(const Sizes& from, const Sizes& to) {
 Sizes permuted(const Sizes& values, const std::vector<int64_t>& axes) {
   Sizes out;
   out.reserve(axes.size());
-  for (const int64_t axis : axes) out.push_back(values.at(static_cast<size_t>(axis)));
+  for (const int64_t axis : axes) out.push_back(values.at(axis));
   return out;
 }
 

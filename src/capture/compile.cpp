@@ -194,7 +194,7 @@ Signature signature_of_arrays(const std::vector<Array>& inputs) {
 
 void collect_lines(const Graph& g, std::vector<std::set<int32_t>>& lines) {
   for (const Node& node : g.nodes) {
-    if (node.origin.file >= 0) lines.at(static_cast<size_t>(node.origin.file)).insert(node.origin.line);
+    if (node.origin.file >= 0) lines.at(node.origin.file).insert(node.origin.line);
     for (const Graph& region : node.regions) collect_lines(region, lines);
   }
 }

@@ -11,7 +11,7 @@ SharedModules::SharedModules(const Program& p) {
   for (const ModuleCall& call : p.calls) paths_.insert(call.path);
   for (const ModuleCall& call : p.calls) {
     if (call.parent < 0) continue;
-    const std::string& caller = p.calls[static_cast<size_t>(call.parent)].path;
+    const std::string& caller = p.calls[call.parent].path;
     if (!caller.empty() && !call.path.starts_with(caller + ".")) foreign_[caller].insert(call.path);
   }
   // right.shared.0.weight is another name of left.shared.0.weight: right.shared is left.shared.

@@ -68,7 +68,7 @@ Tensor sliced(const Tensor& x, int64_t axis, std::optional<Dim> start, std::opti
       if (!d) return std::nullopt;
       return std::get<pycandle::Dim>(attribute(*d));
     };
-    const SliceBounds bounds = python_slice(b, b.shape(v)[static_cast<size_t>(place)], base(start), base(stop), step);
+    const SliceBounds bounds = python_slice(b, b.shape(v)[place], base(start), base(stop), step);
     return b.slice(v, place, bounds.start, bounds.stop, bounds.step);
   });
 }
@@ -98,7 +98,7 @@ Array Tensor::array() const { return loaded(*this); }
 
 Dim Tensor::dim(int64_t axis) const {
   const Type& type = type_of(*this);
-  return DimAccess::front(type.shape[static_cast<size_t>(normal(axis, type.rank()))]);
+  return DimAccess::front(type.shape[normal(axis, type.rank())]);
 }
 
 double Tensor::item() const {
@@ -162,7 +162,7 @@ Tensor Tensor::unsqueeze(int64_t axis, Here here) const {
 Tensor Tensor::squeeze(int64_t axis, Here here) const {
   return with("reshape", *this, here, [&](Builder& b, ValueId x) {
     const int64_t place = normal(axis, b.rank(x));
-    const bool is_one = b.shape(x)[static_cast<size_t>(place)] == pycandle::Dim(1);
+    const bool is_one = b.shape(x)[place] == pycandle::Dim(1);
     return is_one ? b.squeeze(x, place) : x;
   });
 }
@@ -189,7 +189,7 @@ Tensor Tensor::slice_from(int64_t axis, Dim start, int64_t step, Here here) cons
 Tensor Tensor::select(int64_t axis, Dim index, Here here) const {
   return with("slice", *this, here, [&](Builder& b, ValueId x) {
     const int64_t place = normal(axis, b.rank(x));
-    const pycandle::Dim size = b.shape(x)[static_cast<size_t>(place)], given = std::get<pycandle::Dim>(attribute(index));
+    const pycandle::Dim size = b.shape(x)[place], given = std::get<pycandle::Dim>(attribute(index));
     const bool from_end = given.is_number() && given.number() < 0;
     return b.select_index(x, place, from_end ? given + size : given);
   });

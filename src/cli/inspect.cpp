@@ -35,8 +35,8 @@ std::vector<ModuleRow> module_rows(const Program& program, const Cost& cost) {
     ++rows[place->second].calls;
   }
   for (size_t i = 0; i < program.graph.nodes.size(); ++i) {
-    for (int32_t call = program.graph.nodes[i].origin.call; call >= 0; call = program.calls[static_cast<size_t>(call)].parent) {
-      ModuleRow& row = rows[index.at(program.calls[static_cast<size_t>(call)].path)];
+    for (int32_t call = program.graph.nodes[i].origin.call; call >= 0; call = program.calls[call].parent) {
+      ModuleRow& row = rows[index.at(program.calls[call].path)];
       ++row.nodes;
       row.flops += cost.node_flops[i];
     }

@@ -7,7 +7,6 @@
 #include <queue>
 #include <set>
 
-
 namespace pycandle::emit {
 namespace {
 
@@ -27,7 +26,7 @@ void collect_paths(const Tree& tree, const std::string& path, std::vector<std::p
   }
 }
 
-int32_t defining_node(const Graph& g, ValueId v) { return g.values[static_cast<size_t>(v)].node; }
+NodeId defining_node(const Graph& g, ValueId v) { return g.values[v].node; }
 
 template <class Visit> void each_value(const Implicit& implicit, size_t node, const Visit& visit) {
   for (size_t i = 0; i < implicit.operand_count(node); ++i) {
@@ -42,7 +41,7 @@ CallTree::CallTree(const Program& p, const Implicit& implicit) : p_(&p), implici
   require(!p.calls.empty(), "a program without its root call");
   parameter_of_.assign(p.graph.values.size(), nullptr);
   for (const Parameter& q : p.parameters) {
-    if (q.value != kNoValue) parameter_of_[static_cast<size_t>(q.value)] = &q;
+    if (q.value != kNoValue) parameter_of_[q.value] = &q;
   }
   for (const State& state : p.states) state_of_.emplace(state.value, &state);
   for (const Input& input : p.inputs) {
@@ -92,14 +91,14 @@ const std::string* CallTree::gap(ValueId v) const {
 
 int32_t CallTree::parent(int32_t call) const {
   if (call == 0) return -1;
-  int32_t up = std::max(p_->calls[static_cast<size_t>(call)].parent, 0);
-  while (inlined_[static_cast<size_t>(up)]) up = std::max(p_->calls[static_cast<size_t>(up)].parent, 0);
+  int32_t up = std::max(p_->calls[call].parent, 0);
+  while (inlined_[up]) up = std::max(p_->calls[up].parent, 0);
   return up;
 }
 
 int32_t CallTree::call_of(size_t node) const {
   const int32_t call = std::max(p_->graph.nodes[node].origin.call, 0);
-  return inlined_[static_cast<size_t>(call)] ? parent(call) : call;
+  return inlined_[call] ? parent(call) : call;
 }
 
 bool CallTree::contains(int32_t call, int32_t inner) const {
@@ -108,13 +107,13 @@ bool CallTree::contains(int32_t call, int32_t inner) const {
 }
 
 void CallTree::inline_call(int32_t call, const std::string& why) {
-  const ModuleCall& c = p_->calls[static_cast<size_t>(call)];
+  const ModuleCall& c = p_->calls[call];
   notes_.push_back(fmt::format("{}@{} is written out where it is called: {}", c.path, c.call, why));
-  inlined_[static_cast<size_t>(call)] = true;
+  inlined_[call] = true;
   build();
 }
 
-const Parameter* CallTree::parameter(ValueId v) const { return parameter_of_[static_cast<size_t>(v)]; }
+const Parameter* CallTree::parameter(ValueId v) const { return parameter_of_[v]; }
 
 const State* CallTree::state(ValueId v) const {
   const auto found = state_of_.find(v);
@@ -128,7 +127,7 @@ std::string CallTree::local_parameter(int32_t call, ValueId v) const {
   if (!q && !state(v)) return {};
   const std::string& name = stored_name(v);
   if (call == 0) return name;
-  const std::string prefix = p_->calls[static_cast<size_t>(call)].path + ".";
+  const std::string prefix = p_->calls[call].path + ".";
   if (name.starts_with(prefix)) return name.substr(prefix.size());
   if (!q) return {};
   for (const std::string& alias : q->aliases) {
@@ -143,18 +142,18 @@ void CallTree::build() {
   own_nodes_.assign(count, {});
   children_.assign(count, {});
   for (size_t n = 0; n < p_->graph.nodes.size(); ++n) {
-    if (!implicit_->unwritten(n)) own_nodes_[static_cast<size_t>(call_of(n))].push_back(n);
+    if (!implicit_->unwritten(n)) own_nodes_[call_of(n)].push_back(n);
   }
   bodies_[0].written = true;
   for (size_t c = count; c-- > 1;) {
     if (inlined_[c]) continue;
     CallBody& body = bodies_[c];
     body.written = !own_nodes_[c].empty() || !children_[c].empty();
-    if (body.written) children_[static_cast<size_t>(parent(static_cast<int32_t>(c)))].push_back(static_cast<int32_t>(c));
+    if (body.written) children_[parent(static_cast<int32_t>(c))].push_back(static_cast<int32_t>(c));
   }
   updates_.assign(count, {});
   for (const State& s : p_->states) {
-    if (s.updated != kNoValue) updates_[static_cast<size_t>(updating_call(s))].push_back(&s);
+    if (s.updated != kNoValue) updates_[updating_call(s)].push_back(&s);
   }
   for (const int32_t call : depth_first()) {
     if (!order_units(call)) return;  // built anew, with one call less
@@ -163,8 +162,8 @@ void CallTree::build() {
 }
 
 int32_t CallTree::updating_call(const State& s) const {
-  const int32_t node = defining_node(p_->graph, s.updated);
-  int32_t call = node < 0 ? 0 : call_of(static_cast<size_t>(node));
+  const NodeId node = defining_node(p_->graph, s.updated);
+  int32_t call = node < 0 ? 0 : call_of(node);
   while (call > 0 && local_parameter(call, s.value).empty()) call = parent(call);
   return call;
 }
@@ -179,8 +178,8 @@ std::vector<int32_t> CallTree::depth_first() const {
 }
 
 template <class Visit> void CallTree::visit_nodes(int32_t call, const Visit& visit) const {
-  for (const size_t n : own_nodes_[static_cast<size_t>(call)]) visit(n);
-  for (const int32_t child : children_[static_cast<size_t>(call)]) visit_nodes(child, visit);
+  for (const size_t n : own_nodes_[call]) visit(n);
+  for (const int32_t child : children_[call]) visit_nodes(child, visit);
 }
 
 // The steps in the order of the program, as far as each call is one step. False: a call could not be one, and was inlined.
@@ -188,12 +187,12 @@ bool CallTree::order_units(int32_t call) {
   std::map<size_t, size_t> unit_of_node;
   std::vector<Unit> units;
   std::vector<size_t> first;
-  for (const size_t n : own_nodes_[static_cast<size_t>(call)]) {
+  for (const size_t n : own_nodes_[call]) {
     unit_of_node[n] = units.size();
-    units.push_back({static_cast<int32_t>(n), -1});
+    units.push_back({static_cast<NodeId>(n), -1});
     first.push_back(n);
   }
-  for (const int32_t child : children_[static_cast<size_t>(call)]) {
+  for (const int32_t child : children_[call]) {
     size_t smallest = SIZE_MAX;
     visit_nodes(child, [&](size_t n) {
       unit_of_node[n] = units.size();
@@ -206,7 +205,7 @@ bool CallTree::order_units(int32_t call) {
   std::vector<size_t> waits(units.size(), 0);
   for (const auto& [n, unit] : unit_of_node) {
     each_value(*implicit_, n, [&, unit = unit](ValueId v) {
-      const int32_t from = defining_node(p_->graph, v);
+      const NodeId from = defining_node(p_->graph, v);
       const auto found = from < 0 ? unit_of_node.end() : unit_of_node.find(static_cast<size_t>(from));
       if (found != unit_of_node.end() && found->second != unit && after[found->second].insert(unit).second) ++waits[unit];
     });
@@ -216,7 +215,7 @@ bool CallTree::order_units(int32_t call) {
   for (size_t u = 0; u < units.size(); ++u) {
     if (waits[u] == 0) ready.emplace(first[u], u);
   }
-  std::vector<Unit>& ordered = bodies_[static_cast<size_t>(call)].units;
+  std::vector<Unit>& ordered = bodies_[call].units;
   ordered.clear();
   std::vector<bool> done(units.size(), false);
   while (!ready.empty()) {
@@ -238,21 +237,21 @@ bool CallTree::order_units(int32_t call) {
 }
 
 void CallTree::find_boundary(int32_t call) {
-  CallBody& body = bodies_[static_cast<size_t>(call)];
-  const ModuleCall& recorded = p_->calls[static_cast<size_t>(call)];
+  CallBody& body = bodies_[call];
+  const ModuleCall& recorded = p_->calls[call];
   const Graph& g = p_->graph;
-  std::set<int32_t> inside;
-  visit_nodes(call, [&](size_t n) { inside.insert(static_cast<int32_t>(n)); });
+  std::set<NodeId> inside;
+  visit_nodes(call, [&](size_t n) { inside.insert(static_cast<NodeId>(n)); });
   Values taken;
   const auto take = [&](ValueId v) {
-    const int32_t from = defining_node(g, v);
+    const NodeId from = defining_node(g, v);
     const bool outside = from < 0 || inside.count(from) == 0;
     if (outside && !gap(v) && local_parameter(call, v).empty() && std::find(taken.begin(), taken.end(), v) == taken.end())
       taken.push_back(v);
   };
   for (const Unit& unit : body.units) {
     if (unit.node >= 0) {
-      each_value(*implicit_, static_cast<size_t>(unit.node), take);
+      each_value(*implicit_, unit.node, take);
     } else {
       for (const ValueId v : this->body(unit.call).inputs) take(v);
     }
@@ -288,7 +287,7 @@ void CallTree::find_boundary(int32_t call) {
     if (s.updated != kNoValue && !contains(call, updating_call(s))) needed.insert(s.updated);
   }
   for (size_t n = 0; n < g.nodes.size(); ++n) {
-    if (implicit_->unwritten(n) || inside.count(static_cast<int32_t>(n)) != 0) continue;
+    if (implicit_->unwritten(n) || inside.count(static_cast<NodeId>(n)) != 0) continue;
     each_value(*implicit_, n, [&](ValueId v) { needed.insert(v); });
   }
   const auto given = [&](ValueId v) { return needed.count(v) != 0 && inside.count(defining_node(g, v)) != 0; };
@@ -297,8 +296,8 @@ void CallTree::find_boundary(int32_t call) {
   for (const auto& [v, name] : named) {
     if (v != kNoValue && given(v)) add(body.outputs, body.output_names, v, name);
   }
-  for (const int32_t n : inside) {
-    for (const ValueId v : g.nodes[static_cast<size_t>(n)].results) {
+  for (const NodeId n : inside) {
+    for (const ValueId v : g.nodes[n].results) {
       if (given(v)) add(body.outputs, body.output_names, v, fmt::format("inner.{}", body.outputs.size()));
     }
   }

@@ -11,7 +11,8 @@ namespace pycandle::emit {
 
 // A step of a call: a node of its own, or the call of another module.
 struct Unit {
-  int32_t node = -1, call = -1;
+  NodeId node = kNoNode;
+  int32_t call = -1;
   friend bool operator==(const Unit&, const Unit&) = default;
 };
 
@@ -28,7 +29,7 @@ class CallTree {
  public:
   CallTree(const Program&, const Implicit&);
 
-  const CallBody& body(int32_t call) const { return bodies_[static_cast<size_t>(call)]; }
+  const CallBody& body(int32_t call) const { return bodies_[call]; }
   const std::vector<std::string>& notes() const { return notes_; }
   // Writes the call's steps into the one that calls it, and says why.
   void inline_call(int32_t call, const std::string& why);
@@ -41,7 +42,7 @@ class CallTree {
   const State* state(ValueId) const;           // the same; before the run
   const std::string& stored_name(ValueId) const;  // of a parameter or state, its canonical one
   // The states that the call sets: those below its module whose new value is made in it, and in no module that has them too.
-  const std::vector<const State*>& updates(int32_t call) const { return updates_[static_cast<size_t>(call)]; }
+  const std::vector<const State*>& updates(int32_t call) const { return updates_[call]; }
   const Program& program() const { return *p_; }
   const Implicit& implicit() const { return *implicit_; }
   // Does a node of the call itself give this size, which only the data decides?
@@ -65,7 +66,7 @@ class CallTree {
   std::vector<bool> inlined_;
   std::vector<std::vector<size_t>> own_nodes_;
   std::vector<std::vector<int32_t>> children_;
-  std::vector<const Parameter*> parameter_of_;
+  PerValue<const Parameter*> parameter_of_;
   std::map<ValueId, const State*> state_of_;
   std::vector<std::vector<const State*>> updates_;
   std::map<ValueId, std::string> gaps_;

@@ -19,7 +19,7 @@ constexpr std::array kTaken{"Tensor",    "Dim",     "Dims",    "Weights",  "Chec
 bool is_plain_sequential(const ModuleClass& c) { return c.python_class == "torch.nn.modules.container.Sequential"; }
 
 std::string base_name(const Program& p, const ModuleClass& c) {
-  const std::string& path = p.calls[static_cast<size_t>(c.call)].path;
+  const std::string& path = p.calls[c.call].path;
   std::string name;
   if (is_plain_sequential(c) && !path.empty()) {
     const std::string last = last_part(path);
@@ -42,7 +42,7 @@ void used_classes(const Use& use, std::vector<int32_t>& found) {
   for (const Use& part : use.sequence) used_classes(part, found);
 }
 
-const ModuleCall& recorded(const Program& p, const ModuleClass& c) { return p.calls[static_cast<size_t>(c.call)]; }
+const ModuleCall& recorded(const Program& p, const ModuleClass& c) { return p.calls[c.call]; }
 
 // Python's own switches that one has on and the other off: use_res_connect → WithResConnect, WithoutResConnect.
 void add_switches(const ModuleCall& usual, const ModuleCall& variant, std::vector<std::string>& found) {
@@ -64,7 +64,7 @@ void add_switches(const ModuleCall& usual, const ModuleCall& variant, std::vecto
 std::set<std::string> ops_of(const Program& p, const ModuleClass& c) {
   std::set<std::string> ops;
   for (const Step& step : c.steps) {
-    if (step.kind == Step::Kind::node) ops.insert(p.graph.nodes[static_cast<size_t>(step.node)].op->name);
+    if (step.kind == Step::Kind::node) ops.insert(p.graph.nodes[step.node].op->name);
   }
   return ops;
 }
@@ -127,11 +127,11 @@ void name_classes(const Program& p, std::vector<ModuleClass>& classes) {
   std::map<std::string, int32_t> usual;
   for (const auto& [name, variants] : by_name) {
     const auto rank = [&](int32_t c) {
-      const ModuleClass& m = classes[static_cast<size_t>(c)];
+      const ModuleClass& m = classes[c];
       return std::pair(-m.instances, m.children.size());
     };
     usual[name] = *std::min_element(variants.begin(), variants.end(), [&](int32_t a, int32_t b) { return rank(a) < rank(b); });
-    classes[static_cast<size_t>(usual[name])].name = scope.take(name);
+    classes[usual[name]].name = scope.take(name);
   }
   for (size_t c = 0; c < classes.size(); ++c) {
     ModuleClass& variant = classes[c];
@@ -139,13 +139,13 @@ void name_classes(const Program& p, std::vector<ModuleClass>& classes) {
     const int32_t plain = usual[name];
     if (plain == static_cast<int32_t>(c)) continue;
     std::vector<std::string> candidates;
-    const std::vector<std::string> suffixes = differences(classes[static_cast<size_t>(plain)], variant, suffix_of);
+    const std::vector<std::string> suffixes = differences(classes[plain], variant, suffix_of);
     for (const std::string& suffix : suffixes) candidates.push_back(name + suffix);
     const std::string where = position(p, variant);
     if (!where.empty()) candidates.insert(by_name[name].size() > 2 ? candidates.begin() : candidates.end(), where + name);
     std::vector<std::string> others;
-    add_switches(recorded(p, classes[static_cast<size_t>(plain)]), recorded(p, variant), others);
-    const std::set<std::string> mine = ops_of(p, variant), usual_ops = ops_of(p, classes[static_cast<size_t>(plain)]);
+    add_switches(recorded(p, classes[plain]), recorded(p, variant), others);
+    const std::set<std::string> mine = ops_of(p, variant), usual_ops = ops_of(p, classes[plain]);
     add_ops(mine, usual_ops, "With", others);
     add_ops(usual_ops, mine, "Without", others);
     for (const std::string& suffix : others) candidates.push_back(name + suffix);

@@ -76,7 +76,7 @@ class Finder {
 
  private:
   bool takes_config(const Use& use) const {
-    if (use.module_class >= 0 && tree_->classes[static_cast<size_t>(use.module_class)].takes_config) return true;
+    if (use.module_class >= 0 && tree_->classes[use.module_class].takes_config) return true;
     return std::any_of(use.sequence.begin(), use.sequence.end(), [&](const Use& part) { return takes_config(part); });
   }
 
@@ -84,8 +84,8 @@ class Finder {
   bool applies(const ModuleClass& made) const {
     if (is_attributes_) return true;
     const auto& calls = tree_->program->calls;
-    for (int32_t call = made.call; call >= 0; call = calls[static_cast<size_t>(call)].parent) {
-      const Fields& here = calls[static_cast<size_t>(call)].config;
+    for (int32_t call = made.call; call >= 0; call = calls[call].parent) {
+      const Fields& here = calls[call].config;
       if (!here.empty()) return here == config_;
     }
     return true;
@@ -104,8 +104,7 @@ class Finder {
   void visit(ModuleClass& made, Use& use, const std::vector<bool>& varies) {
     for (size_t i = 0; i < use.arguments.size(); ++i) {
       if (i < varies.size() && varies[i]) continue;
-      const std::string role = use.nn ? use.nn->arguments[i].name
-                                      : tree_->classes[static_cast<size_t>(use.module_class)].numbers[i].name;
+      const std::string role = use.nn ? use.nn->arguments[i].name : tree_->classes[use.module_class].numbers[i].name;
       set(made, use.arguments[i], role);
     }
     for (Use& part : use.sequence) visit(made, part, {});
@@ -119,7 +118,7 @@ class Finder {
 
   // Numbers of heads that forward() needs are members.
   void find_settings(ModuleClass& made, int32_t n) {
-    for (const auto& [key, value] : tree_->program->graph.nodes[static_cast<size_t>(n)].attributes) {
+    for (const auto& [key, value] : tree_->program->graph.nodes[n].attributes) {
       const Place place{n, key, -1};
       if (names_for(key) != &kHeads || made.places.count(place) != 0) continue;
       const Dim* d = std::get_if<Dim>(&value);
@@ -142,9 +141,9 @@ class Finder {
     for (const Child& child : made.children) scope.reserve(child.name);
     for (const NumberField& number : made.numbers) scope.reserve(number.name);
     for (const Setting& s : made.settings) scope.reserve(s.name);
-    const ConfigField& config = tree_->config[static_cast<size_t>(f)];
+    const ConfigField& config = tree_->config[f];
     std::vector<std::string> names;
-    for (const auto& [key, value] : tree_->program->calls[static_cast<size_t>(made.call)].attributes) {
+    for (const auto& [key, value] : tree_->program->calls[made.call].attributes) {
       const auto* n = std::get_if<int64_t>(&value);
       const bool is_heads = std::find(kHeads.begin(), kHeads.end(), key) != kHeads.end();
       if (n && is_heads && same(Attribute(*n), config.value)) names.push_back(identifier(key));

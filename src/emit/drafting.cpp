@@ -59,8 +59,8 @@ template <class Visit> void visit_own_parameters(const CallTree& tree, int32_t c
       for (const ValueId v : tree.body(unit.call).inputs) look(v);
       continue;
     }
-    for (size_t i = 0; i < tree.implicit().operand_count(static_cast<size_t>(unit.node)); ++i) {
-      const ValueId* v = std::get_if<ValueId>(&tree.implicit().operand(static_cast<size_t>(unit.node), i));
+    for (size_t i = 0; i < tree.implicit().operand_count(unit.node); ++i) {
+      const ValueId* v = std::get_if<ValueId>(&tree.implicit().operand(unit.node, i));
       if (v) look(*v);
     }
   }
@@ -69,7 +69,7 @@ template <class Visit> void visit_own_parameters(const CallTree& tree, int32_t c
 class Drafting {
  public:
   Drafting(const CallTree& tree, int32_t call, std::vector<Draft>& drafts, const std::vector<ModuleClass>& classes)
-      : tree_(&tree), call_(call), drafts_(&drafts), classes_(&classes), draft_(&drafts[static_cast<size_t>(call)]) {}
+      : tree_(&tree), call_(call), drafts_(&drafts), classes_(&classes), draft_(&drafts[call]) {}
 
   void write() {
     add_raw_steps(tree_->body(call_));
@@ -94,8 +94,8 @@ class Drafting {
   }
 
  private:
-  const ModuleCall& recorded(int32_t call) const { return tree_->program().calls[static_cast<size_t>(call)]; }
-  Draft& draft(int32_t call) const { return (*drafts_)[static_cast<size_t>(call)]; }
+  const ModuleCall& recorded(int32_t call) const { return tree_->program().calls[call]; }
+  Draft& draft(int32_t call) const { return (*drafts_)[call]; }
   const Graph& graph() const { return tree_->program().graph; }
 
   // ---- raw steps
@@ -105,11 +105,11 @@ class Drafting {
       RawStep step;
       step.unit = unit;
       if (unit.node >= 0) {
-        for (size_t i = 0; i < tree_->implicit().operand_count(static_cast<size_t>(unit.node)); ++i) {
-          const ValueId* v = std::get_if<ValueId>(&tree_->implicit().operand(static_cast<size_t>(unit.node), i));
+        for (size_t i = 0; i < tree_->implicit().operand_count(unit.node); ++i) {
+          const ValueId* v = std::get_if<ValueId>(&tree_->implicit().operand(unit.node, i));
           if (v && *v != kNoValue) step.arguments.push_back(*v);
         }
-        step.results = graph().nodes[static_cast<size_t>(unit.node)].results;
+        step.results = graph().nodes[unit.node].results;
       } else if (draft(unit.call).is_repetition) {
         add_raw_steps(tree_->body(unit.call));
         continue;
@@ -181,7 +181,7 @@ class Drafting {
     } else {
       found.use.module_class = d.module_class;
       found.text = fmt::format("class {}", d.module_class);
-      const std::vector<NumberField>& fields = (*classes_)[static_cast<size_t>(d.module_class)].numbers;
+      const std::vector<NumberField>& fields = (*classes_)[d.module_class].numbers;
       for (size_t i = 0; i < fields.size(); ++i) {
         found.use.arguments.push_back({-1, d.numbers[i], static_cast<int32_t>(found.columns.size())});
         add_number(d.numbers[i], {{}, fields[i].name, {}, {}}, found.text, found.columns);
@@ -366,9 +366,9 @@ class Drafting {
       const int32_t c = d.use.arguments[a].column;
       if (c < 0) continue;
       Attribute all = values_of(loop, phase, static_cast<size_t>(c));
-      child.varies[a] = all.index() != d.columns[static_cast<size_t>(c)].value.index();
+      child.varies[a] = all.index() != d.columns[c].value.index();
       draft_->text += child.varies[a] ? " each" : " same";
-      d.use.arguments[a].value = d.columns[static_cast<size_t>(c)].value = std::move(all);
+      d.use.arguments[a].value = d.columns[c].value = std::move(all);
     }
     const bool is_prefix = child.list_path.ends_with('_');
     const std::string whole = is_prefix ? child.list_path.substr(0, child.list_path.size() - 1) + "s" : child.list_path;
@@ -420,7 +420,7 @@ class Drafting {
       return names_[v] = "s:" + local;
     }
     const bool is_assigned = std::any_of(raw_.begin(), raw_.end(), [&](const RawStep& step) {
-      return step.unit.node >= 0 && graph().nodes[static_cast<size_t>(step.unit.node)].origin.assigned_to == local;
+      return step.unit.node >= 0 && graph().nodes[step.unit.node].origin.assigned_to == local;
     });  // then the variable has the name
     draft_->tensors.push_back({scope_.take(member_name(is_assigned ? local + "_stored" : local)), local, v});
     return names_[v] = "p:" + local;
@@ -446,7 +446,7 @@ class Drafting {
     draft_->text += "\n";
     if (raw.unit.node >= 0) {
       step.node = raw.unit.node;
-      add_node_text(static_cast<size_t>(raw.unit.node));
+      add_node_text(raw.unit.node);
     } else {
       step.kind = Step::Kind::call;
       step.call = raw.unit.call;

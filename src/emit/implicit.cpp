@@ -9,8 +9,8 @@ namespace pycandle::emit {
 namespace {
 
 const Node* node_of(const Graph& g, ValueId v) {
-  const int32_t n = g.values.at(static_cast<size_t>(v)).node;
-  return n < 0 ? nullptr : &g.nodes[static_cast<size_t>(n)];
+  const NodeId n = g.values.at(v).node;
+  return n < 0 ? nullptr : &g.nodes[n];
 }
 
 bool is(const Node* node, std::string_view op) { return node && node->op->name == op; }
@@ -75,10 +75,10 @@ class Rehearsal {
 
   // The value of the program is what the scratch graph computes of the originals.
   bool equal(ValueId v, const Graph& g, const Values& originals, const Graph& scratch, ValueId copy) const {
-    const Value& rebuilt = scratch.values[static_cast<size_t>(copy)];
-    if (rebuilt.node < 0) return originals[static_cast<size_t>(rebuilt.index)] == v;
+    const Value& rebuilt = scratch.values[copy];
+    if (rebuilt.node < 0) return originals[rebuilt.index] == v;
     const Node* mine = node_of(g, v);
-    const Node& theirs = scratch.nodes[static_cast<size_t>(rebuilt.node)];
+    const Node& theirs = scratch.nodes[rebuilt.node];
     if (!mine || mine->op != theirs.op || mine->operands.size() != theirs.operands.size()) return false;
     if (!same(mine->attributes, theirs.attributes) || g.type(v) != scratch.type(copy)) return false;
     for (size_t i = 0; i < mine->operands.size(); ++i) {
@@ -123,11 +123,11 @@ std::vector<Operand> shortest(const Rehearsal& rehearsal, const Graph& g, const 
 Implicit::Implicit(const Program& p, const OpTable& table) {
   const Rehearsal rehearsal(p, table);
   const Graph& g = p.graph;
-  std::vector<int32_t> written_uses(g.nodes.size(), 0), uses(g.nodes.size(), 0);
+  PerNode<int32_t> written_uses(g.nodes.size(), 0), uses(g.nodes.size(), 0);
   const auto note = [&g](std::vector<int32_t>& counts, ValueId v) {
     if (v == kNoValue) return;
-    const int32_t n = g.values[static_cast<size_t>(v)].node;
-    if (n >= 0) ++counts[static_cast<size_t>(n)];
+    const NodeId n = g.values[v].node;
+    if (n >= 0) ++counts[n];
   };
   for (const Node& node : g.nodes) {
     const bool may_shorten = spelling_of(*node.op).promotes && node.regions.empty();

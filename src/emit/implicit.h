@@ -22,7 +22,7 @@ class Implicit {
 
  private:
   std::vector<std::vector<Operand>> operands_;
-  std::vector<bool> unwritten_;
+  PerNode<bool> unwritten_;
 };
 
 }  // namespace pycandle::emit

@@ -20,7 +20,7 @@ class Reader {
   const Node& node() const { return *node_; }
   ValueId value(std::string_view operand) const {
     const int i = node_->op->operand_index(operand);
-    return i < 0 || static_cast<size_t>(i) >= node_->operands.size() ? kNoValue : node_->operands[static_cast<size_t>(i)];
+    return i < 0 || static_cast<size_t>(i) >= node_->operands.size() ? kNoValue : node_->operands[i];
   }
   const Attribute& attribute(std::string_view name) const {
     for (const auto& [key, value] : node_->attributes) {
@@ -241,9 +241,7 @@ const Row kRows[] = {
 
 // Batch norms differ in the rank that they take; the rest is one functional.
 const std::array kBatchNorms{"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"};
-const char* batch_norm_name(const Reader& r) {
-  return kBatchNorms[static_cast<size_t>(std::clamp<int64_t>(r.type("x").rank() - 3, 0, 2))];
-}
+const char* batch_norm_name(const Reader& r) { return kBatchNorms[std::clamp<int64_t>(r.type("x").rank() - 3, 0, 2)]; }
 // Modules of several nodes.
 const std::map<std::string_view, const char*> kRecurrent{
     {"lstm", "LSTM"}, {"gru", "GRU"}, {"rnn_tanh", "RNN"}, {"rnn_relu", "RNN"}};
@@ -293,9 +291,9 @@ std::vector<std::string> recurrent_parameters(int64_t layers, bool bidirectional
 }
 
 bool is_zeros(const Graph& g, ValueId v, const Shape& shape) {
-  const int32_t n = g.values[static_cast<size_t>(v)].node;
-  if (n < 0 || g.nodes[static_cast<size_t>(n)].op->name != "constant" || g.type(v).shape != shape) return false;
-  return as_double(scalar_of(g.nodes[static_cast<size_t>(n)].attributes[0].second)) == 0;
+  const NodeId n = g.values[v].node;
+  if (n < 0 || g.nodes[n].op->name != "constant" || g.type(v).shape != shape) return false;
+  return as_double(scalar_of(g.nodes[n].attributes[0].second)) == 0;
 }
 
 // nn.LSTM, nn.GRU, nn.RNN: the functional, and the zeros that they start from when nothing is given.
@@ -304,7 +302,7 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
   const CallBody& body = tree.body(call);
   const Unit last = body.units.back();
   if (last.node < 0) return {};
-  const Reader r(tree, call, static_cast<size_t>(last.node));
+  const Reader r(tree, call, last.node);
   const auto kind = kRecurrent.find(r.node().op->name);
   if (kind == kRecurrent.end() || tree.parameter(r.value("x"))) return {};
   const bool biases = r.get<bool>("has_biases"), both = r.get<bool>("bidirectional"), first = r.get<bool>("batch_first");
@@ -347,7 +345,7 @@ std::optional<NnModule> self_attention(const CallTree& tree, int32_t call) {
   std::vector<Reader> r;
   for (size_t i = 0; i < kOps.size(); ++i) {
     if (body.units[i].node < 0) return {};
-    r.emplace_back(tree, call, static_cast<size_t>(body.units[i].node));
+    r.emplace_back(tree, call, body.units[i].node);
     if (r.back().node().op->name != kOps[i]) return {};
   }
   const Reader &in = r[0], &parts = r[1], &attention = r[5], &out = r[7];
@@ -384,7 +382,7 @@ bool has_states(const CallTree& tree, int32_t call) {
   if (!tree.updates(call).empty()) return true;
   for (const Unit& unit : tree.body(call).units) {
     if (unit.node < 0) continue;
-    const Values& operands = tree.program().graph.nodes[static_cast<size_t>(unit.node)].operands;
+    const Values& operands = tree.program().graph.nodes[unit.node].operands;
     if (std::any_of(operands.begin(), operands.end(), is_own_state)) return true;
   }
   return false;
@@ -396,7 +394,7 @@ std::optional<NnModule> nn_module(const CallTree& tree, int32_t call) {
   const std::vector<Unit>& units = tree.body(call).units;
   if (units.empty() || call == 0 || has_states(tree, call)) return {};
   if (units.size() == 1 && units[0].node >= 0) {
-    if (auto found = single_node(tree, call, static_cast<size_t>(units[0].node))) return found;
+    if (auto found = single_node(tree, call, units[0].node)) return found;
   }
   if (auto found = self_attention(tree, call)) return found;
   return recurrent(tree, call);

@@ -41,7 +41,7 @@ class Recovery {
   }
 
  private:
-  Draft& draft(int32_t call) { return drafts_[static_cast<size_t>(call)]; }
+  Draft& draft(int32_t call) { return drafts_[call]; }
 
   std::vector<ModuleClass> attempt() {
     keep_only_calls_with_sizes();
@@ -108,14 +108,14 @@ class Recovery {
 
   void make_class(const std::vector<int32_t>& calls) {
     Draft& first = draft(calls[0]);
-    const ModuleCall& recorded = p_->calls[static_cast<size_t>(calls[0])];
+    const ModuleCall& recorded = p_->calls[calls[0]];
     const CallBody& body = tree_->body(calls[0]);
     ModuleClass made;
     made.call = calls[0];
     made.python_class = recorded.class_name;
     made.file_line = p_->file_line({.call = -1, .file = recorded.class_file, .line = recorded.class_line, .assigned_to = {}});
     std::set<std::string> paths;
-    for (const int32_t call : calls) paths.insert(p_->calls[static_cast<size_t>(call)].path);
+    for (const int32_t call : calls) paths.insert(p_->calls[call].path);
     made.instances = static_cast<int64_t>(paths.size());
     made.tensors = first.tensors;
     std::stable_partition(made.tensors.begin(), made.tensors.end(), [](const TensorField& t) { return !t.is_state; });
@@ -140,7 +140,7 @@ class Recovery {
   }
 
   static void resolve(Argument& a, const std::vector<int32_t>& fields) {
-    if (a.column >= 0) a.field = fields[static_cast<size_t>(a.column)];
+    if (a.column >= 0) a.field = fields[a.column];
   }
   static void resolve(Use& use, const std::vector<int32_t>& fields) {
     for (Argument& a : use.arguments) resolve(a, fields);
@@ -171,7 +171,7 @@ class Recovery {
     }
     std::vector<std::set<std::string>> said(column_of.size());  // all that a field is called where it is used
     for (size_t c = 0; c < columns.size(); ++c) {
-      if (field_of[c] >= 0) said[static_cast<size_t>(field_of[c])].insert(columns[c].name);
+      if (field_of[c] >= 0) said[field_of[c]].insert(columns[c].name);
     }
     Scope scope;
     for (const TensorField& t : made.tensors) scope.reserve(t.name);
@@ -194,9 +194,9 @@ class Recovery {
   std::vector<std::string> field_names(const std::vector<int32_t>& calls, size_t c) {
     const Column& column = draft(calls[0]).columns[c];
     std::vector<std::string> names;
-    for (const auto& [name, unused] : p_->calls[static_cast<size_t>(calls[0])].attributes) {
+    for (const auto& [name, unused] : p_->calls[calls[0]].attributes) {
       const auto agrees = [&, &name = name](int32_t call) {
-        for (const auto& [key, literal] : p_->calls[static_cast<size_t>(call)].attributes) {
+        for (const auto& [key, literal] : p_->calls[call].attributes) {
           if (key != name) continue;
           const Attribute& value = draft(call).columns[c].value;
           if (const auto* n = std::get_if<int64_t>(&literal)) return same(Attribute(*n), value);

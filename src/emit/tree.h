@@ -64,7 +64,7 @@ struct Carried {
 
 struct Step {
   enum class Kind { node, call, loop } kind = Kind::node;
-  int32_t node = -1;
+  NodeId node = kNoNode;
   int32_t child = -1;                // call: the module
   int32_t call = -1;                 // call: of Program::calls, for its place
   Values arguments, results;         // call

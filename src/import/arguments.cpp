@@ -86,15 +86,15 @@ Type ValueReader::type(const Field& object) const {
   return type;
 }
 
-ValueId ValueReader::used(const Field& f, const std::vector<bool>& defined) const {
-  int64_t id = f.integer(0, std::numeric_limits<int32_t>::max());
-  if (static_cast<size_t>(id) >= defined.size() || !defined[static_cast<size_t>(id)])
+ValueId ValueReader::used(const Field& f, const PerValue<bool>& defined) const {
+  const auto id = static_cast<ValueId>(f.integer(0, std::numeric_limits<ValueId>::max()));
+  if (!defined.has(id) || !defined[id])
     f.fail(fmt::format("value {} is used but not defined before", id), "the id of an input, parameter, state or earlier result",
            fmt::format("{}", id));
-  return static_cast<ValueId>(id);
+  return id;
 }
 
-Argument ValueReader::argument(const Field& f, const std::vector<bool>& defined) const {
+Argument ValueReader::argument(const Field& f, const PerValue<bool>& defined) const {
   const Json& json = f.json();
   if (json.is_null()) return {};
   if (json.is_boolean()) return {json.get<bool>()};
@@ -124,7 +124,7 @@ Argument ValueReader::argument(const Field& f, const std::vector<bool>& defined)
   f.fail("there is no such kind of argument", "v, float, complex, dim, dtype, device, layout, memory_format or graph", key);
 }
 
-Tree ValueReader::tree(const Field& f, const std::vector<bool>& defined) const {
+Tree ValueReader::tree(const Field& f, const PerValue<bool>& defined) const {
   const Json& json = f.json();
   Tree tree;
   if (json.is_null()) return tree;

@@ -79,8 +79,7 @@ Values import_scan(AtenCall& c, SubgraphImporter& import) {
   Values slices(body.inputs.begin() + static_cast<std::ptrdiff_t>(carries),
                 body.inputs.begin() + static_cast<std::ptrdiff_t>(carries + xs.size()));
   body.inputs = joined(joined(inputs, others), slices);
-  for (size_t i = 0; i < body.inputs.size(); ++i)
-    body.values[static_cast<size_t>(body.inputs[i])].index = static_cast<int32_t>(i);
+  for (size_t i = 0; i < body.inputs.size(); ++i) body.values[body.inputs[i]].index = static_cast<int32_t>(i);
   body.outputs.insert(body.outputs.begin() + static_cast<std::ptrdiff_t>(carries), others.begin(), others.end());
   Dim length = c.b.shape(xs[0]).at(0);
   std::vector<Graph> bodies;

@@ -37,10 +37,9 @@ class Importer {
  private:
   friend class GraphImporter;
   void build();
-  void rename_values(const std::vector<ValueId>& values, const std::vector<Absent>& absent);
-  ValueId renamed(ValueId recorded, const std::vector<ValueId>& values, const std::vector<Absent>& absent,
-                  const std::string& what);
-  void rename(Tree&, const std::vector<ValueId>& values);
+  void rename_values(const PerValue<ValueId>& values, const std::vector<Absent>& absent);
+  ValueId renamed(ValueId recorded, const PerValue<ValueId>& values, const std::vector<Absent>& absent, const std::string& what);
+  void rename(Tree&, const PerValue<ValueId>& values);
 
   Manifest manifest_;
   const OpTable* table_;
@@ -67,7 +66,7 @@ class GraphImporter : public SubgraphImporter {
   }
 
   void run() {
-    for (const RecordedValue& input : recorded_.inputs) values_[index(input.id)] = builder_.graph().add_input(input.type);
+    for (const RecordedValue& input : recorded_.inputs) values_[input.id] = builder_.graph().add_input(input.type);
     for (const RecordedNode& node : recorded_.nodes) {
       count(node);
       builder_.origin = node.origin;
@@ -89,7 +88,7 @@ class GraphImporter : public SubgraphImporter {
     return values;
   }
 
-  const std::vector<ValueId>& values() const { return values_; }
+  const PerValue<ValueId>& values() const { return values_; }
   const std::vector<Absent>& absent() const { return absent_; }
 
   Graph import_subgraph(int32_t subgraph) override {
@@ -97,20 +96,18 @@ class GraphImporter : public SubgraphImporter {
       throw Error(ErrorCode::bad_input, fmt::format("subgraph {} is not in the manifest", subgraph));
     if (depth_ >= 16) throw Error(ErrorCode::bad_input, "subgraphs are nested too deep").expected("at most 16 levels");
     Graph body;
-    GraphImporter inner(owner_, owner_.manifest_.subgraphs[static_cast<size_t>(subgraph)], body, depth_ + 1);
+    GraphImporter inner(owner_, owner_.manifest_.subgraphs[subgraph], body, depth_ + 1);
     inner.run();
     body.outputs = inner.outputs();
     return body;
   }
 
  private:
-  static size_t index(ValueId id) { return static_cast<size_t>(id); }
-
   ValueId value(ValueId recorded) {
-    ValueId v = values_[index(recorded)];
+    ValueId v = values_[recorded];
     if (v >= 0) return v;
     if (v == kUndefined) internal_error(fmt::format("recorded value {} was read before it was imported", recorded));
-    const Absent& a = absent_.at(static_cast<size_t>(kUndefined - 1 - v));
+    const Absent& a = absent_.at(kUndefined - 1 - v);
     throw Error(ErrorCode::gap, fmt::format("result {} of {} is not supported", a.result, a.op));
   }
 
@@ -153,11 +150,11 @@ class GraphImporter : public SubgraphImporter {
       const RecordedValue& recorded = *node.results[i];
       if (made[i] == kNoValue) {
         absent_.push_back({node.op, i});
-        values_[index(recorded.id)] = kUndefined - static_cast<ValueId>(absent_.size());
+        values_[recorded.id] = kUndefined - static_cast<ValueId>(absent_.size());
         continue;
       }
       check_type(node, i, builder_.type(made[i]), recorded.type);
-      values_[index(recorded.id)] = made[i];
+      values_[recorded.id] = made[i];
     }
   }
 
@@ -182,13 +179,12 @@ class GraphImporter : public SubgraphImporter {
   // What follows is imported too, so that one run shows every gap: the results become inputs that nobody will bind.
   void gap(const RecordedNode& node, const std::string& reason, bool known) {
     owner_.gaps_.add(node.op, reason, place_text(owner_.program(), node.origin), known);
-    if (node.origin.call >= 0) ++owner_.gaps_of_call_[static_cast<size_t>(node.origin.call)];
+    if (node.origin.call >= 0) ++owner_.gaps_of_call_[node.origin.call];
     for (auto& result : node.results)
-      if (result && values_[index(result->id)] < 0) {
-        values_[index(result->id)] = builder_.graph().add_input(result->type);
+      if (result && values_[result->id] < 0) {
+        values_[result->id] = builder_.graph().add_input(result->type);
         if (depth_ == 0)
-          owner_.open_.emplace_back(values_[index(result->id)],
-                                    fmt::format("{}, {}", reason, owner_.program().file_line(node.origin)));
+          owner_.open_.emplace_back(values_[result->id], fmt::format("{}, {}", reason, owner_.program().file_line(node.origin)));
       }
   }
 
@@ -200,7 +196,7 @@ class GraphImporter : public SubgraphImporter {
 
   void count(const RecordedNode& node) {
     ++owner_.nodes_;
-    if (node.origin.call >= 0) ++owner_.nodes_of_call_[static_cast<size_t>(node.origin.call)];
+    if (node.origin.call >= 0) ++owner_.nodes_of_call_[node.origin.call];
   }
 
   void locate(Error& error, const RecordedNode& node) const {
@@ -213,7 +209,7 @@ class GraphImporter : public SubgraphImporter {
   Importer& owner_;
   const RecordedGraph& recorded_;
   Builder builder_;
-  std::vector<ValueId> values_;   // by recorded id
+  PerValue<ValueId> values_;  // by recorded id
   std::vector<Absent> absent_;
   int depth_;
 };
@@ -228,26 +224,26 @@ void Importer::build() {
   if (gaps_.empty() || leaves_open_) rename_values(importer.values(), importer.absent());
 }
 
-ValueId Importer::renamed(ValueId recorded, const std::vector<ValueId>& values, const std::vector<Absent>& absent,
+ValueId Importer::renamed(ValueId recorded, const PerValue<ValueId>& values, const std::vector<Absent>& absent,
                           const std::string& what) {
-  ValueId v = values[static_cast<size_t>(recorded)];
+  ValueId v = values[recorded];
   if (v >= 0) return v;
-  const Absent& missing = absent.at(static_cast<size_t>(kUndefined - 1 - v));
+  const Absent& missing = absent.at(kUndefined - 1 - v);
   throw Error(ErrorCode::gap, fmt::format("result {} of {} is {}, and is not supported", missing.result, missing.op, what))
       .op(missing.op);
 }
 
-void Importer::rename(Tree& tree, const std::vector<ValueId>& values) {
-  if (tree.kind == Tree::Kind::value) tree.value = std::max(values[static_cast<size_t>(tree.value)], kNoValue);
+void Importer::rename(Tree& tree, const PerValue<ValueId>& values) {
+  if (tree.kind == Tree::Kind::value) tree.value = std::max(values[tree.value], kNoValue);
   for (auto& [name, item] : tree.items) rename(item, values);
 }
 
 // From the manifest's ids to the program's values.
-void Importer::rename_values(const std::vector<ValueId>& values, const std::vector<Absent>& absent) {
+void Importer::rename_values(const PerValue<ValueId>& values, const std::vector<Absent>& absent) {
   Program& p = program();
-  for (Input& input : p.inputs) input.value = values[static_cast<size_t>(input.value)];
+  for (Input& input : p.inputs) input.value = values[input.value];
   for (Parameter& parameter : p.parameters)
-    if (parameter.value != kNoValue) parameter.value = values[static_cast<size_t>(parameter.value)];
+    if (parameter.value != kNoValue) parameter.value = values[parameter.value];
   for (size_t i = 0; i < p.outputs.size(); ++i) {
     Output& output = p.outputs[i];
     output.value = renamed(output.value, values, absent, "output " + output.name);
@@ -262,7 +258,7 @@ void Importer::rename_values(const std::vector<ValueId>& values, const std::vect
           .found(found.text());
   }
   for (State& state : p.states) {
-    state.value = values[static_cast<size_t>(state.value)];
+    state.value = values[state.value];
     if (state.updated == kNoValue) continue;
     state.updated = renamed(state.updated, values, absent, "the update of state " + state.name);
     if (p.graph.type(state.value) != p.graph.type(state.updated))
@@ -272,7 +268,7 @@ void Importer::rename_values(const std::vector<ValueId>& values, const std::vect
   }
   std::vector<Tap> kept;
   for (Tap& tap : p.taps) {
-    ValueId v = values[static_cast<size_t>(tap.value)];
+    ValueId v = values[tap.value];
     if (v < 0) continue;  // a result that no mapping makes and nobody uses
     tap.value = v;
     kept.push_back(std::move(tap));
@@ -307,7 +303,7 @@ Recording Importer::finish_with_gaps() {
     if (q.value != kNoValue) inputs.push_back(q.value);
   }
   for (const State& state : p.states) inputs.push_back(state.value);
-  for (size_t i = 0; i < inputs.size(); ++i) p.graph.values[static_cast<size_t>(inputs[i])].index = static_cast<int32_t>(i);
+  for (size_t i = 0; i < inputs.size(); ++i) p.graph.values[inputs[i]].index = static_cast<int32_t>(i);
   p.graph.inputs = std::move(inputs);
   verify(p, "import");
   return std::move(manifest_.recording);

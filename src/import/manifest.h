@@ -51,9 +51,9 @@ class ValueReader {
   Type type(const Field& object) const;                       // its "dtype" and "shape"
   DType dtype(const Field&) const;
   // defined[id]: may this value be used here?
-  Argument argument(const Field&, const std::vector<bool>& defined) const;
-  Tree tree(const Field&, const std::vector<bool>& defined) const;
-  ValueId used(const Field&, const std::vector<bool>& defined) const;  // an id that is defined
+  Argument argument(const Field&, const PerValue<bool>& defined) const;
+  Tree tree(const Field&, const PerValue<bool>& defined) const;
+  ValueId used(const Field&, const PerValue<bool>& defined) const;  // an id that is defined
 
  private:
   std::vector<std::string> symbols_;

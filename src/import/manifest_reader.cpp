@@ -167,14 +167,14 @@ class ManifestReader {
     return count;
   }
 
-  static ValueId define(const Field& f, std::vector<bool>& defined) {
-    int64_t id = f.integer(0, std::numeric_limits<int32_t>::max());
-    if (static_cast<size_t>(id) >= defined.size())
+  static ValueId define(const Field& f, PerValue<bool>& defined) {
+    const auto id = static_cast<ValueId>(f.integer(0, std::numeric_limits<ValueId>::max()));
+    if (!defined.has(id))
       f.fail("value ids count up from 0 without holes", fmt::format("0 to {}", static_cast<int64_t>(defined.size()) - 1),
              fmt::format("{}", id));
-    if (defined[static_cast<size_t>(id)]) f.fail(fmt::format("value {} is defined twice", id));
-    defined[static_cast<size_t>(id)] = true;
-    return static_cast<ValueId>(id);
+    if (defined[id]) f.fail(fmt::format("value {} is defined twice", id));
+    defined[id] = true;
+    return id;
   }
 
   void all_defined() {
@@ -324,7 +324,7 @@ class ManifestReader {
 
   // ---- nodes
 
-  void nodes(const Field& list, RecordedGraph& into, std::vector<bool>& defined) {
+  void nodes(const Field& list, RecordedGraph& into, PerValue<bool>& defined) {
     into.nodes.reserve(list.size());
     list.each([&](const Field& f) { into.nodes.push_back(node(f, defined)); });
   }
@@ -335,12 +335,12 @@ class ManifestReader {
     return arg[0].string();
   }
 
-  RecordedValue recorded_value(const Field& f, std::vector<bool>& defined) {
+  RecordedValue recorded_value(const Field& f, PerValue<bool>& defined) {
     Type type = values_->type(f);
     return {define(f["value"], defined), std::move(type)};
   }
 
-  RecordedNode node(const Field& f, std::vector<bool>& defined) {
+  RecordedNode node(const Field& f, PerValue<bool>& defined) {
     RecordedNode node;
     Field op = f["op"];
     node.op = op.string();
@@ -372,7 +372,7 @@ class ManifestReader {
     each("graphs", [&](const Field& f) {
       RecordedGraph graph;
       const Field inputs = f["inputs"];
-      std::vector<bool> defined(inputs.size() + count_results(f["nodes"]), false);
+      PerValue<bool> defined(inputs.size() + count_results(f["nodes"]), false);
       inputs.each([&](const Field& input) { graph.inputs.push_back(recorded_value(input, defined)); });
       nodes(f["nodes"], graph, defined);
       f["outputs"].each([&](const Field& output) { graph.outputs.push_back(values_->used(output, defined)); });
@@ -463,7 +463,7 @@ class ManifestReader {
       if (p_.inputs[k].name != symbol.input) continue;
       const Type& type = m_.graph.inputs[k].type;
       if (symbol.axis >= type.rank()) bound_by.fail("the input has no such axis", {}, type.text());
-      type.shape[static_cast<size_t>(symbol.axis)].collect_symbols(names);
+      type.shape[symbol.axis].collect_symbols(names);
     }
     return std::find(names.begin(), names.end(), symbol.name) != names.end();
   }
@@ -472,7 +472,7 @@ class ManifestReader {
   Manifest& m_;
   Program& p_;
   const ValueReader* values_ = nullptr;
-  std::vector<bool> defined_;
+  PerValue<bool> defined_;
 };
 
 }  // namespace

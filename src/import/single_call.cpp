@@ -38,7 +38,7 @@ Recording import_call(std::string_view json, const OpTable& table) {
     const Field input = inputs[i];
     program.inputs.push_back({std::to_string(i), program.graph.add_input(reader.type(input)), {}, true});
   }
-  const std::vector<bool> defined(inputs.size(), true);  // so a value's id is the number of its input
+  const PerValue<bool> defined(inputs.size(), true);  // so a value's id is the number of its input
   std::vector<std::pair<std::string, Argument>> arguments;
   const Field args = root["args"];
   for (size_t i = 0; i < args.size(); ++i) {

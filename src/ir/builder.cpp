@@ -24,7 +24,7 @@ void complete_operands(const OpDef& op, const Graph& graph, Values& operands) {
       if (spec.kind == OperandSpec::Kind::optional) continue;
       throw Error(ErrorCode::bad_input, fmt::format("operand '{}' of {} is missing", spec.name, op.name)).op(op.name);
     }
-    if (operands[i] < 0 || static_cast<size_t>(operands[i]) >= graph.values.size()) {
+    if (!graph.values.has(operands[i])) {
       internal_error(fmt::format("operand {} of {} is %{}, which is not in the graph", i, op.name, operands[i]));
     }
   }

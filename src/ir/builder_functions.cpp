@@ -11,10 +11,8 @@ namespace pycandle {
 
 namespace {
 
-size_t at(int64_t axis) { return static_cast<size_t>(axis); }
-
 Ints identity_axes(int64_t rank) {
-  Ints axes(at(rank));
+  Ints axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   return axes;
 }
@@ -136,7 +134,7 @@ ValueId Builder::transpose(ValueId x, const Ints& permutation) {
 
 ValueId Builder::swap_axes(ValueId x, int64_t a, int64_t b) {
   Ints axes = identity_axes(rank(x));
-  std::swap(axes[at(normal_axis(a, rank(x)))], axes[at(normal_axis(b, rank(x)))]);
+  std::swap(axes[normal_axis(a, rank(x))], axes[normal_axis(b, rank(x))]);
   return transpose(x, axes);
 }
 
@@ -155,7 +153,7 @@ ValueId Builder::broadcast(ValueId x, const Shape& to, const Ints& axes) {
   // A dim that may or may not be the wanted one becomes it: the check at run time makes that true.
   Shape from = shape(x);
   for (size_t i = 0; i < from.size(); ++i) {
-    Dim wanted = to[at(normal[i])];
+    Dim wanted = to[normal[i]];
     const bool is_always_one = is_one(from[i]) || (ranges() && equal(from[i], Dim(1), *ranges()) == Tri::yes);
     if (is_always_one || from[i] == wanted) continue;
     if (!check(from[i], wanted, fmt::format("dim {} of {} and dim {} of {}", i, to_string(from), normal[i], to_string(to)))) {
@@ -174,7 +172,7 @@ ValueId Builder::unsqueeze(ValueId x, int64_t axis) {
 ValueId Builder::squeeze(ValueId x, int64_t axis) {
   Shape to = shape(x);
   axis = normal_axis(axis, rank(x));
-  if (!check(to[at(axis)], 1, fmt::format("dim {} of {} and 1", axis, to_string(to)))) {
+  if (!check(to[axis], 1, fmt::format("dim {} of {} and 1", axis, to_string(to)))) {
     throw Error(ErrorCode::bad_input, fmt::format("axis {} cannot be removed", axis))
         .expected("a size of 1")
         .found(type(x).text());
@@ -185,18 +183,18 @@ ValueId Builder::squeeze(ValueId x, int64_t axis) {
 
 ValueId Builder::slice(ValueId x, int64_t axis, Dim start, Dim stop, int64_t step) {
   axis = normal_axis(axis, rank(x));
-  Dims starts(at(rank(x)), Dim(0)), stops = shape(x);
-  Ints steps(at(rank(x)), 1);
-  if (start == Dim(0) && stop == stops[at(axis)] && step == 1) return x;
-  starts[at(axis)] = start;
-  stops[at(axis)] = stop;
-  steps[at(axis)] = step;
+  Dims starts(rank(x), Dim(0)), stops = shape(x);
+  Ints steps(rank(x), 1);
+  if (start == Dim(0) && stop == stops[axis] && step == 1) return x;
+  starts[axis] = start;
+  stops[axis] = stop;
+  steps[axis] = step;
   return create("slice", {x}, {{"starts", std::move(starts)}, {"stops", std::move(stops)}, {"steps", std::move(steps)}});
 }
 
 ValueId Builder::select_index(ValueId x, int64_t axis, Dim index) {
   axis = normal_axis(axis, rank(x));
-  if (index.is_number() && index.number() < 0) index = index + shape(x)[at(axis)];
+  if (index.is_number() && index.number() < 0) index = index + shape(x)[axis];
   return squeeze(slice(x, axis, index, index + 1), axis);
 }
 
@@ -232,7 +230,7 @@ ValueId Builder::reduce(std::string_view op, ValueId x, const Ints& axes, bool k
         .op(std::string(op));
   }
   Shape kept = shape(x);
-  for (int64_t axis : normal) kept[at(axis)] = 1;
+  for (int64_t axis : normal) kept[axis] = 1;
   ValueId result = create(op, {x}, {{"axes", std::move(normal)}});
   return keep ? reshape(result, std::move(kept)) : result;
 }
@@ -240,7 +238,7 @@ ValueId Builder::reduce(std::string_view op, ValueId x, const Ints& axes, bool k
 ValueId Builder::mean(ValueId x, const Ints& axes, bool keep) {
   if (axes.empty()) return x;
   Dim count = 1;
-  for (int64_t axis : axes) count = count * shape(x)[at(normal_axis(axis, rank(x)))];
+  for (int64_t axis : axes) count = count * shape(x)[normal_axis(axis, rank(x))];
   ValueId total = sum(x, axes, keep);
   return div(total, dim_value(count, dtype(x)));
 }

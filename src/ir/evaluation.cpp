@@ -39,7 +39,7 @@ const Array& Evaluation::array(std::string_view name) const {
 const Array* Evaluation::maybe(std::string_view name) const {
   int index = node_->op->operand_index(name);
   if (index < 0 || static_cast<size_t>(index) >= node_->op->fixed_operands()) no_such(*node_, "operand", name);
-  return operands_.at(static_cast<size_t>(index));
+  return operands_.at(index);
 }
 
 std::vector<const Array*> Evaluation::arrays(std::string_view name) const {

@@ -30,8 +30,8 @@ bool is_formula(const OpDef& op) {
 
 const Node* Fragment::node(ValueId v) const {
   if (v == kNoValue) return nullptr;
-  const int32_t n = graph_->values[static_cast<size_t>(v)].node;
-  return n < 0 ? nullptr : &graph_->nodes[static_cast<size_t>(n)];
+  const NodeId n = graph_->values[v].node;
+  return n < 0 ? nullptr : &graph_->nodes[n];
 }
 
 bool Fragment::is(ValueId v, std::string_view op) const {
@@ -53,7 +53,7 @@ const Attribute& Fragment::attribute(ValueId v, std::string_view name) const {
   static const Attribute none;
   const Node* n = node(v);
   const int i = n ? n->op->attribute_index(name) : -1;
-  return i < 0 ? none : n->attributes[static_cast<size_t>(i)].second;
+  return i < 0 ? none : n->attributes[i].second;
 }
 
 std::optional<double> Fragment::number(ValueId v) const {

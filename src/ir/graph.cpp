@@ -117,7 +117,7 @@ ValueId Graph::add_input(Type type) {
 
 Node& Graph::add_node(Node node, std::vector<Type> results) {
   node.results.clear();
-  int32_t position = static_cast<int32_t>(nodes.size());
+  NodeId position = static_cast<NodeId>(nodes.size());
   for (Type& type : results) {
     int32_t index = static_cast<int32_t>(node.results.size());
     node.results.push_back(static_cast<ValueId>(values.size()));
@@ -150,7 +150,7 @@ SymbolRanges Program::ranges() const {
 namespace {
 
 template <class T> const T* entry(const std::vector<T>& table, int32_t index) {
-  return index >= 0 && static_cast<size_t>(index) < table.size() ? &table[static_cast<size_t>(index)] : nullptr;
+  return index >= 0 && static_cast<size_t>(index) < table.size() ? &table[index] : nullptr;
 }
 
 }  // namespace
@@ -194,7 +194,7 @@ class Comparison {
 
   bool value(ValueId a, ValueId b) const {
     if (a == kNoValue || b == kNoValue) return a == b;
-    return partner_.at(static_cast<size_t>(a)) == b;
+    return partner_.at(a) == b;
   }
 
   bool values(const Values& a, const Values& b) const {
@@ -206,7 +206,7 @@ class Comparison {
     if (a.size() != b.size()) return false;
     for (size_t i = 0; i < a.size(); ++i) {
       if (a_.type(a[i]) != b_.type(b[i])) return false;
-      partner_.at(static_cast<size_t>(a[i])) = b[i];
+      partner_.at(a[i]) = b[i];
     }
     return true;
   }

@@ -14,14 +14,20 @@
 
 #include "base/dim.h"
 #include "base/dtype.h"
+#include "base/indexed_by.h"
 
 namespace pycandle {
 
 struct OpDef;
 
-using ValueId = int32_t;
+using ValueId = int32_t;                 // index into Graph::values
+using NodeId = int32_t;                  // index into Graph::nodes
 inline constexpr ValueId kNoValue = -1;  // an optional operand that is absent
+inline constexpr NodeId kNoNode = -1;    // of an input: no node defines it
 using Values = std::vector<ValueId>;
+// What is known of each value, or each node, of a graph.
+template <class T> using PerValue = IndexedBy<ValueId, std::vector<T>>;
+template <class T> using PerNode = IndexedBy<NodeId, std::vector<T>>;
 
 struct Type {
   DType dtype = DType::f32;
@@ -70,18 +76,19 @@ struct Node {
 
 struct Value {
   Type type;
-  int32_t node = -1;        // the node that defines it; -1: an input of the graph
+  NodeId node = kNoNode;    // the node that defines it; kNoNode: an input of the graph
   int32_t index = 0;        // which result of the node, or which input of the graph
 };
 
 // Regions are graphs too; they see nothing of the outside but their inputs (dim symbols are shared).
 struct Graph {
-  std::deque<Value> values;  // a deque: the types that builders hand out by reference outlive the nodes added next
+  // A deque: the types that builders hand out by reference outlive the nodes added next.
+  IndexedBy<ValueId, std::deque<Value>> values;
   Values inputs;
-  std::vector<Node> nodes;  // in an order in which every operand is defined before its use
+  PerNode<Node> nodes;  // in an order in which every operand is defined before its use
   Values outputs;
 
-  const Type& type(ValueId v) const { return values.at(static_cast<size_t>(v)).type; }
+  const Type& type(ValueId v) const { return values.at(v).type; }
   ValueId add_input(Type);
   // Appends; types become the results. Does no checking: use Builder.
   Node& add_node(Node, std::vector<Type> results);

@@ -72,7 +72,7 @@ namespace {
 
 size_t fixed_operand(const OpDef& op, std::string_view name) {
   int index = op.operand_index(name);
-  if (index < 0 || op.operand_specs[static_cast<size_t>(index)].kind == OperandSpec::Kind::variadic) no_such(op, "operand", name);
+  if (index < 0 || op.operand_specs[index].kind == OperandSpec::Kind::variadic) no_such(op, "operand", name);
   return static_cast<size_t>(index);
 }
 

@@ -315,7 +315,7 @@ class Parser {
         in_.fail(at, fmt::format("{} has no attribute '{}'", op.name, name.substr(0, 80)), "an attribute of the op",
                  std::string(name.substr(0, 80)));
       in_.expect('=');
-      const AttrSpec& spec = op.attr_specs[static_cast<size_t>(index)];
+      const AttrSpec& spec = op.attr_specs[index];
       result.emplace_back(name, spec.optional && in_.accept_word("none") ? Attribute{} : terms_.attribute(spec.kind));
     } while (in_.accept(','));
     in_.expect('}');

@@ -93,7 +93,7 @@ class Verifier {
       if (input.name != symbol.input) continue;
       const Type& type = p_.graph.type(input.value);
       std::vector<std::string> found;
-      if (symbol.axis < type.rank()) type.shape[static_cast<size_t>(symbol.axis)].collect_symbols(found);
+      if (symbol.axis < type.rank()) type.shape[symbol.axis].collect_symbols(found);
       for (const std::string& name : found) {
         if (name == symbol.name) return;
       }
@@ -107,18 +107,17 @@ class Verifier {
 
   void graph(const Graph& g, int depth) {
     if (depth > kMaxRegionDepth) fail(fmt::format("regions are nested deeper than {} levels", kMaxRegionDepth));
-    std::vector<bool> defined(g.values.size(), false);
-    auto define = [&](ValueId value, int32_t node, size_t index) {
-      if (value < 0 || static_cast<size_t>(value) >= g.values.size())
-        fail(fmt::format("%{} is defined but has no entry in the table of values", value));
-      const Value& entry = g.values[static_cast<size_t>(value)];
-      if (defined[static_cast<size_t>(value)]) fail(fmt::format("%{} is defined twice", value));
+    PerValue<bool> defined(g.values.size(), false);
+    auto define = [&](ValueId value, NodeId node, size_t index) {
+      if (!g.values.has(value)) fail(fmt::format("%{} is defined but has no entry in the table of values", value));
+      const Value& entry = g.values[value];
+      if (defined[value]) fail(fmt::format("%{} is defined twice", value));
       if (entry.node != node || entry.index != static_cast<int32_t>(index)) {
         fail(fmt::format("%{} does not say where it is defined", value), fmt::format("node {}, index {}", node, index),
              fmt::format("node {}, index {}", entry.node, entry.index));
       }
       sizes(entry.type, fmt::format("the type of %{}", value));
-      defined[static_cast<size_t>(value)] = true;
+      defined[value] = true;
     };
     for (size_t i = 0; i < g.inputs.size(); ++i) define(g.inputs[i], -1, i);
     for (size_t n = 0; n < g.nodes.size(); ++n) {
@@ -137,14 +136,14 @@ class Verifier {
     }
   }
 
-  void used(const std::vector<bool>& defined, ValueId value, const std::string& where) {
-    if (value < 0 || static_cast<size_t>(value) >= defined.size() || !defined[static_cast<size_t>(value)]) {
+  void used(const PerValue<bool>& defined, ValueId value, const std::string& where) {
+    if (!defined.has(value) || !defined[value]) {
       fail(fmt::format("{} is %{}, which is not defined {}", where, value, node_ ? "before it" : "in the program"),
            "a defined value", fmt::format("%{}", value));
     }
   }
 
-  void node(const Graph& g, const Node& n, const std::vector<bool>& defined, int depth) {
+  void node(const Graph& g, const Node& n, const PerValue<bool>& defined, int depth) {
     if (!n.op) fail("it has no op");
     operands(n, defined);
     attributes(n);
@@ -156,7 +155,7 @@ class Verifier {
     types(g, n);
   }
 
-  void operands(const Node& n, const std::vector<bool>& defined) {
+  void operands(const Node& n, const PerValue<bool>& defined) {
     size_t fixed = n.op->fixed_operands();
     if (n.operands.size() < fixed || (n.operands.size() > fixed && !n.op->has_variadic())) {
       fail("it has the wrong number of operands", (n.op->has_variadic() ? "at least " : "") + std::to_string(fixed),
@@ -204,8 +203,7 @@ class Verifier {
     }
     for (size_t i = 0; i < inferred.size(); ++i) {
       ValueId result = n.results[i];
-      if (result < 0 || static_cast<size_t>(result) >= g.values.size())
-        fail(fmt::format("result {} is %{}, which has no entry in the table of values", i, result));
+      if (!g.values.has(result)) fail(fmt::format("result {} is %{}, which has no entry in the table of values", i, result));
       if (inferred[i] != g.type(result)) {
         fail(fmt::format("the type of %{} is not the inferred one", result), inferred[i].text(),
              fmt::format("{} for {}", g.type(result).text(), call.text()));
@@ -216,7 +214,7 @@ class Verifier {
   // ---- the program around the graph
 
   void value(ValueId v, const std::string& what) {
-    if (v < 0 || static_cast<size_t>(v) >= p_.graph.values.size())
+    if (!p_.graph.values.has(v))
       fail(fmt::format("{} is %{}, which is not in the graph", what, v), "a value of the graph", fmt::format("%{}", v));
   }
 

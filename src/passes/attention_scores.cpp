@@ -42,27 +42,25 @@ class ScorePaths {
  public:
   explicit ScorePaths(const Graph& g) : g_(&g), on_path_(g.values.size()) {
     for (const Node& node : g.nodes) {
-      if (node.op->name == "softmax" && is_over_last(g, node) && mark(node.operands[0], kSteps))
-        on_path_[at(node.results[0])] = true;
+      if (node.op->name == "softmax" && is_over_last(g, node) && mark(node.operands[0], kSteps)) on_path_[node.results[0]] = true;
       const bool weighs = node.op->name == "matmul" && mark_weights(node.operands[0]);
-      if (weighs) on_path_[at(node.results[0])] = true;
+      if (weighs) on_path_[node.results[0]] = true;
     }
   }
-  bool operator()(ValueId v) const { return on_path_[at(v)]; }
+  bool operator()(ValueId v) const { return on_path_[v]; }
 
  private:
   static constexpr int kSteps = 8;
-  static size_t at(ValueId v) { return static_cast<size_t>(v); }
 
   bool mark(ValueId v, int steps) {
     const Node* node = defining_node(*g_, v);
     if (!node || steps == 0) return false;
-    if (is_product(*node)) return on_path_[at(v)] = true;
+    if (is_product(*node)) return on_path_[v] = true;
     static const std::set<std::string> passed = {"add", "mul", "div", "select", "cast", "reshape"};
     if (passed.count(node->op->name) == 0) return false;
     bool found = false;
     for (ValueId operand : node->operands) found = mark(operand, steps - 1) || found;
-    if (found) on_path_[at(v)] = true;
+    if (found) on_path_[v] = true;
     return found;
   }
 
@@ -70,7 +68,7 @@ class ScorePaths {
     for (int steps = 0; steps < 4; ++steps) {
       const Node* node = defining_node(*g_, v);
       if (!node) return false;
-      if (node->op->name == "softmax") return on_path_[at(v)];
+      if (node->op->name == "softmax") return on_path_[v];
       if (node->op->name != "cast" && node->op->name != "reshape") return false;
       v = node->operands[0];
     }
@@ -78,7 +76,7 @@ class ScorePaths {
   }
 
   const Graph* g_;
-  std::vector<bool> on_path_;
+  PerValue<bool> on_path_;
 };
 
 class ScoresRule {
@@ -100,7 +98,7 @@ class ScoresRule {
   }
 
  private:
-  bool used_once(ValueId old) const { return uses_[static_cast<size_t>(old)] == 1; }
+  bool used_once(ValueId old) const { return uses_[old] == 1; }
 
   // ---- batches of one axis and of two
   // x [batch, heads, m, n] when v is it as [batch * heads, m, n].
@@ -251,7 +249,7 @@ class ScoresRule {
   }
 
   ScorePaths paths_;
-  std::vector<int32_t> uses_;
+  PerValue<int32_t> uses_;
   std::map<ValueId, ValueId> source_;  // flattened value of the new graph → the value with batch and heads apart
   std::optional<IndexSpace> space_;
   std::optional<IndexEvaluator> evaluator_;

@@ -89,7 +89,7 @@ std::optional<Values> canonical(Builder& b, const Node& node, const Values& oper
     const ValueId x = before->operands[0];
     const Ints& first = call_of(g, *before, before->operands).integers("permutation");
     Ints both;
-    for (int64_t axis : call_of(g, node, operands).integers("permutation")) both.push_back(first[static_cast<size_t>(axis)]);
+    for (int64_t axis : call_of(g, node, operands).integers("permutation")) both.push_back(first[axis]);
     return Values{b.transpose(x, both)};
   }
   return std::nullopt;

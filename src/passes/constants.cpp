@@ -4,8 +4,8 @@ namespace pycandle {
 
 const Node* defining_node(const Graph& g, ValueId v) {
   if (v == kNoValue) return nullptr;
-  const int32_t node = g.values[static_cast<size_t>(v)].node;
-  return node < 0 ? nullptr : &g.nodes[static_cast<size_t>(node)];
+  const NodeId node = g.values[v].node;
+  return node < 0 ? nullptr : &g.nodes[node];
 }
 
 const Node* defined_by(const Graph& g, ValueId v, std::string_view op) {

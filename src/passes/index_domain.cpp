@@ -18,8 +18,6 @@ namespace {
 using Kind = Element::Kind;
 using Indices = std::vector<Dim>;
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // Integers that positions never wrap around in.
 bool is_index_dtype(DType d) { return d == DType::i64 || d == DType::i32; }
 bool is_index(const Element& e) { return e.kind == Kind::integer && is_index_dtype(e.dtype); }
@@ -62,13 +60,13 @@ struct ElementRules {
     Indices from;
     const Ints& axes = call.integers("axes");
     for (size_t i = 0; i < axes.size(); ++i) {
-      const Dim have = call.shape("x")[i], want = call.dims("shape")[at(axes[i])];
+      const Dim have = call.shape("x")[i], want = call.dims("shape")[axes[i]];
       if (have == want) {
-        from.push_back(at_index[at(axes[i])]);
+        from.push_back(at_index[axes[i]]);
       } else if (equal(have, Dim(1), space.ranges()) == Tri::yes) {
         from.push_back(Dim(0));
       } else if (at_most(min(want, Dim(2)), have, space.ranges()) == Tri::yes) {
-        from.push_back(at_index[at(axes[i])]);  // not 1 unless the other is: equal, or an error when it runs
+        from.push_back(at_index[axes[i]]);  // not 1 unless the other is: equal, or an error when it runs
       } else {
         return nullptr;
       }
@@ -78,7 +76,7 @@ struct ElementRules {
   ElementPtr transpose() const {
     Indices from(at_index.size(), Dim(0));
     const Ints& permutation = call.integers("permutation");
-    for (size_t i = 0; i < from.size(); ++i) from[at(permutation[i])] = at_index[i];
+    for (size_t i = 0; i < from.size(); ++i) from[permutation[i]] = at_index[i];
     return operand(0, from);
   }
   ElementPtr slice() const {
@@ -89,7 +87,7 @@ struct ElementRules {
   }
   ElementPtr reverse() const {
     Indices from = at_index;
-    for (const int64_t axis : call.integers("axes")) from[at(axis)] = call.shape("x")[at(axis)] - 1 - from[at(axis)];
+    for (const int64_t axis : call.integers("axes")) from[axis] = call.shape("x")[axis] - 1 - from[axis];
     return operand(0, from);
   }
   ElementPtr repeat() const {
@@ -158,7 +156,7 @@ struct ElementRules {
 
   // Parts that continue one another (arange with the number before it put in front) are one formula.
   ElementPtr concat() const {
-    const size_t axis = at(call.integer("axis"));
+    const size_t axis = call.integer("axis");
     Dim total = 0;
     std::vector<Dim> starts;
     for (const ValueId part : node.operands) {
@@ -195,7 +193,7 @@ struct ElementRules {
     const Ints& axes = call.integers("axes");
     const size_t rank = graph.type(node.operands[1]).shape.size();
     const bool consecutive = axes.back() - axes.front() == static_cast<int64_t>(axes.size()) - 1;
-    const size_t place = consecutive ? at(axes.front()) : 0;
+    const size_t place = consecutive ? axes.front() : 0;
     const Indices inner(at_index.begin() + static_cast<std::ptrdiff_t>(place),
                         at_index.begin() + static_cast<std::ptrdiff_t>(place + rank));
     Indices kept = at_index;
@@ -216,13 +214,13 @@ struct ElementRules {
     const ElementPtr index = operand(1, at_index);
     if (!is_index(*index) || !space.always_nonnegative(index->dim)) return nullptr;
     Indices from = at_index;
-    from[at(call.integer("axis"))] = index->dim;
+    from[call.integer("axis")] = index->dim;
     return operand(0, from);
   }
 
   // ---- along an axis
   ElementPtr cumsum() const {
-    const size_t axis = at(call.integer("axis"));
+    const size_t axis = call.integer("axis");
     Indices from = at_index;
     from[axis] = space.fresh(call.shape("x")[axis]);
     const ElementPtr each = operand(0, from);
@@ -232,7 +230,7 @@ struct ElementRules {
   ElementPtr diff() const {
     if (call.integer("n") != 1) return nullptr;
     Indices next = at_index;
-    Dim& position = next[at(call.integer("axis"))];
+    Dim& position = next[call.integer("axis")];
     position = position + 1;
     const ElementPtr a = operand(0, next), b = operand(0, at_index);
     return is_index(*a) && is_index(*b) ? space.integer(a->dim - b->dim, type().dtype) : nullptr;

@@ -23,18 +23,18 @@ class Joiner {
  public:
   explicit Joiner(const Program& p) {
     const Graph& g = p.graph;
-    std::vector<std::vector<const Node*>> users(g.values.size());
+    PerValue<std::vector<const Node*>> users(g.values.size());
     for (const Node& node : g.nodes) {
       for (const ValueId v : node.operands) {
-        if (v != kNoValue) users[index(v)].push_back(&node);
+        if (v != kNoValue) users[v].push_back(&node);
       }
     }
     std::set<ValueId> parameters, outputs(g.outputs.begin(), g.outputs.end());
     for (const Parameter& q : p.parameters) parameters.insert(q.value);
     // Views, and in the end attention.
     const auto takes_views = [&](const auto& self, ValueId v) -> bool {
-      if (outputs.count(v) != 0 || users[index(v)].empty()) return false;
-      return std::all_of(users[index(v)].begin(), users[index(v)].end(), [&](const Node* user) {
+      if (outputs.count(v) != 0 || users[v].empty()) return false;
+      return std::all_of(users[v].begin(), users[v].end(), [&](const Node* user) {
         const std::string& op = user->op->name;
         if (op == "reshape" || op == "transpose") return self(self, user->results[0]);
         return op == "scaled_dot_product_attention" || op == "rotary_embedding";
@@ -54,7 +54,7 @@ class Joiner {
       if (results.size() < 2) continue;
       for (const ValueId v : results) group_of_[v] = static_cast<int>(groups_.size());
       Group group;
-      for (const ValueId v : results) group.linears.push_back(g.nodes[index(g.values[index(v)].node)]);
+      for (const ValueId v : results) group.linears.push_back(g.nodes[g.values[v].node]);
       groups_.push_back(std::move(group));
     }
   }
@@ -62,7 +62,7 @@ class Joiner {
   std::optional<Values> operator()(Builder& b, const Node& node, const Values& operands) {
     const auto found = node.results.size() == 1 ? group_of_.find(node.results[0]) : group_of_.end();
     if (found == group_of_.end()) return std::nullopt;
-    Group& group = groups_[static_cast<size_t>(found->second)];
+    Group& group = groups_[found->second];
     if (group.joined == kNoValue) join(b, node, operands, group);
     Dim first = 0;
     for (const Node& other : group.linears) {
@@ -78,7 +78,6 @@ class Joiner {
     std::vector<Node> linears;
     ValueId joined = kNoValue;
   };
-  static size_t index(ValueId v) { return static_cast<size_t>(v); }
 
   // Parameters have the numbers that they have in the old graph: inputs come first.
   void join(Builder& b, const Node& node, const Values& operands, Group& group) {

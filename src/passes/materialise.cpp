@@ -65,8 +65,7 @@ class Materialiser {
     }
     Ints order(places.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-    std::sort(order.begin(), order.end(),
-              [&](int64_t a, int64_t b) { return places[static_cast<size_t>(a)] < places[static_cast<size_t>(b)]; });
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return places[a] < places[b]; });
     for (size_t i = 0; i < places.size(); ++i) wide[places[i]] = kept[i];
     if (std::is_sorted(order.begin(), order.end())) return b_.reshape(v, wide);
     return b_.reshape(b_.transpose(b_.reshape(v, kept), order), wide);

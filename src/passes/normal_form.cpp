@@ -18,8 +18,6 @@ namespace {
 constexpr int kLargestFormula = 600;  // terms; the largest functional that looks for itself needs some 60
 constexpr size_t kLargestFragment = 96;  // nodes of the graph, constants and broadcasts included
 
-size_t at_axis(int64_t axis) { return static_cast<size_t>(axis); }
-
 // Does every value of `from` exist in `to`? Then a cast there loses nothing.
 bool is_widening(DType from, DType to) {
   if (is_floating(from) && is_floating(to)) {
@@ -50,7 +48,7 @@ std::optional<Ints> axes_of_reshape(const Shape& from, const Shape& to) {
 }
 
 const Attribute& attribute_of(const Node& node, std::string_view name) {
-  return node.attributes.at(at_axis(node.op->attribute_index(name))).second;
+  return node.attributes.at(node.op->attribute_index(name)).second;
 }
 
 std::string text_of(const Attributes& attributes) {
@@ -257,14 +255,14 @@ Term NormalForm::view(Term x, Shape shape, Ints axes) {
     if (axis >= static_cast<int64_t>(from.size())) return x;
   }
   for (int64_t& axis : axes) {
-    if (axis >= 0 && from.at(at_axis(axis)) == Dim(1)) axis = -1;
+    if (axis >= 0 && from.at(axis) == Dim(1)) axis = -1;
   }
   bool is_same = shape == from;
   for (size_t i = 0; is_same && i < axes.size(); ++i) is_same = axes[i] == static_cast<int64_t>(i) || shape[i] == Dim(1);
   if (is_same) return x;
   if (is(x, "view")) {
     const Entry inner = at(x);
-    for (int64_t& axis : axes) axis = axis < 0 ? -1 : inner.axes[at_axis(axis)];
+    for (int64_t& axis : axes) axis = axis < 0 ? -1 : inner.axes[axis];
     return view(inner.operands[0], std::move(shape), std::move(axes));
   }
   return moved(x, {Movement::Kind::view, std::move(shape), std::move(axes), {}});
@@ -280,7 +278,7 @@ Term NormalForm::reshape(Term x, const Shape& shape) {
 Term NormalForm::transposed(Term x, const Ints& permutation) {
   if (at(x).type.shape.size() != permutation.size()) return x;  // constants alone
   Shape shape;
-  for (int64_t axis : permutation) shape.push_back(at(x).type.shape.at(at_axis(axis)));
+  for (int64_t axis : permutation) shape.push_back(at(x).type.shape.at(axis));
   return view(x, std::move(shape), permutation);
 }
 
@@ -299,7 +297,7 @@ Term NormalForm::contraction(const Node& node, const Type& type, Term left, Term
     Ints axes = v.axes;
     std::vector<bool> used(source.shape.size());
     for (int64_t axis : axes) {
-      if (axis >= 0) used[at_axis(axis)] = true;
+      if (axis >= 0) used[axis] = true;
     }
     if (axes.size() != source.shape.size()) continue;
     bool is_permutation = true;
@@ -323,7 +321,7 @@ Term NormalForm::contraction(const Node& node, const Type& type, Term left, Term
     }
     if (!is_permutation) continue;
     for (Ints* list : {&batch[side], &contract[side]}) {
-      for (int64_t& axis : *list) axis = axes[at_axis(axis)];
+      for (int64_t& axis : *list) axis = axes[axis];
     }
     operands[side] = v.operands[0];
   }
@@ -370,7 +368,7 @@ Term NormalForm::primitive(const Graph& g, const Node& node, const Type& type, c
   if (op == "broadcast") {
     Ints axes(type.shape.size(), -1);
     const Ints& places = std::get<Ints>(attribute_of(node, "axes"));
-    for (size_t i = 0; i < places.size(); ++i) axes[at_axis(places[i])] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < places.size(); ++i) axes[places[i]] = static_cast<int64_t>(i);
     return view(xs[0], type.shape, std::move(axes));
   }
   if (op == "slice") {
@@ -415,11 +413,11 @@ Term NormalForm::node(const Graph& g, const Node& n, size_t result, const Terms&
   return n.results.size() == 1 ? primitive(g, n, g.type(n.results[0]), operands) : kNoTerm;
 }
 
-Term NormalForm::walk(const Graph& g, ValueId v, Known& known, std::vector<int32_t>* nodes) {
+Term NormalForm::walk(const Graph& g, ValueId v, Known& known, std::vector<NodeId>* nodes) {
   if (const auto found = known.find(v); found != known.end()) return found->second;
-  const Value& value = g.values[static_cast<size_t>(v)];
+  const Value& value = g.values[v];
   if (value.node < 0 || budget_ <= 0 || (nodes && nodes->size() >= kLargestFragment)) return kNoTerm;
-  const Node& n = g.nodes[static_cast<size_t>(value.node)];
+  const Node& n = g.nodes[value.node];
   if (nodes) nodes->push_back(value.node);
   Terms operands;
   for (ValueId operand : n.operands) {
@@ -432,7 +430,7 @@ Term NormalForm::walk(const Graph& g, ValueId v, Known& known, std::vector<int32
   return budget_ > 0 ? result : kNoTerm;
 }
 
-Term NormalForm::of(const Graph& g, ValueId v, Known& known, std::vector<int32_t>* nodes) {
+Term NormalForm::of(const Graph& g, ValueId v, Known& known, std::vector<NodeId>* nodes) {
   budget_ = kLargestFormula;
   return walk(g, v, known, nodes);
 }

@@ -32,7 +32,7 @@ class NormalForm {
   using Known = std::unordered_map<ValueId, Term>;
   // The value as a term over the known ones. kNoTerm: it depends on something else, is too large, or is no formula
   // (random, control flow). Nodes that were read are appended to `nodes`, in the order of their first use.
-  Term of(const Graph&, ValueId, Known& known, std::vector<int32_t>* nodes = nullptr);
+  Term of(const Graph&, ValueId, Known& known, std::vector<NodeId>* nodes = nullptr);
 
   std::string text(Term) const;  // for people who ask why something does not match
 
@@ -54,7 +54,7 @@ class NormalForm {
     std::string attributes;  // slice
   };
 
-  const Entry& at(Term t) const { return entries_[static_cast<size_t>(t)]; }
+  const Entry& at(Term t) const { return entries_[t]; }
   bool is(Term t, std::string_view op) const { return at(t).op == op; }
   bool is_number(Term t, double value) const { return is(t, "constant") && at(t).number == value; }
   bool is_real(Term t) const { return is_floating(at(t).type.dtype); }
@@ -62,7 +62,7 @@ class NormalForm {
   Term number(double value, DType);
   Term elementwise(std::string op, Terms operands, DType);
 
-  Term walk(const Graph&, ValueId, Known& known, std::vector<int32_t>* nodes);
+  Term walk(const Graph&, ValueId, Known& known, std::vector<NodeId>* nodes);
   Term node(const Graph&, const Node&, size_t result, const Terms& operands);
   Term primitive(const Graph&, const Node&, const Type&, const Terms& operands);
   Term functional(const Graph&, const Node&, size_t result, const Terms& operands);

@@ -266,8 +266,8 @@ class Slices {
   // Taps on what is not computed whole any more.
   void hide_taps(Program& p) const {
     for (Tap& tap : p.taps) {
-      if (!moves_[index(tap.value)]) continue;
-      tap.value = wanted_[index(tap.value)].taken_by;
+      if (!moves_[tap.value]) continue;
+      tap.value = wanted_[tap.value].taken_by;
       tap.inside = true;
     }
   }
@@ -276,7 +276,7 @@ class Slices {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i] != kNoValue) in_new_[node.operands[i]] = operands[i];
     }
-    const bool ends_here = node.op->name == "slice" && moves_[index(node.operands[0])] && !moves_[index(node.results[0])];
+    const bool ends_here = node.op->name == "slice" && moves_[node.operands[0]] && !moves_[node.results[0]];
     if (!ends_here) return std::nullopt;
     const Origin origin = b.origin;
     const ValueId made = computed(b, node.operands[0]);
@@ -291,11 +291,9 @@ class Slices {
     ValueId taken_by = kNoValue;  // the slice that the cut began with
   };
 
-  static size_t index(ValueId v) { return static_cast<size_t>(v); }
-
   void want(ValueId v, const Cut* cut, ValueId taken_by) {
     if (v == kNoValue) return;
-    Wanted& w = wanted_[index(v)];
+    Wanted& w = wanted_[v];
     if (w.kind == Wanted::Kind::nothing && cut)
       w = {Wanted::Kind::a_cut, *cut, taken_by};
     else if (!cut || w.kind != Wanted::Kind::a_cut || !(w.cut == *cut))
@@ -304,7 +302,7 @@ class Slices {
 
   // From the last node to the first: what it needs of its operands for what is wanted of its result.
   void look_at(const Node& node) {
-    const Wanted* wanted = node.results.size() == 1 ? &wanted_[index(node.results[0])] : nullptr;
+    const Wanted* wanted = node.results.size() == 1 ? &wanted_[node.results[0]] : nullptr;
     if (wanted && wanted->kind == Wanted::Kind::nothing) return;
     const bool is_cut = wanted && wanted->kind == Wanted::Kind::a_cut;
     if (node.op->name == "slice") {
@@ -318,39 +316,39 @@ class Slices {
         }
         want(node.operands[0], &both, wanted->taken_by);
       } else {
-        if (is_cut) wanted_[index(node.results[0])] = {Wanted::Kind::all, {}, kNoValue};
+        if (is_cut) wanted_[node.results[0]] = {Wanted::Kind::all, {}, kNoValue};
         want(node.operands[0], &cut, node.results[0]);
       }
       return;
     }
     const auto p = is_cut ? pushed(graph_, node, wanted->cut) : std::nullopt;
-    if (is_cut && !p) wanted_[index(node.results[0])].kind = Wanted::Kind::all;
+    if (is_cut && !p) wanted_[node.results[0]].kind = Wanted::Kind::all;
     for (size_t i = 0; i < node.operands.size(); ++i)
       want(node.operands[i], p && p->operands[i] ? &*p->operands[i] : nullptr, p ? wanted->taken_by : kNoValue);
   }
 
   // From the first node to the last: a slice moves in front of a node when that saves something here or further up.
   void decide(const Node& node) {
-    if (node.results.size() != 1 || wanted_[index(node.results[0])].kind != Wanted::Kind::a_cut) return;
+    if (node.results.size() != 1 || wanted_[node.results[0]].kind != Wanted::Kind::a_cut) return;
     const auto any_moves = std::any_of(node.operands.begin(), node.operands.end(),
-                                       [&](ValueId v) { return v != kNoValue && moves_[index(v)]; });
+                                       [&](ValueId v) { return v != kNoValue && moves_[v]; });
     const Rule* rule = node.op->name == "slice" ? nullptr : rule_for(graph_, node);
-    moves_[index(node.results[0])] = any_moves || (rule && rule->is_heavy);
+    moves_[node.results[0]] = any_moves || (rule && rule->is_heavy);
   }
 
   // The cut of an old value, in the new graph.
   ValueId computed(Builder& b, ValueId v) {
     const auto found = made_.find(v);
     if (found != made_.end()) return found->second;
-    const Node& node = graph_.nodes[index(graph_.values[index(v)].node)];
+    const Node& node = graph_.nodes[graph_.values[v].node];
     if (node.op->name == "slice") return made_[v] = computed(b, node.operands[0]);
-    const auto p = pushed(graph_, node, wanted_[index(v)].cut);
+    const auto p = pushed(graph_, node, wanted_[v].cut);
     Values operands;
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const ValueId x = node.operands[i];
       if (x == kNoValue) {
         operands.push_back(kNoValue);
-      } else if (moves_[index(x)]) {
+      } else if (moves_[x]) {
         operands.push_back(computed(b, x));
       } else {
         b.origin = node.origin;
@@ -371,8 +369,8 @@ class Slices {
   }
 
   Graph graph_;                 // as it was
-  std::vector<Wanted> wanted_;  // per value
-  std::vector<bool> moves_;     // per value: only the cut of it is computed
+  PerValue<Wanted> wanted_;  // per value
+  PerValue<bool> moves_;     // per value: only the cut of it is computed
   std::map<ValueId, ValueId> in_new_, made_;
   std::map<ValueId, std::vector<std::pair<Cut, ValueId>>> sliced_;
 };

@@ -25,8 +25,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 struct Match {
   const OpDef* op;
   Proposal call;
@@ -67,7 +65,7 @@ class Modules {
  private:
   // The node's call and those around it, from the inside out.
   template <class Visit> void each_call(const Node& node, const Visit& visit) const {
-    for (int32_t call = node.origin.call; call >= 0; call = p_.calls[at(call)].parent) visit(at(call));
+    for (int32_t call = node.origin.call; call >= 0; call = p_.calls[call].parent) visit(call);
   }
 
   const Program& p_;
@@ -90,7 +88,7 @@ class Recogniser {
     index(g, is_program);
     for (size_t n = g.nodes.size(); n-- > 0;) {
       const Node& node = g.nodes[n];
-      if (!gone_[n] && node.results.size() == 1) look_at_node(static_cast<int32_t>(n));
+      if (!gone_[n] && node.results.size() == 1) look_at_node(static_cast<NodeId>(n));
     }
     for (const Node& node : g.nodes) {
       for (const Graph& region : node.regions) look_at(region, false);
@@ -106,19 +104,19 @@ class Recogniser {
     gone_.assign(g.nodes.size(), false);
     for (size_t n = 0; n < g.nodes.size(); ++n) {
       for (ValueId v : g.nodes[n].operands) {
-        if (v != kNoValue) users_[at(v)].push_back(static_cast<int32_t>(n));
+        if (v != kNoValue) users_[v].push_back(static_cast<NodeId>(n));
       }
     }
-    for (ValueId v : g.outputs) users_[at(v)].push_back(kOutside);
+    for (ValueId v : g.outputs) users_[v].push_back(kOutside);
     if (!is_program) return;
-    for (const Output& o : p_.outputs) users_[at(o.value)].push_back(kOutside);
+    for (const Output& o : p_.outputs) users_[o.value].push_back(kOutside);
     for (const State& s : p_.states) {
-      if (s.updated != kNoValue) users_[at(s.updated)].push_back(kOutside);
+      if (s.updated != kNoValue) users_[s.updated].push_back(kOutside);
     }
   }
 
-  void look_at_node(int32_t n) {
-    const Node& node = g_->nodes[at(n)];
+  void look_at_node(NodeId n) {
+    const Node& node = g_->nodes[n];
     const Fragment fragment(*g_, node.results[0]);
     fragments_.clear();
     if (const auto ops = at_anchor_.find(node.op->name); ops != at_anchor_.end()) {
@@ -141,7 +139,7 @@ class Recogniser {
 
   struct FragmentTerm {
     Term term = kNoTerm;
-    std::vector<int32_t> nodes;
+    std::vector<NodeId> nodes;
   };
 
   // Leaves are numbered in the order of the operands; equal operands are one leaf.
@@ -153,12 +151,12 @@ class Recogniser {
     return leaves;
   }
 
-  const FragmentTerm& of_fragment(int32_t anchor, const Values& leaves) {
+  const FragmentTerm& of_fragment(NodeId anchor, const Values& leaves) {
     const auto [place, is_new] = fragments_.try_emplace(leaves);
     if (is_new) {
       NormalForm::Known known;
       for (size_t i = 0; i < leaves.size(); ++i) known[leaves[i]] = terms_.leaf(i, g_->type(leaves[i]));
-      place->second.term = terms_.of(*g_, g_->nodes[at(anchor)].results[0], known, &place->second.nodes);
+      place->second.term = terms_.of(*g_, g_->nodes[anchor].results[0], known, &place->second.nodes);
     }
     return place->second;
   }
@@ -191,11 +189,11 @@ class Recogniser {
         continue;
       }
       Type type = g_->type(v);
-      Term term = terms_.leaf(at(std::find(leaves.begin(), leaves.end(), v) - leaves.begin()), type);
+      Term term = terms_.leaf(std::find(leaves.begin(), leaves.end(), v) - leaves.begin(), type);
       if (const Ints permutation = taken_in(call, i); !permutation.empty()) {
         term = terms_.transposed(term, permutation);
         type.shape.clear();
-        for (int64_t axis : permutation) type.shape.push_back(g_->type(v).shape.at(at(axis)));
+        for (int64_t axis : permutation) type.shape.push_back(g_->type(v).shape.at(axis));
       }
       operands.push_back(scratch.add_input(std::move(type)));
       known[operands.back()] = term;
@@ -257,8 +255,8 @@ class Recogniser {
 
   // ---- may the fragment become one node?
 
-  bool stands(int32_t anchor, const OpDef& op, const Proposal& call) {
-    const Node& node = g_->nodes[at(anchor)];
+  bool stands(NodeId anchor, const OpDef& op, const Proposal& call) {
+    const Node& node = g_->nodes[anchor];
     if (std::find(call.operands.begin(), call.operands.end(), node.results[0]) != call.operands.end()) return false;
     const Values leaves = distinct(call.operands);
     const FragmentTerm& fragment = of_fragment(anchor, leaves);
@@ -268,14 +266,14 @@ class Recogniser {
     return take(anchor, fragment.nodes, op, call);
   }
 
-  bool take(int32_t anchor, std::vector<int32_t> nodes, const OpDef& op, const Proposal& call) {
-    const Node& last = g_->nodes[at(anchor)];
+  bool take(NodeId anchor, std::vector<NodeId> nodes, const OpDef& op, const Proposal& call) {
+    const Node& last = g_->nodes[anchor];
     std::sort(nodes.begin(), nodes.end(), std::greater<>());
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-    std::unordered_set<int32_t> going(nodes.begin(), nodes.end());
+    std::unordered_set<NodeId> going(nodes.begin(), nodes.end());
     std::vector<const Node*> fragment;
-    for (int32_t n : nodes) {  // users before what they use
-      const Node& node = g_->nodes[at(n)];
+    for (NodeId n : nodes) {  // users before what they use
+      const Node& node = g_->nodes[n];
       if (n != anchor && has_other_users(node, going)) {
         if (!is_free(node)) return false;
         going.erase(n);
@@ -284,27 +282,27 @@ class Recogniser {
       }
     }
     if (!modules_->are_whole(fragment, last)) return false;
-    for (int32_t n : going) {
+    for (NodeId n : going) {
       if (n == anchor) continue;
-      gone_[at(n)] = true;
+      gone_[n] = true;
       if (!is_program_) continue;
-      for (ValueId v : g_->nodes[at(n)].results) swallowed[v] = last.results[0];
+      for (ValueId v : g_->nodes[n].results) swallowed[v] = last.results[0];
     }
-    for (ValueId v : distinct(call.operands)) users_[at(v)].push_back(anchor);
+    for (ValueId v : distinct(call.operands)) users_[v].push_back(anchor);
     matches.emplace(&last, Match{&op, call});
     return true;
   }
 
-  bool has_other_users(const Node& node, const std::unordered_set<int32_t>& going) const {
+  bool has_other_users(const Node& node, const std::unordered_set<NodeId>& going) const {
     for (ValueId v : node.results) {
-      for (int32_t user : users_[at(v)]) {
-        if (user == kOutside || (going.count(user) == 0 && !gone_[at(user)])) return true;
+      for (NodeId user : users_[v]) {
+        if (user == kOutside || (going.count(user) == 0 && !gone_[user])) return true;
       }
     }
     return false;
   }
 
-  static constexpr int32_t kOutside = -1;
+  static constexpr NodeId kOutside = -1;
 
   const Program& p_;
   const OpTable& table_;
@@ -318,8 +316,8 @@ class Recogniser {
   const Graph* g_ = nullptr;
   bool is_program_ = false;
   std::optional<Modules> modules_;
-  std::vector<std::vector<int32_t>> users_;  // per value: nodes, or kOutside
-  std::vector<bool> gone_;                   // per node: taken in by a match
+  PerValue<std::vector<NodeId>> users_;  // per value: nodes, or kOutside
+  PerNode<bool> gone_;                   // per node: taken in by a match
   std::map<Values, FragmentTerm> fragments_;     // of the anchor at hand, by leaves
 };
 
@@ -332,15 +330,15 @@ class Sweep {
     Values& fresh = fresh_[&b.graph()];
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i] == kNoValue) continue;
-      fresh.resize(std::max(fresh.size(), at(node.operands[i]) + 1), kNoValue);
-      fresh[at(node.operands[i])] = operands[i];
+      fresh.resize(std::max(fresh.size(), static_cast<size_t>(node.operands[i]) + 1), kNoValue);
+      fresh[node.operands[i]] = operands[i];
     }
     const auto match = matches_.find(&node);
     if (match == matches_.end()) return std::nullopt;
     const auto& [op, call] = match->second;
     Values mapped;
     for (size_t i = 0; i < call.operands.size(); ++i) {
-      const ValueId v = call.operands[i] == kNoValue ? kNoValue : fresh.at(at(call.operands[i]));
+      const ValueId v = call.operands[i] == kNoValue ? kNoValue : fresh.at(call.operands[i]);
       const bool is_transposed = i < call.transposed.size() && !call.transposed[i].empty();
       mapped.push_back(is_transposed ? b.transpose(v, call.transposed[i]) : v);
     }

@@ -283,9 +283,9 @@ class HeadsRule {
     return Values{b.create(node.op->name, narrow, attributes)};
   }
 
-  bool used_once(const Node& node) const { return uses_[static_cast<size_t>(node.operands[0])] == 1; }
+  bool used_once(const Node& node) const { return uses_[node.operands[0]] == 1; }
 
-  std::vector<int32_t> uses_;
+  PerValue<int32_t> uses_;
   std::optional<IndexSpace> space_;
   std::optional<IndexEvaluator> evaluator_;
   std::map<std::pair<ValueId, int32_t>, ValueId> batch_first_;             // x, module call → x with its first axes exchanged

@@ -26,7 +26,7 @@ class LinearRule {
   explicit LinearRule(const Program& p) : uses_(use_counts(p)), is_parameter_(p.graph.inputs.size()) {
     for (const Parameter& parameter : p.parameters) {
       if (parameter.value == kNoValue) continue;
-      is_parameter_[static_cast<size_t>(p.graph.values[static_cast<size_t>(parameter.value)].index)] = true;
+      is_parameter_[p.graph.values[parameter.value].index] = true;
     }
   }
 
@@ -106,21 +106,21 @@ class LinearRule {
     const Ints &first = call_of(g, *before).integers("permutation"),
                &second = Call(*node.op, g, operands, node.attributes, node.regions).integers("permutation");
     for (size_t i = 0; i < second.size(); ++i) {
-      if (first[static_cast<size_t>(second[i])] != static_cast<int64_t>(i)) return std::nullopt;
+      if (first[second[i]] != static_cast<int64_t>(i)) return std::nullopt;
     }
     if (second.back() != static_cast<int64_t>(second.size()) - 1 || g.type(product->operands[1]).rank() != 2) return std::nullopt;
     const Values from = product->operands;
     return linear(b, before->operands[0], {from[1], call_of(g, *product).string("weight_order")}, from[2]);
   }
 
-  bool used_once(const Node& node, size_t operand) const { return uses_[static_cast<size_t>(node.operands[operand])] == 1; }
+  bool used_once(const Node& node, size_t operand) const { return uses_[node.operands[operand]] == 1; }
 
   bool is_parameter(const Graph& g, ValueId v) const {
-    const Value& value = g.values[static_cast<size_t>(v)];
-    return value.node < 0 && is_parameter_[static_cast<size_t>(value.index)];
+    const Value& value = g.values[v];
+    return value.node < 0 && is_parameter_[value.index];
   }
 
-  std::vector<int32_t> uses_;
+  PerValue<int32_t> uses_;
   std::vector<bool> is_parameter_;  // by the number of the graph's input
 };
 

@@ -26,8 +26,6 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 // attend somewhere then gives exactly 0 to the masked keys, as with -inf.
 constexpr double kAbsorbing = -1e30;
 
-size_t index(ValueId v) { return static_cast<size_t>(v); }
-
 bool is_wide(DType d) { return d == DType::f32 || d == DType::f64; }
 
 // The index variables of the scores […, queries, keys].
@@ -305,12 +303,12 @@ class MaskRule {
 };
 
 // What is marked, and all that it is computed from.
-std::vector<bool> with_sources(const Graph& g, std::vector<bool> marked) {
+PerValue<bool> with_sources(const Graph& g, PerValue<bool> marked) {
   for (size_t n = g.nodes.size(); n-- > 0;) {
     const Node& node = g.nodes[n];
-    const bool used = std::any_of(node.results.begin(), node.results.end(), [&](ValueId r) { return marked[index(r)]; });
+    const bool used = std::any_of(node.results.begin(), node.results.end(), [&](ValueId r) { return marked[r]; });
     for (ValueId v : node.operands) {
-      if (used && v != kNoValue) marked[index(v)] = true;
+      if (used && v != kNoValue) marked[v] = true;
     }
   }
   return marked;
@@ -320,25 +318,25 @@ std::vector<bool> with_sources(const Graph& g, std::vector<bool> marked) {
 // it any more. Which attention that is goes down from the mask to its sources.
 void swallow_taps(Program& p, const std::map<ValueId, ValueId>& taken_in) {
   const Graph& g = p.graph;
-  std::vector<ValueId> inside(g.values.size(), kNoValue);
-  for (const auto& [mask, attention] : taken_in) inside[index(mask)] = attention;
+  PerValue<ValueId> inside(g.values.size(), kNoValue);
+  for (const auto& [mask, attention] : taken_in) inside[mask] = attention;
   for (size_t n = g.nodes.size(); n-- > 0;) {
     for (ValueId r : g.nodes[n].results) {
       for (ValueId v : g.nodes[n].operands) {
-        if (v != kNoValue && inside[index(v)] == kNoValue) inside[index(v)] = inside[index(r)];
+        if (v != kNoValue && inside[v] == kNoValue) inside[v] = inside[r];
       }
     }
   }
-  std::vector<bool> needed(g.values.size());
-  for (ValueId v : g.outputs) needed[index(v)] = true;
+  PerValue<bool> needed(g.values.size());
+  for (ValueId v : g.outputs) needed[v] = true;
   for (const Tap& tap : p.taps) {
-    if (inside[index(tap.value)] == kNoValue) needed[index(tap.value)] = true;
+    if (inside[tap.value] == kNoValue) needed[tap.value] = true;
   }
   needed = with_sources(g, std::move(needed));
   for (Tap& tap : p.taps) {
-    const bool is_input = g.values[index(tap.value)].node < 0;
-    if (needed[index(tap.value)] || is_input) continue;
-    tap.value = inside[index(tap.value)];
+    const bool is_input = g.values[tap.value].node < 0;
+    if (needed[tap.value] || is_input) continue;
+    tap.value = inside[tap.value];
     tap.inside = true;
   }
 }

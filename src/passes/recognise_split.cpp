@@ -79,7 +79,7 @@ class SplitRule {
       order.push_back(next->second.second);
       end = next->second.first.stop;
     }
-    if (order.size() != parts.size() || end != g.type(x).shape[static_cast<size_t>(axis)]) return;
+    if (order.size() != parts.size() || end != g.type(x).shape[axis]) return;
     for (size_t i = 0; i < order.size(); ++i) where_.emplace(order[i], std::make_pair(splits_.size(), i));
     splits_.push_back(std::move(split));
   }

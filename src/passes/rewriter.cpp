@@ -9,7 +9,7 @@
 namespace pycandle {
 namespace {
 
-ValueId mapped(const Values& map, ValueId v) { return v == kNoValue ? kNoValue : map[static_cast<size_t>(v)]; }
+ValueId mapped(const Values& map, ValueId v) { return v == kNoValue ? kNoValue : map[v]; }
 
 void remap(Tree& tree, const Values& map) {
   if (tree.kind == Tree::Kind::value) {
@@ -37,19 +37,19 @@ void remap_references(Program& p, const Values& map) {
 
 Values copy_inputs(const Graph& old, Graph& fresh) {
   Values map(old.values.size(), kNoValue);
-  for (ValueId v : old.inputs) map[static_cast<size_t>(v)] = fresh.add_input(old.type(v));
+  for (ValueId v : old.inputs) map[v] = fresh.add_input(old.type(v));
   return map;
 }
 
 void copy_node(Node& node, Graph& old, Graph& fresh, Values operands, Values& map) {
   std::vector<Type> types;
   types.reserve(node.results.size());
-  for (ValueId r : node.results) types.push_back(std::move(old.values[static_cast<size_t>(r)].type));
+  for (ValueId r : node.results) types.push_back(std::move(old.values[r].type));
   const Values results = std::move(node.results);
   node.results = {};
   node.operands = std::move(operands);
   const Node& copy = fresh.add_node(std::move(node), std::move(types));
-  for (size_t i = 0; i < results.size(); ++i) map[static_cast<size_t>(results[i])] = copy.results[i];
+  for (size_t i = 0; i < results.size(); ++i) map[results[i]] = copy.results[i];
 }
 
 // A replacement stands for the old value everywhere, so it must have its type.
@@ -83,7 +83,7 @@ Values rewrite_graph(Graph& old, Builder& b, const RewriteRule& rule, Regions re
       require(replacement->size() == node.results.size(), "a rewrite must give every result of the node");
       for (size_t i = 0; i < node.results.size(); ++i) {
         const ValueId result = node.results[i];
-        map[static_cast<size_t>(result)] = reconciled(b, (*replacement)[i], old.type(result), node);
+        map[result] = reconciled(b, (*replacement)[i], old.type(result), node);
       }
       continue;
     }
@@ -159,34 +159,32 @@ class DataBoundSymbols {
 
 // Marks backwards from `live` values; nodes come after what they use, so one sweep from the end is enough. A binder of
 // a data-bound symbol stands before its users too.
-std::vector<bool> live_nodes(const Graph& g, std::vector<bool>& live_values, std::vector<bool> live,
-                             const DataBoundSymbols* symbols) {
+PerNode<bool> live_nodes(const Graph& g, PerValue<bool>& live_values, PerNode<bool> live, const DataBoundSymbols* symbols) {
   for (size_t n = g.nodes.size(); n-- > 0;) {
     const Node& node = g.nodes[n];
-    const bool used = live[n] || std::any_of(node.results.begin(), node.results.end(),
-                                             [&](ValueId r) { return live_values[static_cast<size_t>(r)]; });
+    const bool used = live[n] || std::any_of(node.results.begin(), node.results.end(), [&](ValueId r) { return live_values[r]; });
     live[n] = used;
     if (!used) continue;
     for (ValueId v : node.operands) {
-      if (v != kNoValue) live_values[static_cast<size_t>(v)] = true;
+      if (v != kNoValue) live_values[v] = true;
     }
     if (symbols) symbols->binders(g, node, [&](size_t binder) { live[binder] = true; });
   }
   return live;
 }
 
-Values keep_nodes(Graph& old, Graph& fresh, const std::vector<bool>& live);
+Values keep_nodes(Graph& old, Graph& fresh, const PerNode<bool>& live);
 
 Graph without_dead_nodes(Graph old) {
-  std::vector<bool> live_values(old.values.size());
-  for (ValueId v : old.outputs) live_values[static_cast<size_t>(v)] = true;
-  const std::vector<bool> live = live_nodes(old, live_values, std::vector<bool>(old.nodes.size()), nullptr);
+  PerValue<bool> live_values(old.values.size());
+  for (ValueId v : old.outputs) live_values[v] = true;
+  const PerNode<bool> live = live_nodes(old, live_values, PerNode<bool>(old.nodes.size()), nullptr);
   Graph fresh;
   keep_nodes(old, fresh, live);
   return fresh;
 }
 
-Values keep_nodes(Graph& old, Graph& fresh, const std::vector<bool>& live) {
+Values keep_nodes(Graph& old, Graph& fresh, const PerNode<bool>& live) {
   Values map = copy_inputs(old, fresh);
   for (size_t n = 0; n < old.nodes.size(); ++n) {
     if (!live[n]) continue;
@@ -229,10 +227,10 @@ Program rewrite_inside_regions(Program p, const OpTable& table, const RewriteRul
   return rewritten(std::move(p), table, rule, Regions::alone);
 }
 
-std::vector<int32_t> use_counts(const Program& p) {
-  std::vector<int32_t> counts(p.graph.values.size());
+PerValue<int32_t> use_counts(const Program& p) {
+  PerValue<int32_t> counts(p.graph.values.size());
   const auto count = [&](ValueId v) {
-    if (v != kNoValue) ++counts[static_cast<size_t>(v)];
+    if (v != kNoValue) ++counts[v];
   };
   for (const Node& node : p.graph.nodes) {
     for (ValueId v : node.operands) count(v);
@@ -248,15 +246,15 @@ std::vector<int32_t> use_counts(const Program& p) {
 
 Program without_dead_nodes(Program p) {
   const DataBoundSymbols symbols(p);
-  std::vector<bool> live_values(p.graph.values.size());
+  PerValue<bool> live_values(p.graph.values.size());
   const auto need = [&](ValueId v) {
-    if (v != kNoValue) live_values[static_cast<size_t>(v)] = true;
+    if (v != kNoValue) live_values[v] = true;
   };
   for (ValueId v : p.graph.outputs) need(v);
   for (const Output& o : p.outputs) need(o.value);
   for (const State& s : p.states) need(s.updated);
   for (const Tap& t : p.taps) need(t.value);
-  std::vector<bool> live(p.graph.nodes.size());
+  PerNode<bool> live(p.graph.nodes.size());
   for (const Check& c : p.checks) symbols.binders(c, [&](size_t binder) { live[binder] = true; });
   live = live_nodes(p.graph, live_values, std::move(live), &symbols);
 

@@ -23,7 +23,7 @@ Program rewrite_outside_regions(Program, const OpTable&, const RewriteRule&);
 // The same for the nodes inside regions alone.
 Program rewrite_inside_regions(Program, const OpTable&, const RewriteRule&);
 // How often each value of the program's graph is looked at: by nodes, outputs, states, taps and module calls.
-std::vector<int32_t> use_counts(const Program&);
+PerValue<int32_t> use_counts(const Program&);
 // Removes nodes that no output, state or tap needs, in regions too.
 Program without_dead_nodes(Program);
 

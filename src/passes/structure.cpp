@@ -110,8 +110,8 @@ struct Side {
   const Hashes& hashes;
 
   const Node* node(ValueId v) const {
-    const Value& value = program.graph.values[static_cast<size_t>(v)];
-    return value.node < 0 ? nullptr : &program.graph.nodes[static_cast<size_t>(value.node)];
+    const Value& value = program.graph.values[v];
+    return value.node < 0 ? nullptr : &program.graph.nodes[value.node];
   }
   std::string name(ValueId v) const {
     if (v == kNoValue) return "nothing";
@@ -131,8 +131,8 @@ std::string difference(const Side& a, const Side& b, ValueId left, ValueId right
     if (!x || !y) return fmt::format("{}{}, the other {}", used_by, a.name(left), b.name(right));
     if (x->op != y->op || x->operands.size() != y->operands.size())
       return fmt::format("{}, the other {}", a.name(left), b.name(right));
-    const int32_t left_index = a.program.graph.values[static_cast<size_t>(left)].index;
-    const int32_t right_index = b.program.graph.values[static_cast<size_t>(right)].index;
+    const int32_t left_index = a.program.graph.values[left].index;
+    const int32_t right_index = b.program.graph.values[right].index;
     if (left_index != right_index)
       return fmt::format("{} gives its result {}, the other {}", a.name(left), left_index, right_index);
     for (size_t i = 0; i < x->attributes.size(); ++i) {

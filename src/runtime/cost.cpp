@@ -23,7 +23,7 @@ double primitive_flops(const Graph& graph, const Node& node, const OpTable& tabl
   if (node.op->name == "dot_general") {
     double depth = 1;
     for (const int64_t axis : call.integers("contract_left"))
-      depth *= static_cast<double>(call.shape("left")[static_cast<size_t>(axis)].evaluate(sizes));
+      depth *= static_cast<double>(call.shape("left")[axis].evaluate(sizes));
     return 2 * results * depth;
   }
   if (node.op->name == "grouped_matmul") return 2 * results * static_cast<double>(call.shape("x")[1].evaluate(sizes));
@@ -61,13 +61,13 @@ int64_t value_bytes(const Type& type, const Bindings& sizes) {
 }
 
 int64_t peak_bytes(const Graph& graph, const Bindings& sizes) {
-  std::vector<size_t> last_use(graph.values.size(), 0);
+  PerValue<size_t> last_use(graph.values.size(), 0);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId v : graph.nodes[i].operands) {
-      if (v != kNoValue) last_use[static_cast<size_t>(v)] = i;
+      if (v != kNoValue) last_use[v] = i;
     }
   }
-  for (const ValueId v : graph.outputs) last_use[static_cast<size_t>(v)] = graph.nodes.size();
+  for (const ValueId v : graph.outputs) last_use[v] = graph.nodes.size();
   int64_t live = 0, peak = 0;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
@@ -78,8 +78,8 @@ int64_t peak_bytes(const Graph& graph, const Bindings& sizes) {
     std::sort(ending.begin(), ending.end());
     ending.erase(std::unique(ending.begin(), ending.end()), ending.end());
     for (const ValueId v : ending) {
-      const bool made_here = v != kNoValue && graph.values[static_cast<size_t>(v)].node >= 0;
-      if (made_here && last_use[static_cast<size_t>(v)] <= i) live -= value_bytes(graph.type(v), sizes);
+      const bool made_here = v != kNoValue && graph.values[v].node >= 0;
+      if (made_here && last_use[v] <= i) live -= value_bytes(graph.type(v), sizes);
     }
   }
   return peak;

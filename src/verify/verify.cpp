@@ -42,23 +42,22 @@ namespace {
 class Taint {
  public:
   explicit Taint(const Graph& g) : g_(g), is_tainted_(g.values.size()) {}
-  void add(ValueId v) { is_tainted_[static_cast<size_t>(v)] = true; }
+  void add(ValueId v) { is_tainted_[v] = true; }
   // Ask in the order of computation, after every wrong value before it was added.
   bool reaches(ValueId v) {
-    const auto end = static_cast<size_t>(g_.values[static_cast<size_t>(v)].node) + 1;
+    const auto end = static_cast<size_t>(g_.values[v].node) + 1;
     for (; next_node_ < end; ++next_node_) {
       const Node& node = g_.nodes[next_node_];
-      if (std::any_of(node.operands.begin(), node.operands.end(),
-                      [&](ValueId o) { return o != kNoValue && is_tainted_[static_cast<size_t>(o)]; })) {
+      if (std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId o) { return o != kNoValue && is_tainted_[o]; })) {
         for (ValueId r : node.results) add(r);
       }
     }
-    return is_tainted_[static_cast<size_t>(v)];
+    return is_tainted_[v];
   }
 
  private:
   const Graph& g_;
-  std::vector<bool> is_tainted_;
+  PerValue<bool> is_tainted_;
   size_t next_node_ = 0;
 };
 
@@ -96,10 +95,10 @@ class Verification {
     if (&backend_ == &reference_backend() || options_.tolerance) return wrong;
     const WholeRun reference = run_whole(p_, trials_.table(), reference_backend(), trials_.parameters(), goldens_,
                                          without_dumps(options_.pipeline));
-    const std::vector<bool> is_drawn = drawn_values(p_, goldens_);
+    const PerValue<bool> is_drawn = drawn_values(p_, goldens_);
     for (size_t i = 0; i < whole_.results.size() && i < reference.results.size(); ++i) {
       const auto& [name, value, array, golden, ours] = whole_.results[i];
-      if (!is_inexact(golden.dtype()) || p_.graph.values[static_cast<size_t>(value)].node < 0) continue;
+      if (!is_inexact(golden.dtype()) || p_.graph.values[value].node < 0) continue;
       if (array.shape() != golden.shape()) continue;  // a choice on the way: each is judged by itself
       const Metrics& theirs = reference.results[i].metrics;
       const double least = unit_roundoff(golden.dtype()) * root_mean_square(as_reals(golden));
@@ -129,7 +128,7 @@ class Verification {
   }
 
   void say_code(ValueId v, LayerResult& result) const {
-    const CodeLine code = captured_.code_of(p_.graph.values[static_cast<size_t>(v)].node);
+    const CodeLine code = captured_.code_of(p_.graph.values[v].node);
     result.code = code.place;
     result.code_source = code.source;
   }
@@ -330,7 +329,7 @@ class Verification {
 
 // A value that a recognised op swallowed is right when the op is.
 std::string inside_text(const Program& p, const Tap& tap) {
-  const Node& node = p.graph.nodes[static_cast<size_t>(p.graph.values[static_cast<size_t>(tap.value)].node)];
+  const Node& node = p.graph.nodes[p.graph.values[tap.value].node];
   return fmt::format("inside {}, which is judged as a whole", node.op->name);
 }
 
@@ -359,9 +358,9 @@ std::map<ValueId, LayerResult> mistyped_layers(const Program& p, const Goldens& 
                                                const std::string& input) {
   std::map<ValueId, LayerResult> layers;
   for (const Mistyped& m : goldens.mistyped()) {
-    const int32_t node = p.graph.values[static_cast<size_t>(m.value)].node;
+    const NodeId node = p.graph.values[m.value].node;
     if (node < 0) continue;
-    const Node& made_by = p.graph.nodes[static_cast<size_t>(node)];
+    const Node& made_by = p.graph.nodes[node];
     LayerResult layer;
     layer.input = input;
     layer.tap = m.tap;
@@ -462,12 +461,10 @@ void judge_all(const Program& p, const Goldens& goldens, Verification& verificat
 // `recorded`, not the program that is judged: source code that computes nothing of the recording is wrong.
 void say_why_none(const Program& recorded, const Goldens& goldens, VerifyResult& result) {
   const auto values = values_to_judge(recorded, goldens);
-  const std::vector<bool> is_drawn = drawn_values(recorded, goldens);
-  const bool computes = std::any_of(recorded.outputs.begin(), recorded.outputs.end(), [&](const Output& output) {
-    return recorded.graph.values[static_cast<size_t>(output.value)].node >= 0;
-  });
-  const bool all_are_drawn = std::all_of(values.begin(), values.end(),
-                                         [&](const auto& v) { return is_drawn[static_cast<size_t>(v.first)]; });
+  const PerValue<bool> is_drawn = drawn_values(recorded, goldens);
+  const bool computes = std::any_of(recorded.outputs.begin(), recorded.outputs.end(),
+                                    [&](const Output& output) { return recorded.graph.values[output.value].node >= 0; });
+  const bool all_are_drawn = std::all_of(values.begin(), values.end(), [&](const auto& v) { return is_drawn[v.first]; });
   result.has_nothing_to_judge = all_are_drawn && (!values.empty() || !computes);
   if (values.empty())
     result.why_none = computes ? "the trace file has no value that the program computes"
@@ -541,7 +538,7 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
       const Program other = program_to_judge(import().program, table, pipeline);
       const Goldens its_goldens(other, trace);
       const ValueId value = its_goldens.value_of(key);
-      if (value == kNoValue || other.graph.values[static_cast<size_t>(value)].node < 0) return std::nullopt;
+      if (value == kNoValue || other.graph.values[value].node < 0) return std::nullopt;
       const Slice slice = Slicer(other, known_values(other, its_goldens)).slice(value);
       const Trials trials(table, parameters, all_sizes(other, table, *parameters, its_goldens));
       const std::vector<Array> inputs = known_arrays(other, its_goldens, *parameters, slice.inputs);
@@ -552,10 +549,10 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
       const Goldens its_goldens(recorded, trace);
       const NamedValues both = known_to_both(recorded, its_goldens, p);
       const ValueId value = its_goldens.value_of(key);
-      if (value == kNoValue || recorded.graph.values[static_cast<size_t>(value)].node < 0) return std::nullopt;
+      if (value == kNoValue || recorded.graph.values[value].node < 0) return std::nullopt;
       const Slice slice = Slicer(recorded, both.is_known).slice(value);
       RecordedPart part{slice.program, known_arrays(recorded, its_goldens, *parameters, slice.inputs), {}};
-      for (ValueId begin : slice.inputs) part.names.push_back(both.names[static_cast<size_t>(begin)]);
+      for (ValueId begin : slice.inputs) part.names.push_back(both.names[begin]);
       return part;
     };
     KeptFloors floors = are_as_recorded ? KeptFloors(floor_file(trace), floor_identity(recording, manifest, trace, options))

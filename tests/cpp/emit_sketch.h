@@ -53,7 +53,7 @@ class Sketch {
     b_.origin.call = stack_.back();
   }
   ValueId leave(ValueId result) {
-    p_.calls[static_cast<size_t>(stack_.back())].output = tree(result);
+    p_.calls[stack_.back()].output = tree(result);
     stack_.pop_back();
     b_.origin.call = stack_.empty() ? 0 : stack_.back();
     return result;

@@ -21,7 +21,7 @@ inline OpDef reduction(const char* name) {
     Shape shape;
     const Ints& axes = c.integers("axes");
     for (int64_t i = 0; i < c.rank("x"); ++i) {
-      if (std::find(axes.begin(), axes.end(), i) == axes.end()) shape.push_back(c.shape("x")[static_cast<size_t>(i)]);
+      if (std::find(axes.begin(), axes.end(), i) == axes.end()) shape.push_back(c.shape("x")[i]);
     }
     return type_of(c.type("x").dtype, shape);
   });
@@ -53,7 +53,7 @@ inline OpTable make_test_table() {
                 .infer([](const Call& c) { return type_of(c.type("x").dtype, c.dims("shape")); }));
   table.add(primitive("transpose").operands("x").attributes(attr<Ints>("permutation")).infer([](const Call& c) {
     Shape shape;
-    for (int64_t axis : c.integers("permutation")) shape.push_back(c.shape("x").at(static_cast<size_t>(axis)));
+    for (int64_t axis : c.integers("permutation")) shape.push_back(c.shape("x").at(axis));
     return type_of(c.type("x").dtype, shape);
   }));
   table.add(primitive("broadcast").operands("x").attributes(attr<Dims>("shape"), attr<Ints>("axes")).infer([](const Call& c) {

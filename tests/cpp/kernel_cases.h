@@ -26,13 +26,13 @@ struct Random {
   // 0 to 70, often at the edge of a tile.
   int64_t size() {
     static constexpr int64_t edges[] = {0, 1, 3, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 28, 31, 32, 33, 48, 63, 64, 65};
-    return chance(0.5) ? edges[static_cast<size_t>(integer(0, std::size(edges) - 1))] : integer(0, 70);
+    return chance(0.5) ? edges[integer(0, std::size(edges) - 1)] : integer(0, 70);
   }
   int64_t some_size() { return std::max<int64_t>(1, size()); }
   // What breaks arithmetic: NaN, infinities, denormals, huge and tiny numbers.
   float odd() {
     static constexpr float odds[] = {kNan, kInf, -kInf, 1e-40f, -1e-40f, 1e30f, -1e30f, 1e-30f, 0.0f, -0.0f};
-    return odds[static_cast<size_t>(integer(0, std::size(odds) - 1))];
+    return odds[integer(0, std::size(odds) - 1)];
   }
 };
 

@@ -131,15 +131,15 @@ class Runner {
 
   Arrays run_graph(const Graph& graph, Arrays inputs, const Bindings& bindings = {}) const {
     Arrays values(graph.values.size());
-    for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i])] = inputs[i];
+    for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i]] = inputs[i];
     for (const Node& node : graph.nodes) {
       Arrays operands;
-      for (ValueId v : node.operands) operands.push_back(values[static_cast<size_t>(v)]);
+      for (ValueId v : node.operands) operands.push_back(values[v]);
       const Arrays results = evaluate(node, graph, operands, bindings);
-      for (size_t i = 0; i < results.size(); ++i) values[static_cast<size_t>(node.results[i])] = results[i];
+      for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
     }
     Arrays outputs;
-    for (ValueId v : graph.outputs) outputs.push_back(values[static_cast<size_t>(v)]);
+    for (ValueId v : graph.outputs) outputs.push_back(values[v]);
     return outputs;
   }
 

@@ -62,8 +62,7 @@ inline Floats attention_golden(const Floats& x) {
       }
       for (float& s : scores) sum += s = std::exp(s - largest);
       for (int k = 0; k < kLength; ++k) {
-        for (int i = 0; i < kWidth; ++i)
-          y[static_cast<size_t>((b * kLength + q) * kWidth + i)] += scores[k] / sum * rows[k * kWidth + i];
+        for (int i = 0; i < kWidth; ++i) y[(b * kLength + q) * kWidth + i] += scores[k] / sum * rows[k * kWidth + i];
       }
     }
   }

@@ -33,7 +33,7 @@ TEST(ParallelFor, VisitsEveryIndexOnce) {
         if (end != count) {
           EXPECT_GE(end - begin, grain);
         }
-        for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+        for (int64_t i = begin; i < end; ++i) ++visits[i];
       });
       for (const auto& v : visits) ASSERT_EQ(v, 1);
     }
@@ -103,7 +103,7 @@ TEST(ParallelFor, MayBeCalledFromSeveralThreads) {
 TEST(ParallelParts, RunsEveryPartOnceAlsoWhenThereAreMoreThanThreads) {
   for (const int parts : {0, 1, 2, 3, 9, 40}) {
     std::vector<std::atomic<int>> visits(static_cast<size_t>(parts));
-    for (int i = 0; i < 50; ++i) parallel_parts(parts, [&](int part) { ++visits[static_cast<size_t>(part)]; });
+    for (int i = 0; i < 50; ++i) parallel_parts(parts, [&](int part) { ++visits[part]; });
     for (const auto& v : visits) ASSERT_EQ(v, 50);
   }
 }
@@ -153,10 +153,10 @@ TEST(ParallelTeam, MembersWaitForEachOther) {
   std::atomic<int> wrong{0}, rounds{0};
   parallel_team(4, [&](Team& team, int member) {
     for (int round = 0; round < 100; ++round) {
-      written[static_cast<size_t>(member)] = round;
+      written[member] = round;
       team.barrier();
       for (int other = 0; other < team.size(); ++other) {
-        if (written[static_cast<size_t>(other)] != round) ++wrong;
+        if (written[other] != round) ++wrong;
       }
       team.barrier();
     }

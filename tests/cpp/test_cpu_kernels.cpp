@@ -94,7 +94,7 @@ void gemm_case(Random& random, const Kernels& k) {
     e.residual = g.c;
   } else {
     if (random.chance(0.3)) e.scale = random.normal();
-    if (random.chance(0.7)) e.activation = kActivations[static_cast<size_t>(random.integer(0, std::size(kActivations) - 1))];
+    if (random.chance(0.7)) e.activation = kActivations[random.integer(0, std::size(kActivations) - 1)];
     e.p = -0.5f;
     e.q = 1.5f;
     if (random.chance(0.3)) e.multiplier = multiplier.data();
@@ -168,7 +168,7 @@ TEST(Gemm, ALargeBiasDoesNotCostTheProductsTheirDigits) {
         g.k = g.a_row = 768;
         const Guarded<float> a = numbers(random, g.m * g.k), b = numbers(random, g.k * g.n);
         std::vector<float> small(static_cast<size_t>(b.size()));
-        for (int64_t i = 0; i < b.size(); ++i) small[static_cast<size_t>(i)] = b[i] * 1e-4f;
+        for (int64_t i = 0; i < b.size(); ++i) small[i] = b[i] * 1e-4f;
         const std::vector<float> bias(static_cast<size_t>(g.n), 1.0f);
         Guarded<float> c(random, g.m * g.n), packed(random, k.packed_size(g.k, g.n));
         g.a = a.data();
@@ -183,7 +183,7 @@ TEST(Gemm, ALargeBiasDoesNotCostTheProductsTheirDigits) {
         RUN(k, gemm, g);
         for (int64_t i = 0; i < c.size(); ++i) {
           double want = 1;
-          for (int64_t l = 0; l < g.k; ++l) want += double(a[i / g.n * g.k + l]) * small[static_cast<size_t>(l * g.n + i % g.n)];
+          for (int64_t l = 0; l < g.k; ++l) want += double(a[i / g.n * g.k + l]) * small[l * g.n + i % g.n];
           ASSERT_NEAR(c[i], want, 1.5e-7) << rows << " rows";
         }
       }
@@ -350,7 +350,7 @@ TEST(Norm, AgreesWithALoop) {
           if (g.sum != nullptr) {
             ASSERT_TRUE(agrees(sum[r * g.cols + j], v, 0));
           }
-          row[static_cast<size_t>(j)] = v;
+          row[j] = v;
           mean += v;
           largest = std::max(largest, double(std::fabs(v)));
         }
@@ -358,8 +358,7 @@ TEST(Norm, AgreesWithALoop) {
         for (const double v : row) variance += (v - mean) * (v - mean);
         const double scale = 1 / std::sqrt(variance / static_cast<double>(g.cols) + g.eps);
         for (int64_t j = 0; j < g.cols; ++j) {
-          const double normal = (row[static_cast<size_t>(j)] - mean) * scale,
-                       w = g.weight != nullptr ? weight[j] + double(g.weight_plus) : 1;
+          const double normal = (row[j] - mean) * scale, w = g.weight != nullptr ? weight[j] + double(g.weight_plus) : 1;
           const double want = normal * w + (g.bias != nullptr ? bias[j] : 0);
           ASSERT_TRUE(agrees(g.out[r * g.out_row + j], want,
                              ((largest * scale + std::fabs(normal)) * std::fabs(w) + std::fabs(want) + 1) * 16 * kEps, variance));
@@ -505,15 +504,15 @@ void attention_case(Random& random, const Kernels& k) {
           if (!may) score = g.masked_bias != 0 ? static_cast<float>(score) + g.masked_bias : -INFINITY;
           if (g.mask != nullptr) score = static_cast<float>(score) + g.mask[at];
           if (g.allowed != nullptr && g.allowed[at] == 0) score = -INFINITY;
-          weight[static_cast<size_t>(j)] = score;
-          top = std::max(top, weight[static_cast<size_t>(j)]);
+          weight[j] = score;
+          top = std::max(top, weight[j]);
         }
         const bool nothing = std::isinf(top);
         for (double& w : weight) total += w = nothing ? 0 : std::exp(w - top);
         for (int64_t d = 0; d < g.value_size; ++d) {
           double want = 0, scale = 0;
           for (int64_t j = 0; j < g.keys; ++j) {
-            const double term = weight[static_cast<size_t>(j)] * g.v[b * g.v_batch + kv * g.v_head + j * g.v_row + d] / total;
+            const double term = weight[j] * g.v[b * g.v_batch + kv * g.v_head + j * g.v_row + d] / total;
             want += nothing ? 0 : term;
             scale += nothing ? 0 : std::fabs(term);
           }

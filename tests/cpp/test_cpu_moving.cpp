@@ -21,7 +21,7 @@ TEST(Copy, MovesEveryElementWhateverTheStrides) {
       // x and out each in an order of dims of its own, with gaps; some dims of x broadcast or backwards
       const auto give = [&](int64_t (&strides)[kMaxRank], int64_t& begin, bool input) {
         std::vector<int> order(static_cast<size_t>(g.rank));
-        for (int d = 0; d < g.rank; ++d) order[static_cast<size_t>(d)] = d;
+        for (int d = 0; d < g.rank; ++d) order[d] = d;
         std::shuffle(order.begin(), order.end(), random.engine);
         int64_t size = 1;
         begin = 0;

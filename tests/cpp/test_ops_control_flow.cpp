@@ -125,8 +125,7 @@ TEST(Fft, AgreesWithTheDefinitionAtEveryKindOfLength) {
     for (bool inverse : {false, true}) {
       const Array x = store(DType::c128, {n}, [&] {
         std::vector<Complex> v(static_cast<size_t>(n));
-        for (int64_t i = 0; i < n; ++i)
-          v[static_cast<size_t>(i)] = {static_cast<double>(i * 7 % 11) - 5, static_cast<double>(i * 5 % 13) - 6};
+        for (int64_t i = 0; i < n; ++i) v[i] = {static_cast<double>(i * 7 % 11) - 5, static_cast<double>(i * 5 % 13) - 6};
         return v;
       }());
       const std::vector<Complex> v = load_complex(x),
@@ -134,10 +133,9 @@ TEST(Fft, AgreesWithTheDefinitionAtEveryKindOfLength) {
       for (int64_t k = 0; k < n; ++k) {
         Complex sum = 0;
         for (int64_t i = 0; i < n; ++i)
-          sum += v[static_cast<size_t>(i)] *
+          sum += v[i] *
                  std::polar(1.0, (inverse ? 2 : -2) * std::numbers::pi * static_cast<double>(i * k % n) / static_cast<double>(n));
-        EXPECT_NEAR(std::abs(got[static_cast<size_t>(k)] - sum), 0, 1e-11 * std::sqrt(static_cast<double>(n)))
-            << n << ", frequency " << k;
+        EXPECT_NEAR(std::abs(got[k] - sum), 0, 1e-11 * std::sqrt(static_cast<double>(n))) << n << ", frequency " << k;
       }
     }
   }

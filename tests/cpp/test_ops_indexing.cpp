@@ -53,7 +53,7 @@ TEST(Gather, AnIndexOutsideNamesIndexAndSize) {
 TEST(Gather, AdvancedIndexingPutsTheIndicesWhereTorchDoes) {
   const Array x = pattern(DType::i64, {2, 3, 4});
   const std::vector<int64_t> v = load_int(x);
-  const auto at = [&](int64_t i, int64_t j, int64_t k) { return v[static_cast<size_t>((i * 3 + j) * 4 + k)]; };
+  const auto at = [&](int64_t i, int64_t j, int64_t k) { return v[(i * 3 + j) * 4 + k]; };
   // x[:, [2, 0], [-1, 1]]: consecutive axes, in place.
   expect_array(run("gather_nd", {x, i64({2}, {2, 0}), i64({2}, {-1, 1})}, {{"axes", I{1, 2}}}),
                i64({2, 2}, {at(0, 2, 3), at(0, 0, 1), at(1, 2, 3), at(1, 0, 1)}));
@@ -206,7 +206,7 @@ TEST(Windows, AgreeWithTheNaiveForm) {
               at = at * c.x[a] + index[a];
               if (a >= leading) in_plane = in_plane * c.x[a] + index[a];
             }
-            const double next = v[static_cast<size_t>(at)];
+            const double next = v[at];
             if (std::string(kind) == "max" && next > value) place = in_plane;
             value = std::string(kind) == "sum"   ? value + next
                     : std::string(kind) == "max" ? std::max(value, next)

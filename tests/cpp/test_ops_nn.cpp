@@ -52,18 +52,18 @@ class Functional {
     Builder scratch(inner, catalogue());
     const Values results = node.op->decomposition(scratch,
                                                   Call(*node.op, inner, operands, node.attributes, node.regions, &scratch));
-    std::vector<ValueId> moved(inner.values.size(), kNoValue);
+    PerValue<ValueId> moved(inner.values.size(), kNoValue);
     for (size_t i = 0; i < b.graph().values.size(); ++i) moved[i] = static_cast<ValueId>(i);
     for (size_t n = b.graph().nodes.size(), end = inner.nodes.size(); n < end; ++n) {
       const Node& next = inner.nodes[n];
       Values from;
-      for (const ValueId v : next.operands) from.push_back(v == kNoValue ? kNoValue : moved[static_cast<size_t>(v)]);
+      for (const ValueId v : next.operands) from.push_back(v == kNoValue ? kNoValue : moved[v]);
       const Values made = next.op->is_primitive ? b.create_all(next.op->name, from, next.attributes, next.regions)
                                                 : expand(b, next, from);
-      for (size_t i = 0; i < made.size(); ++i) moved[static_cast<size_t>(next.results[i])] = made[i];
+      for (size_t i = 0; i < made.size(); ++i) moved[next.results[i]] = made[i];
     }
     Values out;
-    for (const ValueId v : results) out.push_back(moved[static_cast<size_t>(v)]);
+    for (const ValueId v : results) out.push_back(moved[v]);
     return out;
   }
 

@@ -20,8 +20,7 @@ std::vector<Complex> naive_product(const Array& left, const Array& right, int64_
   std::vector<Complex> out(static_cast<size_t>(m * n));
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {
-      for (int64_t d = 0; d < k; ++d)
-        out[static_cast<size_t>(i * n + j)] += a[static_cast<size_t>(i * k + d)] * b[static_cast<size_t>(j * k + d)];
+      for (int64_t d = 0; d < k; ++d) out[i * n + j] += a[i * k + d] * b[j * k + d];
     }
   }
   return out;
@@ -66,10 +65,9 @@ TEST(DotGeneral, ResultHasBatchThenLeftThenRight) {
       for (int64_t j = 0; j < 6; ++j) {
         int64_t sum = 0;
         for (int64_t r = 0; r < 3; ++r) {
-          for (int64_t s = 0; s < 4; ++s)
-            sum += x[static_cast<size_t>(((i * 3 + r) * 2 + q) * 4 + s)] * y[static_cast<size_t>(((q * 6 + j) * 3 + r) * 4 + s)];
+          for (int64_t s = 0; s < 4; ++s) sum += x[((i * 3 + r) * 2 + q) * 4 + s] * y[((q * 6 + j) * 3 + r) * 4 + s];
         }
-        EXPECT_EQ(z[static_cast<size_t>((q * 5 + i) * 6 + j)], sum);
+        EXPECT_EQ(z[(q * 5 + i) * 6 + j], sum);
       }
     }
   }
@@ -156,7 +154,7 @@ std::vector<double> naive_convolution(const Convolution& c, const std::vector<do
         inside = inside && p >= 0 && p % c.input_dilation[a] == 0 && p / c.input_dilation[a] < c.x[a + 2];
         if (inside) at += p / c.input_dilation[a] * xs[a + 2];
       }
-      if (inside) sum += x[static_cast<size_t>(at)] * weight[static_cast<size_t>(o.index()[1] * ws[0] + k.position())];
+      if (inside) sum += x[at] * weight[o.index()[1] * ws[0] + k.position()];
     }
     result.push_back(sum);
   }

@@ -165,8 +165,8 @@ output "output" %11
 )";
 
 std::vector<bool> known(const Program& p, std::initializer_list<ValueId> values) {
-  std::vector<bool> is_known(p.graph.values.size());
-  for (ValueId v : values) is_known[static_cast<size_t>(v)] = true;
+  PerValue<bool> is_known(p.graph.values.size());
+  for (ValueId v : values) is_known[v] = true;
   return is_known;
 }
 

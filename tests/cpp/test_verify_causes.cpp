@@ -209,15 +209,15 @@ class Mistakes : public testing::TestWithParam<Mistake> {
     const TemporaryFolder folder;
     write_safetensors(folder.path() / kFile, stored);
     const Trials trials(catalogue(), file_parameters(folder.path()), {});
-    std::vector<bool> known(p.graph.values.size());
-    for (const Input& i : p.inputs) known[static_cast<size_t>(i.value)] = true;
+    PerValue<bool> known(p.graph.values.size());
+    for (const Input& i : p.inputs) known[i.value] = true;
     const Slice slice = Slicer(p, known).slice(p.outputs[0].value);
     std::vector<Array> slice_inputs;
     std::vector<std::pair<std::string, Array>> all_inputs;
     for (size_t i = 0; i < given.size(); ++i) all_inputs.emplace_back(p.inputs[i].name, given[i]);
     for (ValueId v : slice.inputs) {
       const auto input = std::find_if(p.inputs.begin(), p.inputs.end(), [&](const Input& i) { return i.value == v; });
-      slice_inputs.push_back(given[static_cast<size_t>(input - p.inputs.begin())]);
+      slice_inputs.push_back(given[input - p.inputs.begin()]);
     }
     const Array value = trials.rounded(other, given);
     Evidence evidence;
@@ -233,7 +233,7 @@ class Mistakes : public testing::TestWithParam<Mistake> {
     const Cause* cause = causes.only();
     EXPECT_EQ(cause ? cause->kind : "", GetParam().kind) << causes.text();
     if (!cause) return;
-    const std::string op = !cause->op.empty() ? cause->op : slice.program.graph.nodes[static_cast<size_t>(cause->node)].op->name;
+    const std::string op = !cause->op.empty() ? cause->op : slice.program.graph.nodes[cause->node].op->name;
     const bool has_op = &is == &GetParam().as_it_is;  // the other way another op may stand there
     EXPECT_TRUE(op == GetParam().op || !has_op) << op << ": " << causes.text();
   }
@@ -277,7 +277,7 @@ output "output" %3
   const Trials trials(catalogue(), memory_parameters({}), {});
   const std::vector<Array> inputs{float_array({6}, some_floats(6, 3)), float_array({6}, some_floats(6, 40))};
   const Array golden = trials.rounded(recorded, inputs);
-  const Slice slice = Slicer(mistaken, std::vector<bool>(mistaken.graph.values.size())).slice(3);
+  const Slice slice = Slicer(mistaken, PerValue<bool>(mistaken.graph.values.size())).slice(3);
   Suspect suspect{mistaken, slice, inputs, golden};
   EXPECT_EQ(find_causes(suspect, trials).only(), nullptr) << "greater for less would do as well";
   suspect.recorded_program = [&] { return recorded; };
@@ -327,11 +327,11 @@ TEST(Causes, OfSourceCodeAreFoundInWhatWasRecorded) {
     SCOPED_TRACE(d.written);
     const Program written = of_two_inputs(d.written), recorded = of_two_inputs(d.recorded);
     const Array golden = trials.rounded(recorded, inputs);
-    std::vector<bool> known(written.graph.values.size());
+    PerValue<bool> known(written.graph.values.size());
     known[0] = known[1] = true;
     const Slice slice = Slicer(written, known).slice(written.outputs[0].value);
     std::vector<Array> given;
-    for (ValueId v : slice.inputs) given.push_back(inputs[static_cast<size_t>(v)]);
+    for (ValueId v : slice.inputs) given.push_back(inputs[v]);
     Suspect suspect{written, slice, given, golden};
     suspect.recorded_program = [&]() -> std::optional<Program> {
       Program ordered = recorded;
@@ -343,7 +343,7 @@ TEST(Causes, OfSourceCodeAreFoundInWhatWasRecorded) {
     EXPECT_EQ(causes.only()->sentence, d.cause);
     EXPECT_EQ(causes.found.size(), 1u);
     const Cause& cause = *causes.only();
-    EXPECT_EQ(cause.op.empty() ? slice.program.graph.nodes[static_cast<size_t>(cause.node)].op->name : cause.op, d.op);
+    EXPECT_EQ(cause.op.empty() ? slice.program.graph.nodes[cause.node].op->name : cause.op, d.op);
   }
 }
 

@@ -18,11 +18,11 @@ Array i64(const std::vector<int64_t>& values) { return store(DType::i64, {static
 Decisions between(const char* text, const std::vector<Array>& inputs, const std::vector<int64_t>& theirs,
                   const std::vector<int64_t>& ours) {
   const Program p = parse_program(std::string("ptir.v1 program \"test\"\n\n") + text, catalogue());
-  std::vector<bool> known(p.graph.values.size());
-  for (const Input& input : p.inputs) known[static_cast<size_t>(input.value)] = true;
+  PerValue<bool> known(p.graph.values.size());
+  for (const Input& input : p.inputs) known[input.value] = true;
   const Slice slice = Slicer(p, known).slice(p.outputs[0].value);
   std::vector<Array> in_its_order;
-  for (ValueId v : slice.inputs) in_its_order.push_back(inputs.at(static_cast<size_t>(v)));
+  for (ValueId v : slice.inputs) in_its_order.push_back(inputs.at(v));
   const Trials trials(catalogue(), memory_parameters({}), {});
   return look_at_selections(slice, trials, in_its_order, i64(theirs), i64(ours)).value();
 }

@@ -49,7 +49,7 @@ Attribute like(const Attribute& old, const Json& value) {
 
 ValueId in_chunks(Builder& b, ValueId x, int64_t axis, const Ints& order) {
   axis = axis < 0 ? axis + b.rank(x) : axis;
-  const Dim each = floordiv(b.shape(x)[static_cast<size_t>(axis)], Dim(static_cast<int64_t>(order.size())));
+  const Dim each = floordiv(b.shape(x)[axis], Dim(static_cast<int64_t>(order.size())));
   Values parts;
   for (int64_t i : order) parts.push_back(b.slice(x, axis, each * Dim(i), each * Dim(i) + each));
   return b.concat(parts, axis);
@@ -66,7 +66,7 @@ Values norm(const Site& s, const std::string& wrong) {
   ValueId variance = b.mean(b.mul(from_mean, from_mean), axes);
   if (wrong == "unbiased") {
     Dim n(1);
-    for (int64_t a : axes) n = n * b.shape(x)[static_cast<size_t>(a)];
+    for (int64_t a : axes) n = n * b.shape(x)[a];
     variance = b.div(b.mul(variance, b.dim_value(n, b.dtype(x))), b.dim_value(n - Dim(1), b.dtype(x)));
   }
   ValueId y = wrong == "outside" ? b.div(from_mean, b.add(b.sqrt(variance), eps))

@@ -137,14 +137,13 @@ void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* 
       Place operands[3];
       for (int j = 0; j < 3; ++j) {
         const int r = o.what.operands[j];
-        if (r != -1) operands[j] = is_input(r) ? inputs[input_of(r)] : registers[static_cast<size_t>(r)];
+        if (r != -1) operands[j] = is_input(r) ? inputs[input_of(r)] : registers[r];
       }
-      std::byte* result = o.output >= 0 ? outputs[static_cast<size_t>(o.output)].data : tiles + o.tile * kTile * 4;
+      std::byte* result = o.output >= 0 ? outputs[o.output].data : tiles + o.tile * kTile * 4;
       run_instruction(k, o.what, operands, result, n);
       registers[i] = {result, 1};
     }
-    if (p.reduced.operation >= 0)
-      reduce_tile(p.reduced, k, registers[static_cast<size_t>(p.reduced.operation)].f32(), n, item, c);
+    if (p.reduced.operation >= 0) reduce_tile(p.reduced, k, registers[p.reduced.operation].f32(), n, item, c);
   }
 }
 
@@ -189,9 +188,7 @@ void choose_loops(Program& p, const Sizes& sizes, size_t apart) {
 
 }  // namespace
 
-int Chains::chain_of(ValueId v) const {
-  return static_cast<size_t>(v) < chain_of_.size() ? chain_of_[static_cast<size_t>(v)] : -1;
-}
+int Chains::chain_of(ValueId v) const { return chain_of_.has(v) ? chain_of_[v] : -1; }
 
 bool Chains::join(size_t index) {
   const auto what = elementwise(planner_, index);
@@ -203,7 +200,7 @@ bool Chains::join(size_t index) {
   for (const ValueId v : what->operands) {
     const int c = chain_of(v);
     if (c < 0) continue;
-    const Chain& chain = chains_[static_cast<size_t>(c)];
+    const Chain& chain = chains_[c];
     if (chain.sizes == sizes && chain.instructions.size() < kLongest) chosen = std::max(chosen, c);
   }
   for (const ValueId v : what->operands) {
@@ -214,7 +211,7 @@ bool Chains::join(size_t index) {
     chosen = static_cast<int>(chains_.size());
     chains_.emplace_back().sizes = sizes;
   }
-  Chain& chain = chains_[static_cast<size_t>(chosen)];
+  Chain& chain = chains_[chosen];
   Instruction instruction = what->instruction;
   for (size_t i = 0; i < what->operands.size(); ++i) {
     const ValueId v = what->operands[i];
@@ -234,13 +231,13 @@ bool Chains::join(size_t index) {
   chain.instructions.push_back(instruction);
   chain.values.push_back(node.results[0]);
   chain.nodes.push_back(index);
-  chain_of_[static_cast<size_t>(node.results[0])] = chosen;
+  chain_of_[node.results[0]] = chosen;
   return true;
 }
 
 Chains::Chain Chains::taken(int c) {
-  Chain chain = std::move(chains_[static_cast<size_t>(c)]);
-  for (const ValueId value : chain.values) chain_of_[static_cast<size_t>(value)] = -1;
+  Chain chain = std::move(chains_[c]);
+  for (const ValueId value : chain.values) chain_of_[value] = -1;
   return chain;
 }
 
@@ -264,7 +261,7 @@ void Chains::emit(Chain& chain, const Ending& ending) {
   Program program;
   const auto is_needed = [&](ValueId v) {
     if (v == ending.value) return false;
-    const auto& users = planner_.shared().users[static_cast<size_t>(v)];
+    const auto& users = planner_.shared().users[v];
     if (static_cast<size_t>(planner_.uses(v)) > users.size()) return true;  // an output of the program
     return std::any_of(users.begin(), users.end(), [&](size_t n) {
       return std::find(chain.nodes.begin(), chain.nodes.end(), n) == chain.nodes.end() && !planner_.is_done(n);
@@ -275,7 +272,7 @@ void Chains::emit(Chain& chain, const Ending& ending) {
   for (size_t i = 0; i < count; ++i) {
     for (const int r : chain.instructions[i].operands) {
       if (is_input(r)) input_last_read[input_of(r)] = i;
-      if (r >= 0) last_read[static_cast<size_t>(r)] = i;
+      if (r >= 0) last_read[r] = i;
     }
   }
   std::vector<int> free_tiles;

@@ -62,7 +62,7 @@ class Chains {
 
   Planner& planner_;
   std::vector<Chain> chains_;
-  std::vector<int> chain_of_;  // per value, -1 when it waits in none
+  PerValue<int> chain_of_;  // per value, -1 when it waits in none
 };
 
 }  // namespace pycandle::cpu

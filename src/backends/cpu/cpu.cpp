@@ -73,16 +73,16 @@ cpu::Shared shared_by_plans(Program p, std::shared_ptr<const ParameterSource> pa
   for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
     for (const ValueId v : p.graph.nodes[n].operands) {
       if (v == kNoValue) continue;
-      ++shared.uses[static_cast<size_t>(v)];
-      shared.users[static_cast<size_t>(v)].push_back(n);
+      ++shared.uses[v];
+      shared.users[v].push_back(n);
     }
   }
-  for (const Output& o : p.outputs) ++shared.uses[static_cast<size_t>(o.value)];
+  for (const Output& o : p.outputs) ++shared.uses[o.value];
   for (const State& s : p.states) {
-    if (s.updated != kNoValue) ++shared.uses[static_cast<size_t>(s.updated)];
+    if (s.updated != kNoValue) ++shared.uses[s.updated];
   }
   for (size_t t = 0; t < p.taps.size(); ++t) {
-    if (!p.taps[t].inside) shared.taps_of[static_cast<size_t>(p.taps[t].value)].push_back(t);
+    if (!p.taps[t].inside) shared.taps_of[p.taps[t].value].push_back(t);
   }
   shared.parameters = std::move(parameters);
   shared.program = std::move(p);

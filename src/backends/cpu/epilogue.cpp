@@ -15,7 +15,7 @@ FusedEpilogue fuse_epilogue(Planner& p, ValueId value, int64_t rows, int64_t col
   f.value = value;
   bool has_activation = false;
   const auto only_user = [&]() -> std::optional<size_t> {
-    const auto& users = p.shared().users[static_cast<size_t>(f.value)];
+    const auto& users = p.shared().users[f.value];
     if (p.uses(f.value) != 1 || users.size() != 1 || p.is_done(users[0])) return std::nullopt;
     return users[0];
   };

@@ -32,17 +32,17 @@ std::vector<Array> Evaluator::run(const Graph& g, const Node& node, const std::v
 
 std::vector<Array> Evaluator::run_region(const Graph& region, std::vector<Array> inputs) {
   require(inputs.size() == region.inputs.size(), "a region gets an array for each of its inputs");
-  std::vector<Array> values(region.values.size());
-  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(region.inputs[i])] = std::move(inputs[i]);
+  PerValue<Array> values(region.values.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[region.inputs[i]] = std::move(inputs[i]);
   std::vector<Array> operands;
   for (const Node& node : region.nodes) {
     operands.clear();
-    for (const ValueId v : node.operands) operands.push_back(v == kNoValue ? Array() : values[static_cast<size_t>(v)]);
+    for (const ValueId v : node.operands) operands.push_back(v == kNoValue ? Array() : values[v]);
     std::vector<Array> results = run(region, node, operands);
-    for (size_t r = 0; r < results.size(); ++r) values[static_cast<size_t>(node.results[r])] = std::move(results[r]);
+    for (size_t r = 0; r < results.size(); ++r) values[node.results[r]] = std::move(results[r]);
   }
   std::vector<Array> outputs;
-  for (const ValueId v : region.outputs) outputs.push_back(values[static_cast<size_t>(v)]);
+  for (const ValueId v : region.outputs) outputs.push_back(values[v]);
   return outputs;
 }
 

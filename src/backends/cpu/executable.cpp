@@ -141,13 +141,13 @@ void CpuExecutable::bind(const Plan& plan, const RunRequest& request, Context& c
 
 void CpuExecutable::deliver(const Plan& plan, const Values& values, const Context& context) const {
   for (const ValueId v : values) {
-    const View& view = plan.views[static_cast<size_t>(v)];
+    const View& view = plan.views[v];
     Array copy(view.dtype, view.sizes);
     if (copy.size() != 0) {
       run_copy(strided_copy(view, dense_view(kNoBuffer, view.dtype, view.sizes)), context.pointer<std::byte>(view),
                static_cast<std::byte*>(copy.mutable_data()), 1);
     }
-    for (const size_t tap : shared_.taps_of[static_cast<size_t>(v)]) context.request->on_tap(tap, copy);
+    for (const size_t tap : shared_.taps_of[v]) context.request->on_tap(tap, copy);
   }
 }
 
@@ -195,7 +195,7 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
       throw;
     }
     if (request.on_tap) deliver(plan, step.defines, *context);
-    for (const BufferId b : plan.ends_after[s]) context->arrays[static_cast<size_t>(b)] = Array();
+    for (const BufferId b : plan.ends_after[s]) context->arrays[b] = Array();
   }
   if (request.on_step) {
     times.push_back(Clock::now());

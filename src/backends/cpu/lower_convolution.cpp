@@ -174,7 +174,7 @@ bool lower_convolution(Planner& p, size_t index) {
   if (c.has("bias")) bias = p.dense(c.value("bias"));
 
   // A batch norm of constants after constant weights: other weights.
-  const auto& users = p.shared().users[static_cast<size_t>(y)];
+  const auto& users = p.shared().users[y];
   const bool weights_known = p.is_constant(c.value("weight")) && (!c.has("bias") || p.is_constant(c.value("bias")));
   std::vector<double> scales;  // of the rows of the weights
   if (weights_known && p.uses(y) == 1 && users.size() == 1 && p.node(users[0]).op->name == "batch_norm" &&
@@ -205,7 +205,7 @@ bool lower_convolution(Planner& p, size_t index) {
     const View weight = scales.empty() ? p.dense(c.value("weight")) : scaled_rows(p, c.value("weight"), scales);
     std::vector<Bound> reads = {{offsetof(Depthwise, x), x}, {offsetof(Depthwise, weight), weight}};
     if (bias.buffer != kNoBuffer) reads.push_back({offsetof(Depthwise, bias), bias});
-    const auto& next = p.shared().users[static_cast<size_t>(y)];
+    const auto& next = p.shared().users[y];
     if (p.uses(y) == 1 && next.size() == 1 && p.node(next[0]).operands.size() == 1) {
       if (const auto a = activation(p, next[0])) {
         args.activation = static_cast<Unary>(a->function);

@@ -26,7 +26,7 @@ bool lower_broadcast(Planner& p, size_t n) {
   const Sizes sizes = p.sizes(node.results[0]);
   const Ints& axes = p.call(n).integers("axes");
   for (size_t a = 0; a < axes.size(); ++a) {
-    if (x.sizes[a] != 1 && x.sizes[a] != sizes[static_cast<size_t>(axes[a])]) return false;
+    if (x.sizes[a] != 1 && x.sizes[a] != sizes[axes[a]]) return false;
   }
   p.define(node.results[0], broadcasted(x, sizes, axes));
   return true;

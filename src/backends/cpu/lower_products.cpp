@@ -93,7 +93,7 @@ Ints rest_of(int64_t rank, const Ints& batch, const Ints& contract) {
 
 int64_t count_over(const View& v, const Ints& axes) {
   int64_t n = 1;
-  for (const int64_t a : axes) n *= v.sizes[static_cast<size_t>(a)];
+  for (const int64_t a : axes) n *= v.sizes[a];
   return n;
 }
 
@@ -103,7 +103,7 @@ std::optional<View> grouped(const View& v, const Ints& batch, const Ints& rows, 
   order.insert(order.end(), rows.begin(), rows.end());
   order.insert(order.end(), columns.begin(), columns.end());
   Sizes sizes;
-  for (const int64_t a : batch) sizes.push_back(v.sizes[static_cast<size_t>(a)]);
+  for (const int64_t a : batch) sizes.push_back(v.sizes[a]);
   sizes.push_back(count_over(v, rows));
   sizes.push_back(count_over(v, columns));
   return reshaped(transposed(v, order), sizes);
@@ -117,10 +117,10 @@ bool lower_dot_general(Planner& p, size_t index) {
   const Ints &contract_left = c.integers("contract_left"), &contract_right = c.integers("contract_right");
   const View left = p.view(node.operands[0]), right = p.view(node.operands[1]);
   for (size_t i = 0; i < batch_left.size(); ++i) {
-    if (left.sizes[static_cast<size_t>(batch_left[i])] != right.sizes[static_cast<size_t>(batch_right[i])]) return false;
+    if (left.sizes[batch_left[i]] != right.sizes[batch_right[i]]) return false;
   }
   for (size_t i = 0; i < contract_left.size(); ++i) {
-    if (left.sizes[static_cast<size_t>(contract_left[i])] != right.sizes[static_cast<size_t>(contract_right[i])]) return false;
+    if (left.sizes[contract_left[i]] != right.sizes[contract_right[i]]) return false;
   }
   const Ints rows = rest_of(left.rank(), batch_left, contract_left), columns = rest_of(right.rank(), batch_right, contract_right);
   const auto dense_grouped = [&](const View& v, const Ints& batch, const Ints& first, const Ints& second) {

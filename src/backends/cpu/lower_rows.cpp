@@ -44,9 +44,9 @@ template <bool kLogarithm> bool lower_softmax(Planner& p, size_t index) {
   const int64_t dim = p.call(index).integer("dim"), axis = dim < 0 ? dim + x.rank() : dim;
   Softmax args;
   args.rows = args.inner = 1;
-  args.cols = x.sizes[static_cast<size_t>(axis)];
+  args.cols = x.sizes[axis];
   for (int64_t a = 0; a < x.rank(); ++a)
-    if (a != axis) (a < axis ? args.rows : args.inner) *= x.sizes[static_cast<size_t>(a)];
+    if (a != axis) (a < axis ? args.rows : args.inner) *= x.sizes[a];
   View from;
   if (args.inner == 1) {
     from = as_rows(p, x, args.cols);
@@ -160,7 +160,7 @@ template <Reduction kKind> bool lower_reduce(Planner& p, size_t index) {
     args.kind = kKind;
     args.outer = args.count = args.inner = 1;
     for (int64_t a = 0; a < static_cast<int64_t>(sizes.size()); ++a) {
-      (a < first ? args.outer : a > last ? args.inner : args.count) *= sizes[static_cast<size_t>(a)];
+      (a < first ? args.outer : a > last ? args.inner : args.count) *= sizes[a];
     }
     sizes.erase(sizes.begin() + first, sizes.begin() + last + 1);
     const View to = axes.empty() ? p.result(node.results[0])

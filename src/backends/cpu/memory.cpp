@@ -41,8 +41,8 @@ void place_buffers(Plan& plan) {
   std::vector<Buffer>& buffers = plan.buffers;
   std::vector<Life> lives(buffers.size());
   const auto use = [&](BufferId b, size_t step) {
-    lives[static_cast<size_t>(b)].first = std::min(lives[static_cast<size_t>(b)].first, step);
-    lives[static_cast<size_t>(b)].last = std::max(lives[static_cast<size_t>(b)].last, step);
+    lives[b].first = std::min(lives[b].first, step);
+    lives[b].last = std::max(lives[b].last, step);
   };
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     for (const BufferId b : plan.steps[s].reads) use(b, s);
@@ -54,7 +54,7 @@ void place_buffers(Plan& plan) {
 
   // In place: the written buffer is the one that was read last.
   const auto root = [&](BufferId b) {
-    while (buffers[static_cast<size_t>(b)].same_as != kNoBuffer) b = buffers[static_cast<size_t>(b)].same_as;
+    while (buffers[b].same_as != kNoBuffer) b = buffers[b].same_as;
     return static_cast<size_t>(b);
   };
   for (size_t s = 0; s < plan.steps.size(); ++s) {

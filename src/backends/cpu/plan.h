@@ -37,9 +37,7 @@ struct Context {
   const RunRequest* request = nullptr;
   uint64_t random_ops = 0;       // executed so far: each draws from a stream of its own
 
-  template <class T = float> T* pointer(const View& v) const {
-    return reinterpret_cast<T*>(at[static_cast<size_t>(v.buffer)] + v.offset_bytes());
-  }
+  template <class T = float> T* pointer(const View& v) const { return reinterpret_cast<T*>(at[v.buffer] + v.offset_bytes()); }
   Array array(const View& v) const;  // dense views only; valid during the step
 };
 
@@ -60,7 +58,7 @@ struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Array> constants;
   std::vector<Step> steps;
-  std::vector<View> views;                 // per value; without a buffer when it was swallowed
+  PerValue<View> views;                 // per value; without a buffer when it was swallowed
   Values defined_at_start;                 // values with taps that need no step
   std::vector<View> outputs;               // of the program, then what the states become
   std::vector<std::vector<BufferId>> ends_after;  // per step: held arrays that nobody needs any more

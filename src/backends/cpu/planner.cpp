@@ -17,7 +17,7 @@
 namespace pycandle::cpu {
 
 Array Context::array(const View& v) const {
-  const Array& whole = arrays[static_cast<size_t>(v.buffer)];
+  const Array& whole = arrays[v.buffer];
   if (whole.data() && v.offset == 0 && whole.size() == v.count() && whole.dtype() == v.dtype) return whole.reshaped(v.sizes);
   // Valid as long as the step: evaluators keep nothing, and results that view an operand are copied.
   return Array(v.dtype, v.sizes, pointer<std::byte>(v), std::shared_ptr<const void>(std::shared_ptr<void>(), this));
@@ -78,7 +78,7 @@ std::unique_ptr<Plan> Planner::plan() {
 void Planner::finish_outputs() {
   const auto finish = [&](ValueId v) {
     View view = this->view(v);
-    Buffer& buffer = plan_->buffers[static_cast<size_t>(view.buffer)];
+    Buffer& buffer = plan_->buffers[view.buffer];
     const bool is_whole = view.is_dense() && view.offset == 0 &&
                           static_cast<size_t>(view.count()) * size_of(view.dtype) == buffer.bytes;
     if (is_whole && buffer.kind == Buffer::Kind::arena) {
@@ -86,7 +86,7 @@ void Planner::finish_outputs() {
     } else if (!is_whole) {
       const View own = dense_view(new_buffer(static_cast<size_t>(view.count()) * size_of(view.dtype)), view.dtype, view.sizes);
       copy(view, own);
-      plan_->buffers[static_cast<size_t>(own.buffer)].kind = Buffer::Kind::output;
+      plan_->buffers[own.buffer].kind = Buffer::Kind::output;
       view = own;
     }
     plan_->outputs.push_back(view);
@@ -102,28 +102,28 @@ void Planner::finish_outputs() {
 
 const View& Planner::view(ValueId v) {
   chains_->close(v);
-  const View& found = plan_->views[static_cast<size_t>(v)];
+  const View& found = plan_->views[v];
   require(found.buffer != kNoBuffer, "a value is used that no step gives");
   return found;
 }
 
-bool Planner::is_known(ValueId v) const { return chains_->waits(v) || plan_->views[static_cast<size_t>(v)].buffer != kNoBuffer; }
+bool Planner::is_known(ValueId v) const { return chains_->waits(v) || plan_->views[v].buffer != kNoBuffer; }
 
 int Planner::threads() const { return shared_.threads; }
 
 bool Planner::is_constant(ValueId v) const {
-  const View& view = plan_->views[static_cast<size_t>(v)];
-  return view.buffer != kNoBuffer && plan_->buffers[static_cast<size_t>(view.buffer)].kind == Buffer::Kind::constant;
+  const View& view = plan_->views[v];
+  return view.buffer != kNoBuffer && plan_->buffers[view.buffer].kind == Buffer::Kind::constant;
 }
 
 size_t Planner::constant_of(ValueId v) const {
   require(is_constant(v), "a value is taken for a constant that is none");
-  return plan_->buffers[static_cast<size_t>(plan_->views[static_cast<size_t>(v)].buffer)].index;
+  return plan_->buffers[plan_->views[v].buffer].index;
 }
 
 std::optional<Array> Planner::constant(ValueId v) {
   if (!is_constant(v)) return std::nullopt;
-  const View& view = plan_->views[static_cast<size_t>(v)];
+  const View& view = plan_->views[v];
   make_folded(constant_of(v));
   const Array& whole = plan_->constants[constant_of(v)];
   if (view.offset == 0 && view.is_dense() && view.count() == whole.size()) return whole.reshaped(view.sizes);
@@ -165,7 +165,7 @@ BufferId Planner::add_constant(Array array, Source source) {
 }
 
 Hash128 Planner::identity(ValueId v) const {
-  const View& view = plan_->views[static_cast<size_t>(v)];
+  const View& view = plan_->views[v];
   return hash128(fmt::format("{} {} {} {} {}", sources_[constant_of(v)].identity.text(), name_of(view.dtype), view.offset,
                              to_string(view.sizes), to_string(view.strides)));
 }
@@ -197,8 +197,8 @@ View Planner::result(ValueId v) {
 }
 
 void Planner::define(ValueId v, View view) {
-  plan_->views[static_cast<size_t>(v)] = std::move(view);
-  if (shared_.taps_of[static_cast<size_t>(v)].empty()) return;
+  plan_->views[v] = std::move(view);
+  if (shared_.taps_of[v].empty()) return;
   (plan_->steps.empty() ? plan_->defined_at_start : plan_->steps.back().defines).push_back(v);
 }
 
@@ -211,7 +211,7 @@ void Planner::add(Step step) {
   }
   if (step.bytes == 0) {
     for (const std::vector<BufferId>* list : {&step.reads, &step.writes}) {
-      for (const BufferId b : *list) step.bytes += static_cast<double>(plan_->buffers[static_cast<size_t>(b)].bytes);
+      for (const BufferId b : *list) step.bytes += static_cast<double>(plan_->buffers[b].bytes);
     }
   }
   plan_->steps.push_back(std::move(step));
@@ -315,7 +315,7 @@ void Planner::forget(ValueId v) {
 void Planner::make_what_is_read() {
   const auto read = [&](BufferId b) {
     if (b == kNoBuffer) return;
-    const Buffer& buffer = plan_->buffers[static_cast<size_t>(b)];
+    const Buffer& buffer = plan_->buffers[b];
     if (buffer.kind == Buffer::Kind::constant) sources_[buffer.index].is_kept = true;
   };
   for (const Step& step : plan_->steps) {
@@ -344,7 +344,7 @@ void Planner::evaluate_by_reference(size_t index) {
   }
   for (const ValueId v : n.results) {
     results.push_back(result(v));
-    plan_->buffers[static_cast<size_t>(results.back().buffer)].kind = Buffer::Kind::held;
+    plan_->buffers[results.back().buffer].kind = Buffer::Kind::held;
     step.writes.push_back(results.back().buffer);
   }
   step.run = [&g = graph(), &n, &bound = plan_->bindings, operands, results](Context& c) {

@@ -22,9 +22,9 @@ struct Shared {
   std::shared_ptr<const ParameterSource> parameters;
   int threads = 1;
   bool packs = true;             // weights, from the second call on
-  std::vector<int32_t> uses;     // per value: by nodes, outputs and states; taps do not count
-  std::vector<std::vector<size_t>> users;    // per value: nodes
-  std::vector<std::vector<size_t>> taps_of;  // per value
+  PerValue<int32_t> uses;     // per value: by nodes, outputs and states; taps do not count
+  PerValue<std::vector<size_t>> users;    // per value: nodes
+  PerValue<std::vector<size_t>> taps_of;  // per value
 };
 
 // Packing weights takes longer than reading them where they lie, once; a first call may be the only one.
@@ -45,7 +45,7 @@ class Planner {
   Sizes sizes(ValueId v) const { return evaluate(graph().type(v).shape, bindings()); }
   Sizes sizes(const Dims& dims) const { return evaluate(dims, bindings()); }
   DType dtype(ValueId v) const { return graph().type(v).dtype; }
-  int32_t uses(ValueId v) const { return shared_.uses[static_cast<size_t>(v)]; }
+  int32_t uses(ValueId v) const { return shared_.uses[v]; }
 
   const View& view(ValueId);               // closes the chain that it waits in
   Chains& chains() { return *chains_; }
@@ -101,7 +101,7 @@ class Planner {
   Unpacked unpacked_;
   std::unique_ptr<Plan> plan_;
   std::vector<Source> sources_;            // per constant of the plan
-  std::vector<bool> done_;
+  PerNode<bool> done_;
   std::unique_ptr<Chains> chains_;
   std::map<std::tuple<BufferId, int64_t, Sizes, Sizes>, View> copies_;  // dense copies of views that were not
 };

@@ -37,12 +37,12 @@ bool is_float_cast(const Graph& g, const Node& node) {
   return node.op->name == "cast" && is_floating(g.type(node.operands[0]).dtype) && is_floating(g.type(node.results[0]).dtype);
 }
 
-std::vector<Values> last_uses(const Graph& g, std::vector<bool> kept) {
-  std::vector<Values> ends_after(g.nodes.size());
+PerNode<Values> last_uses(const Graph& g, PerValue<bool> kept) {
+  PerNode<Values> ends_after(g.nodes.size());
   for (size_t n = g.nodes.size(); n-- > 0;) {
     const auto use = [&](ValueId v) {
-      if (v == kNoValue || kept[static_cast<size_t>(v)]) return;
-      kept[static_cast<size_t>(v)] = true;
+      if (v == kNoValue || kept[v]) return;
+      kept[v] = true;
       ends_after[n].push_back(v);
     };
     for (ValueId v : g.nodes[n].operands) use(v);
@@ -55,9 +55,9 @@ std::vector<Values> last_uses(const Graph& g, std::vector<bool> kept) {
 
 WalkPlan::WalkPlan(Program decomposed) : program(std::move(decomposed)) {
   const Graph& g = program.graph;
-  std::vector<bool> kept(g.values.size());
+  PerValue<bool> kept(g.values.size());
   const auto keep = [&](ValueId v) {
-    if (v != kNoValue) kept[static_cast<size_t>(v)] = true;
+    if (v != kNoValue) kept[v] = true;
   };
   for (const Output& o : program.outputs) keep(o.value);
   for (const State& s : program.states) keep(s.updated);
@@ -66,11 +66,11 @@ WalkPlan::WalkPlan(Program decomposed) : program(std::move(decomposed)) {
   parameter_of.assign(g.values.size(), -1);
   for (size_t i = 0; i < program.parameters.size(); ++i) {
     const ValueId v = program.parameters[i].value;
-    if (v != kNoValue) parameter_of[static_cast<size_t>(v)] = static_cast<int32_t>(i);
+    if (v != kNoValue) parameter_of[v] = static_cast<int32_t>(i);
   }
   taps_of.resize(g.values.size());
   for (size_t i = 0; i < program.taps.size(); ++i) {
-    if (!program.taps[i].inside) taps_of[static_cast<size_t>(program.taps[i].value)].push_back(i);
+    if (!program.taps[i].inside) taps_of[program.taps[i].value].push_back(i);
   }
   has_data_bound_symbols = std::any_of(program.symbols.begin(), program.symbols.end(),
                                        [](const Symbol& s) { return s.axis < 0; });
@@ -96,7 +96,7 @@ void Walker::run() {
   const Program& p = plan_.program;
   for (size_t i = 0; i < p.inputs.size(); ++i) define(p.inputs[i].value, request_.inputs[i]);
   for (const Parameter& q : p.parameters) {
-    if (q.value != kNoValue) is_shared_[static_cast<size_t>(q.value)] = true;  // fetched when first used
+    if (q.value != kNoValue) is_shared_[q.value] = true;  // fetched when first used
   }
   for (size_t i = 0; i < p.states.size(); ++i) {
     const State& s = p.states[i];
@@ -115,9 +115,9 @@ void Walker::run() {
     }
     for (ValueId v : node.results) deliver_taps(v);
     for (ValueId v : plan_.ends_after[n]) {
-      shared_values_[static_cast<size_t>(v)] = Array();
+      shared_values_[v] = Array();
       for (Lane& lane : lanes_) {
-        if (!lane.values.empty()) lane.values[static_cast<size_t>(v)] = Array();
+        if (!lane.values.empty()) lane.values[v] = Array();
       }
     }
   }
@@ -127,26 +127,26 @@ void Walker::run() {
 Array Walker::value(size_t lane, ValueId v) {
   const auto i = static_cast<size_t>(v);
   if (!is_shared_[i]) return lanes_[lane].values[i];
-  if (plan_.parameter_of[i] >= 0) return parameters_.get(plan_.program.parameters[static_cast<size_t>(plan_.parameter_of[i])]);
+  if (plan_.parameter_of[i] >= 0) return parameters_.get(plan_.program.parameters[plan_.parameter_of[i]]);
   return shared_values_[i];
 }
 
 void Walker::define(ValueId v, Array array) {
-  is_shared_[static_cast<size_t>(v)] = true;
-  shared_values_[static_cast<size_t>(v)] = std::move(array);
+  is_shared_[v] = true;
+  shared_values_[v] = std::move(array);
 }
 
 void Walker::deliver_taps(ValueId v) {
   if (!request_.on_tap) return;
-  for (size_t tap : plan_.taps_of[static_cast<size_t>(v)]) request_.on_tap(tap, value(0, v));
+  for (size_t tap : plan_.taps_of[v]) request_.on_tap(tap, value(0, v));
 }
 
 bool Walker::is_same_in_every_lane(const Node& node) const {
   if (lanes_.size() == 1 || node.op->is_random) return true;
   const bool moves_data = node.op->rounding == Rounding::exact && node.regions.empty() && !node.operands.empty() &&
                           node.op->name != "cast";
-  return moves_data && std::all_of(node.operands.begin(), node.operands.end(),
-                                   [&](ValueId v) { return v == kNoValue || is_shared_[static_cast<size_t>(v)]; });
+  return moves_data &&
+         std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId v) { return v == kNoValue || is_shared_[v]; });
 }
 
 void Walker::run_node(size_t index) {
@@ -167,7 +167,7 @@ void Walker::run_node(size_t index) {
     if (is_same || is_pinned(node, g.type(v))) {
       define(v, std::move(results[r]));
     } else {
-      lanes_[0].values[static_cast<size_t>(v)] = std::move(results[r]);
+      lanes_[0].values[v] = std::move(results[r]);
       all_shared = false;
     }
   }
@@ -175,7 +175,7 @@ void Walker::run_node(size_t index) {
   for (size_t lane = 1; lane < lanes_.size(); ++lane) {
     lanes_[lane].next_decision = 0;
     results = follow(lanes_[lane], g, node, operands(lane));
-    for (size_t r = 0; r < results.size(); ++r) lanes_[lane].values[static_cast<size_t>(node.results[r])] = std::move(results[r]);
+    for (size_t r = 0; r < results.size(); ++r) lanes_[lane].values[node.results[r]] = std::move(results[r]);
   }
 }
 
@@ -243,24 +243,24 @@ std::vector<Array> Walker::evaluate(Lane& lane, const Graph& g, const Node& node
 
 std::vector<Array> Walker::run_region(Lane& lane, const Graph& region, std::vector<Array> inputs) {
   require(inputs.size() == region.inputs.size(), "a region gets an array for each of its inputs");
-  std::vector<Array> values(region.values.size());
-  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(region.inputs[i])] = std::move(inputs[i]);
-  std::vector<bool> kept(region.values.size());
-  for (ValueId v : region.outputs) kept[static_cast<size_t>(v)] = true;
+  PerValue<Array> values(region.values.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[region.inputs[i]] = std::move(inputs[i]);
+  PerValue<bool> kept(region.values.size());
+  for (ValueId v : region.outputs) kept[v] = true;
   const std::vector<Values> ends_after = last_uses(region, std::move(kept));
   for (size_t n = 0; n < region.nodes.size(); ++n) {
     const Node& node = region.nodes[n];
     std::vector<Array> operands;
-    for (ValueId v : node.operands) operands.push_back(v == kNoValue ? Array() : values[static_cast<size_t>(v)]);
+    for (ValueId v : node.operands) operands.push_back(v == kNoValue ? Array() : values[v]);
     const bool is_alone = lanes_.size() == 1, is_first = &lane == &lanes_[0];
     std::vector<Array> results = is_alone   ? evaluate(lane, region, node, operands)
                                  : is_first ? lead(lane, region, node, operands)
                                             : follow(lane, region, node, std::move(operands));
-    for (size_t r = 0; r < results.size(); ++r) values[static_cast<size_t>(node.results[r])] = std::move(results[r]);
-    for (ValueId v : ends_after[n]) values[static_cast<size_t>(v)] = Array();
+    for (size_t r = 0; r < results.size(); ++r) values[node.results[r]] = std::move(results[r]);
+    for (ValueId v : ends_after[n]) values[v] = Array();
   }
   std::vector<Array> outputs;
-  for (ValueId v : region.outputs) outputs.push_back(values[static_cast<size_t>(v)]);
+  for (ValueId v : region.outputs) outputs.push_back(values[v]);
   return outputs;
 }
 
@@ -272,7 +272,7 @@ void Walker::bind_data_symbols(const Graph& g, const Node& node, const std::vect
       const auto axis = std::find(shape.begin(), shape.end(), Dim::symbol(symbol.name));
       if (axis == shape.end()) continue;
       found_.insert(symbol.name);
-      bindings_[symbol.name] = results[r].shape().at(static_cast<size_t>(axis - shape.begin()));
+      bindings_[symbol.name] = results[r].shape().at(axis - shape.begin());
       evaluate_checks(plan_.program, bindings_, symbol.name);
       break;
     }

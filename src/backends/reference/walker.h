@@ -17,9 +17,9 @@ struct WalkPlan {
   explicit WalkPlan(Program decomposed);
 
   Program program;
-  std::vector<Values> ends_after;            // per node: the values that nobody needs after it
-  std::vector<int32_t> parameter_of;         // per value: index into Program::parameters, or -1
-  std::vector<std::vector<size_t>> taps_of;  // per value
+  PerNode<Values> ends_after;            // per node: the values that nobody needs after it
+  PerValue<int32_t> parameter_of;         // per value: index into Program::parameters, or -1
+  PerValue<std::vector<size_t>> taps_of;  // per value
   bool has_data_bound_symbols = false;
 };
 
@@ -33,7 +33,7 @@ class Walker {
  private:
   struct Lane {
     ReferenceMode mode;
-    std::vector<Array> values;               // those that are not shared by all lanes
+    PerValue<Array> values;               // those that are not shared by all lanes
     size_t next_decision = 0;
     uint64_t executed = 0;                   // nodes so far: each has its own random stream
   };
@@ -64,8 +64,8 @@ class Walker {
   bool jitters_ = false;
   bool has_long_sums_ = false;
   std::vector<Lane> lanes_;
-  std::vector<Array> shared_values_;
-  std::vector<bool> is_shared_;              // inputs, parameters, decisions, and data moved out of those
+  PerValue<Array> shared_values_;
+  PerValue<bool> is_shared_;              // inputs, parameters, decisions, and data moved out of those
   std::vector<Decision> decisions_;          // of the node being run
   Bindings bindings_;
   std::set<std::string> found_;              // symbols that this run's data decided

@@ -276,7 +276,7 @@ class Body {
   void write_step(const Step& step) {
     referred_.clear();
     switch (step.kind) {
-      case Step::Kind::node: return write_node(static_cast<size_t>(step.node));
+      case Step::Kind::node: return write_node(step.node);
       case Step::Kind::call: return write_call(step);
       case Step::Kind::loop: return write_loop(step);
     }
@@ -316,7 +316,7 @@ class Body {
       return false;
     const Step& user = class_->steps[uses_.user[node.results[0]]];
     if (user.kind != Step::Kind::node) return false;
-    const Node& reshape = graph().nodes[static_cast<size_t>(user.node)];
+    const Node& reshape = graph().nodes[user.node];
     if (!ExpressionPrinter::is_select(graph(), reshape)) return false;
     written_[node.results[0]] = {"slice"};
     // What the slice needs is needed until the reshape.
@@ -339,7 +339,7 @@ class Body {
   }
 
   void write_call(const Step& step) {
-    const Child& child = class_->children[static_cast<size_t>(step.child)];
+    const Child& child = class_->children[step.child];
     std::vector<std::string> arguments;
     for (const ValueId v : step.arguments) arguments.push_back(value(v).text);
     const std::string text = fmt::format("{}({})", child.name, joined(arguments));
@@ -373,12 +373,12 @@ class Body {
 
   void write_loop(const Step& step) {
     for (const Carried& c : step.carried) start_variable(step, c);
-    const bool one_list = step.body.size() == 1 && class_->children[static_cast<size_t>(step.body[0].child)].is_list;
+    const bool one_list = step.body.size() == 1 && class_->children[step.body[0].child].is_list;
     std::vector<std::string> lines;
     std::string element;
-    if (one_list) element = scope_.take(element_name(class_->children[static_cast<size_t>(step.body[0].child)]));
+    if (one_list) element = scope_.take(element_name(class_->children[step.body[0].child]));
     for (const Step& call : step.body) {
-      const Child& child = class_->children[static_cast<size_t>(call.child)];
+      const Child& child = class_->children[call.child];
       std::vector<std::string> arguments;
       for (const ValueId v : call.arguments) arguments.push_back(value(v).text);
       const std::string callee = !child.is_list ? child.name : one_list ? element : child.name + "[i]";
@@ -386,7 +386,7 @@ class Body {
     }
     std::string head;
     if (one_list) {
-      const Child& child = class_->children[static_cast<size_t>(step.body[0].child)];
+      const Child& child = class_->children[step.body[0].child];
       head = fmt::format("for (const {}& {} : {})", type_of(*tree_, child.use), element, child.name);
       scope_.release(element);
     } else {
@@ -405,10 +405,10 @@ class Body {
 
   std::string length(const Step& step) const {
     for (const Step& call : step.body) {
-      const Child& child = class_->children[static_cast<size_t>(call.child)];
+      const Child& child = class_->children[call.child];
       if (child.is_list) return fmt::format("static_cast<int64_t>({}.size())", child.name);
     }
-    if (step.count.field >= 0) return class_->numbers[static_cast<size_t>(step.count.field)].name;
+    if (step.count.field >= 0) return class_->numbers[step.count.field].name;
     return std::to_string(std::get<int64_t>(step.count.value));
   }
 

@@ -34,8 +34,8 @@ const Attribute& attribute_of(const Node& node, std::string_view name) {
 }
 
 const Node* producer(const Graph& g, ValueId v) {
-  const int32_t n = g.values[static_cast<size_t>(v)].node;
-  return n < 0 ? nullptr : &g.nodes[static_cast<size_t>(n)];
+  const NodeId n = g.values[v].node;
+  return n < 0 ? nullptr : &g.nodes[n];
 }
 
 // The axis by which `longer` has a 1 that `shorter` lacks; -1 when that is not the difference.
@@ -79,9 +79,9 @@ bool ExpressionPrinter::is_select(const Graph& g, const Node& reshape) {
   const Node* slice = producer(g, reshape.operands[0]);
   if (!slice || slice->op->name != "slice") return false;
   const int64_t axis = sliced_axis(g, *slice);
-  if (axis < 0 || std::get<Ints>(attribute_of(*slice, "steps"))[static_cast<size_t>(axis)] != 1) return false;
+  if (axis < 0 || std::get<Ints>(attribute_of(*slice, "steps"))[axis] != 1) return false;
   Shape without = g.type(slice->results[0]).shape;
-  if (without[static_cast<size_t>(axis)] != Dim(1)) return false;
+  if (without[axis] != Dim(1)) return false;
   without.erase(without.begin() + axis);
   return without == g.type(reshape.results[0]).shape;
 }
@@ -92,14 +92,14 @@ Expression ExpressionPrinter::operand(size_t n, size_t i) const {
   if (const ValueId* v = std::get_if<ValueId>(&operand)) return around_->value(*v);
   if (const Dim* d = std::get_if<Dim>(&operand)) return dim_at(n, name, -1, *d);
   const auto field = class_->places.find({static_cast<int32_t>(n), name, -1});
-  if (field != class_->places.end()) return {class_->numbers[static_cast<size_t>(field->second)].name};
+  if (field != class_->places.end()) return {class_->numbers[field->second].name};
   const std::string text = cpp_literal(pycandle::attribute(std::get<Scalar>(operand)));
   return {text, text[0] == '-' ? Binds::unary : Binds::primary};
 }
 
 Expression ExpressionPrinter::dim_at(size_t n, const std::string& name, int32_t element, Dim d) const {
   const auto field = class_->places.find({static_cast<int32_t>(n), name, element});
-  if (field != class_->places.end()) return {class_->numbers[static_cast<size_t>(field->second)].name};
+  if (field != class_->places.end()) return {class_->numbers[field->second].name};
   for (const Setting& setting : class_->settings) {
     if (setting.places.count({static_cast<int32_t>(n), name, element}) != 0) return {setting.name};
   }
@@ -118,7 +118,7 @@ std::string ExpressionPrinter::attribute(size_t n, const std::string& name) cons
   if (const Dim* d = std::get_if<Dim>(&value)) return dim_at(n, name, -1, *d).text;
   if (std::holds_alternative<Dims>(value)) return dims(n, name);
   const auto field = class_->places.find({static_cast<int32_t>(n), name, -1});
-  if (field != class_->places.end()) return class_->numbers[static_cast<size_t>(field->second)].name;
+  if (field != class_->places.end()) return class_->numbers[field->second].name;
   // An optional list is no aggregate: braces alone do not make one.
   return (std::holds_alternative<Numbers>(value) ? "Numbers" : "") + cpp_literal(value);
 }
@@ -134,9 +134,9 @@ Expression ExpressionPrinter::reshape(size_t n) const {
   const Node& node = at(n);
   const Graph& g = tree_->program->graph;
   if (is_select(g, node) && around_->is_used_once(node.operands[0])) {
-    const auto s = static_cast<size_t>(g.values[static_cast<size_t>(node.operands[0])].node);
+    const auto s = static_cast<size_t>(g.values[node.operands[0]].node);
     const int64_t axis = sliced_axis(g, at(s));
-    const Dim start = std::get<Dims>(attribute_of(at(s), "starts"))[static_cast<size_t>(axis)];
+    const Dim start = std::get<Dims>(attribute_of(at(s), "starts"))[axis];
     return {fmt::format("{}.select({}, {})", receiver(s), axis, dim_at(s, "starts", static_cast<int32_t>(axis), start).text)};
   }
   const std::string plain = plain_reshape(n);
@@ -241,7 +241,7 @@ Expression ExpressionPrinter::split(size_t n) const {
   const Node& node = at(n);
   const Dims& sizes = std::get<Dims>(attribute_of(node, "sizes"));
   const std::string axis = attribute(n, "axis");
-  const auto whole = shape(node.operands[0])[static_cast<size_t>(std::get<int64_t>(attribute_of(node, "axis")))];
+  const auto whole = shape(node.operands[0])[std::get<int64_t>(attribute_of(node, "axis"))];
   const bool alike = std::all_of(sizes.begin(), sizes.end(), [&](Dim d) { return d == sizes[0]; }) && whole.is_number();
   if (alike) return {fmt::format("{}.chunk<{}>({})", receiver(n), sizes.size(), axis)};
   return {fmt::format("{}.split<{}>({}, {})", receiver(n), sizes.size(), dims(n, "sizes"), axis)};

@@ -49,7 +49,7 @@ class ClassPrinter {
   std::string comment() const {
     std::string text = "// " + last_part(class_->python_class);
     if (class_->python_class == "torch.nn.modules.container.Sequential" && !is_model_) {
-      text = "// nn.Sequential " + tree_->program->calls[static_cast<size_t>(class_->call)].path;
+      text = "// nn.Sequential " + tree_->program->calls[class_->call].path;
     } else if (!class_->file_line.empty()) {
       text += ", " + class_->file_line;
     }
@@ -91,7 +91,7 @@ class ClassPrinter {
       declared.back().second.push_back(name);
     };
     for (const int32_t field : stored_) {
-      declare(type_of(class_->numbers[static_cast<size_t>(field)].example), class_->numbers[static_cast<size_t>(field)].name);
+      declare(type_of(class_->numbers[field].example), class_->numbers[field].name);
     }
     for (const Setting& s : class_->settings) declare("int64_t", s.name);
     for (const TensorField& t : class_->tensors) declare(t.is_state ? "State" : "Tensor", t.name);
@@ -112,10 +112,10 @@ class ClassPrinter {
     if (a.formula) {
       std::vector<std::string> factors;
       if (a.formula->factor != 1) factors.push_back(std::to_string(a.formula->factor));
-      for (const int32_t f : a.formula->fields) factors.push_back("c." + tree_->config[static_cast<size_t>(f)].name);
+      for (const int32_t f : a.formula->fields) factors.push_back("c." + tree_->config[f].name);
       return joined(factors, " * ");
     }
-    return a.field >= 0 ? class_->numbers[static_cast<size_t>(a.field)].name : cpp_literal(a.value);
+    return a.field >= 0 ? class_->numbers[a.field].name : cpp_literal(a.value);
   }
 
   // ---- the constructor
@@ -133,11 +133,11 @@ class ClassPrinter {
     if (is_model_ && class_->takes_config) parameters.push_back("const Config& c = {}");
     std::vector<std::string> initialised{is_model_ ? "Module(w, checker)" : "Module(w)"};
     for (const int32_t field : stored_) {
-      const std::string& name = class_->numbers[static_cast<size_t>(field)].name;
+      const std::string& name = class_->numbers[field].name;
       initialised.push_back(fmt::format("{0}({0})", name));
     }
     for (const Setting& s : class_->settings) {
-      initialised.push_back(fmt::format("{}(c.{})", s.name, tree_->config[static_cast<size_t>(s.field)].name));
+      initialised.push_back(fmt::format("{}(c.{})", s.name, tree_->config[s.field].name));
     }
     for (const TensorField& t : class_->tensors) {
       initialised.push_back(fmt::format("{}(w.{}({}))", t.name, t.is_state ? "state" : "get", quoted(t.path)));
@@ -152,9 +152,7 @@ class ClassPrinter {
     out_ += "\n";
   }
 
-  bool takes_config(const Use& use) const {
-    return use.module_class >= 0 && tree_->classes[static_cast<size_t>(use.module_class)].takes_config;
-  }
+  bool takes_config(const Use& use) const { return use.module_class >= 0 && tree_->classes[use.module_class].takes_config; }
 
   // What a module gets its parameters from: below `base`, which is `w`, or in a list the element's.
   static std::string weights_at(const std::string& base, const std::string& path) {

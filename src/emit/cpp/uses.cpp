@@ -17,8 +17,8 @@ class Counting {
       const Step& step = class_->steps[s];
       uses_->visible_at.push_back(visible);
       if (step.kind == Step::Kind::node) {
-        count_node(static_cast<size_t>(step.node), visible, s);
-        define(graph().nodes[static_cast<size_t>(step.node)].results);
+        count_node(step.node, visible, s);
+        define(graph().nodes[step.node].results);
       } else if (step.kind == Step::Kind::call) {
         for (const ValueId v : step.arguments) use(v, s);
         ++uses_->calls_of[step.child];

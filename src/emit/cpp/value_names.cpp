@@ -77,8 +77,8 @@ ValueNames::ValueNames(const ModelTree& tree, const ModuleClass& made)
     : tree_(&tree), class_(&made), is_of_torch_(made.python_class.starts_with("torch.nn.modules.")) {}
 
 const Node* ValueNames::producer(ValueId v) const {
-  const int32_t n = tree_->program->graph.values[static_cast<size_t>(v)].node;
-  return n < 0 ? nullptr : &tree_->program->graph.nodes[static_cast<size_t>(n)];
+  const NodeId n = tree_->program->graph.values[v].node;
+  return n < 0 ? nullptr : &tree_->program->graph.nodes[n];
 }
 
 // Nodes of torch's own modules have the place of the call, so they name what this class assigns; nodes of other classes
@@ -88,9 +88,8 @@ bool ValueNames::speaks_for_class(const Node& node) const {
   if (is_of_torch_) return false;
   if (node.origin.call < 0) return true;
   const int32_t at = tree_->calls->call_of(static_cast<size_t>(&node - tree_->program->graph.nodes.data()));
-  if (at == class_->call)
-    return !calls[static_cast<size_t>(node.origin.call)].class_name.starts_with("torch.nn.modules.container");
-  return tree_->calls->parent(at) == class_->call && calls[static_cast<size_t>(at)].class_name.starts_with("torch.nn.modules.");
+  if (at == class_->call) return !calls[node.origin.call].class_name.starts_with("torch.nn.modules.container");
+  return tree_->calls->parent(at) == class_->call && calls[at].class_name.starts_with("torch.nn.modules.");
 }
 
 namespace {
@@ -138,20 +137,20 @@ std::string ValueNames::assigned_call(ValueId v) const {
   const Step* step = step_that_gives(v, class_->steps);
   if (!step || step->call < 0 || is_of_torch_) return {};
   const auto& calls = tree_->program->calls;
-  for (int32_t call = step->call; call > 0 && call != class_->call; call = calls[static_cast<size_t>(call)].parent) {
-    for (const auto& [key, value] : calls[static_cast<size_t>(call)].attributes) {
+  for (int32_t call = step->call; call > 0 && call != class_->call; call = calls[call].parent) {
+    for (const auto& [key, value] : calls[call].attributes) {
       if (key != kAssignedTo) continue;
       const std::string& names = std::get<std::string>(value);
       if (names.find(',') == std::string::npos) return step->results.size() == 1 ? target(names, 0) : std::string();
       const CallBody& body = tree_->calls->body(call);
       const auto at = std::find(body.outputs.begin(), body.outputs.end(), v);
       if (at == body.outputs.end()) return {};
-      const std::string& path = body.output_names[static_cast<size_t>(at - body.outputs.begin())];
+      const std::string& path = body.output_names[at - body.outputs.begin()];
       const bool is_index = !path.empty() && path.size() < 4 && path.find_first_not_of("0123456789") == std::string::npos;
       return is_index ? target(names, static_cast<size_t>(std::stoul(path))) : std::string();
     }
-    const int32_t around = calls[static_cast<size_t>(call)].parent;
-    if (around < 0 || !calls[static_cast<size_t>(around)].class_name.starts_with("torch.nn.modules.container")) break;
+    const int32_t around = calls[call].parent;
+    if (around < 0 || !calls[around].class_name.starts_with("torch.nn.modules.container")) break;
   }
   return {};
 }
@@ -162,7 +161,7 @@ std::string ValueNames::assigned(ValueId v) const {
   if (!node || node->origin.assigned_to.empty() || !speaks_for_class(*node)) return {};
   if (node->origin.assigned_to.find(',') == std::string::npos) return target(node->origin.assigned_to, 0);
   if (node->results.size() == 1) return {};  // a part of what was unpacked: which one is not known
-  const auto place = name_of_result(*node, static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index));
+  const auto place = name_of_result(*node, static_cast<size_t>(tree_->program->graph.values[v].index));
   return place ? target(node->origin.assigned_to, *place) : std::string();
 }
 
@@ -193,12 +192,12 @@ std::vector<std::string> ValueNames::candidates(ValueId v) const {
     if (step.kind != Step::Kind::call) continue;
     for (size_t i = 0; i < step.results.size(); ++i) {
       if (step.results[i] != v) continue;
-      const std::string& child = class_->children[static_cast<size_t>(step.child)].name;
+      const std::string& child = class_->children[step.child].name;
       found.push_back(child + "_output");
     }
   }
   if (const Node* node = producer(v)) {
-    const auto part = static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index);
+    const auto part = static_cast<size_t>(tree_->program->graph.values[v].index);
     if (const std::string own = noun_of_part(node->op->name, part); !own.empty()) found.push_back(own);
     found.push_back(noun(node->op->name));
   } else if (tree_->calls->parameter(v) || tree_->calls->state(v)) {
@@ -212,7 +211,7 @@ std::string ValueNames::of(ValueId v) const {
   const Node* node = producer(v);
   if (node && !node->origin.assigned_to.empty() && node->origin.assigned_to.find_first_of("[(") == std::string::npos) {
     const std::vector<std::string> names = parts(node->origin.assigned_to, ',');
-    const auto index = static_cast<size_t>(tree_->program->graph.values[static_cast<size_t>(v)].index);
+    const auto index = static_cast<size_t>(tree_->program->graph.values[v].index);
     if (names.size() == 1) return identifier(last_part(names[0]));
     if (node->results.size() > 1 && index < names.size()) {
       return identifier(last_part(names[index].substr(names[index].find_first_not_of(' '))));
@@ -224,7 +223,7 @@ std::string ValueNames::of(ValueId v) const {
 bool ValueNames::same_statement(ValueId v, size_t step, const std::vector<Step>& steps) const {
   if (step >= steps.size() || steps[step].kind != Step::Kind::node) return false;
   const Node* made = producer(v);
-  const Node& user = tree_->program->graph.nodes[static_cast<size_t>(steps[step].node)];
+  const Node& user = tree_->program->graph.nodes[steps[step].node];
   return made && made->origin.file == user.origin.file && made->origin.line == user.origin.line &&
          made->origin.assigned_to == user.origin.assigned_to;
 }
@@ -232,7 +231,7 @@ bool ValueNames::same_statement(ValueId v, size_t step, const std::vector<Step>&
 std::string ValueNames::assigned_by(size_t step, const std::vector<Step>& steps) const {
   if (step >= steps.size()) return {};
   const Step& s = steps[step];
-  if (s.kind == Step::Kind::node) return assigned(tree_->program->graph.nodes[static_cast<size_t>(s.node)].results[0]);
+  if (s.kind == Step::Kind::node) return assigned(tree_->program->graph.nodes[s.node].results[0]);
   if (s.kind == Step::Kind::call && s.results.size() == 1) return assigned(s.results[0]);
   return {};
 }

@@ -283,9 +283,9 @@ void Interpreter::loop(const Statement& s, Frame& frame) {
   if (!counts && !over.list()) cannot_be(over, "a list of modules");
   const int64_t end = counts ? to<int64_t>(over) : static_cast<int64_t>(over.list()->size());
   for (int64_t i = 0; i < end; ++i) {
-    if (!counts) expect_type((*over.list())[static_cast<size_t>(i)], s.type);
+    if (!counts) expect_type((*over.list())[i], s.type);
     frame.scopes.emplace_back();
-    frame.scopes.back()[s.names[0]] = {counts ? Value(i) : (*over.list())[static_cast<size_t>(i)], true};
+    frame.scopes.back()[s.names[0]] = {counts ? Value(i) : (*over.list())[i], true};
     bool returns = false;
     body(s.body, frame, returns);
     if (returns) wrong("a loop returns");
@@ -443,7 +443,7 @@ std::vector<std::pair<std::string, front::Tensor>> Interpreter::run(const front:
   for (const auto& [path, field] : model.output_paths) {
     const auto at = std::find_if(model.output.begin(), model.output.end(), [&](const Member& m) { return m.name == field; });
     if (at == model.output.end()) wrong(fmt::format("Output has no field {}", field));
-    outputs.emplace_back("output." + path, to<front::Tensor>(all[static_cast<size_t>(at - model.output.begin())]));
+    outputs.emplace_back("output." + path, to<front::Tensor>(all[at - model.output.begin()]));
   }
   return outputs;
 }

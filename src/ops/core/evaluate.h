@@ -79,7 +79,7 @@ Array map_as(const Evaluation& ev, F&& f, const Array& x, const Arrays&... more)
     std::array<Result, kChunk> result;
     for (size_t a = 0; a < arrays.size(); ++a) load_chunk(*arrays[a], first, count, in[a].data());
     [&]<size_t... a>(std::index_sequence<a...>) {
-      for (int64_t i = 0; i < count; ++i) result[static_cast<size_t>(i)] = f(in[a][static_cast<size_t>(i)]...);
+      for (int64_t i = 0; i < count; ++i) result[i] = f(in[a][i]...);
     }(std::make_index_sequence<1 + sizeof...(more)>());
     store_chunk(out, first, count, result.data());
   });

@@ -53,7 +53,7 @@ inline bool axis_fits(int64_t axis, int64_t rank) {
 // A vector over the axis `axis` of something of that rank: [C] → [1, C, 1, 1].
 inline ValueId along_axis(Builder& b, ValueId vector, int64_t axis, int64_t rank) {
   Shape shape(static_cast<size_t>(rank), Dim(1));
-  shape[static_cast<size_t>(axis)] = b.shape(vector).at(0);
+  shape[axis] = b.shape(vector).at(0);
   return b.reshape(vector, shape);
 }
 

@@ -36,7 +36,7 @@ OpDef iota() {
         Array out(ev.out_dtype(), {ev.integer("size")});
         for_chunks(out.size(), [&](int64_t first, int64_t count) {
           std::array<int64_t, kChunk> values;
-          for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = first + i;
+          for (int64_t i = 0; i < count; ++i) values[i] = first + i;
           store_chunk(out, first, count, values.data());
         });
         return out;

@@ -28,7 +28,7 @@ template <class F> Array drawn(const Evaluation& ev, F at) {
   Array out(ev.out_dtype(), ev.sizes("shape"));
   for_chunks(out.size(), [&](int64_t first, int64_t count) {
     std::array<double, kChunk> values;
-    for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = at(static_cast<uint64_t>(first + i));
+    for (int64_t i = 0; i < count; ++i) values[i] = at(static_cast<uint64_t>(first + i));
     store_chunk(out, first, count, values.data());
   });
   return out;
@@ -101,16 +101,15 @@ OpDef multinomial() {
             for (int64_t i = 0; i < count; ++i) {
               double left = number(i) * total;
               int64_t place = 0, last = 0;
-              for (; place < classes && left >= row[static_cast<size_t>(place)]; ++place) left -= row[static_cast<size_t>(place)];
-              for (int64_t k = 0; k < classes; ++k) last = row[static_cast<size_t>(k)] > 0 ? k : last;
-              chosen[static_cast<size_t>(i)] = std::min(place, last);
+              for (; place < classes && left >= row[place]; ++place) left -= row[place];
+              for (int64_t k = 0; k < classes; ++k) last = row[k] > 0 ? k : last;
+              chosen[i] = std::min(place, last);
             }
           } else {
             if (positive < count) no_distribution("as many weights above 0 as are drawn", static_cast<double>(positive));
             std::vector<std::pair<double, int64_t>> arrivals;
             for (int64_t k = 0; k < classes; ++k)
-              if (row[static_cast<size_t>(k)] > 0)
-                arrivals.emplace_back(-std::log(1 - number(k)) / row[static_cast<size_t>(k)], k);
+              if (row[k] > 0) arrivals.emplace_back(-std::log(1 - number(k)) / row[k], k);
             std::sort(arrivals.begin(), arrivals.end());
             for (size_t i = 0; i < chosen.size(); ++i) chosen[i] = arrivals[i].second;
           }

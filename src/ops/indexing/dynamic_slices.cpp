@@ -96,7 +96,7 @@ OpDef slice_between() {
                   [is_number](const Call& c) { return is_number(c, "start") && is_number(c, "stop"); })
       .infer([](const Call& c) {
         Type y = c.type("x");
-        y.shape[static_cast<size_t>(c.integer("axis"))] = c.dim("count");
+        y.shape[c.integer("axis")] = c.dim("count");
         return y;
       })
       .evaluator([](const Evaluation& ev) {
@@ -128,7 +128,7 @@ OpDef slice_between() {
         const int64_t axis = c.integer("axis");
         return {c.b.create("slice_between",
                            {c.tensor("x"), c.b.full(int64_t{0}, DType::i64), c.b.cast(c.tensor("count"), DType::i64)},
-                           {{"axis", axis}, {"count", c.result().shape.at(static_cast<size_t>(axis))}, {"strict", true}})};
+                           {{"axis", axis}, {"count", c.result().shape.at(axis)}, {"strict", true}})};
       });
 }
 
@@ -140,8 +140,7 @@ ValueId slice_of_data(AtenCall& c, ValueId x, int64_t axis) {
   };
   if (c.integer("step") != 1) c.unsupported("a step other than 1 between ends that are data");
   const ValueId start = number("start", 0), stop = number("end", std::numeric_limits<int64_t>::max());
-  return c.b.create("slice_between", {x, start, stop},
-                    {{"axis", axis}, {"count", c.result().shape.at(static_cast<size_t>(axis))}});
+  return c.b.create("slice_between", {x, start, stop}, {{"axis", axis}, {"count", c.result().shape.at(axis)}});
 }
 
 Values split_by_data(AtenCall& c, ValueId x, int64_t axis, std::string_view sizes) {
@@ -153,12 +152,12 @@ Values split_by_data(AtenCall& c, ValueId x, int64_t axis, std::string_view size
     const auto* fixed = std::get_if<int64_t>(&size->value);
     if (!data && !fixed) c.unsupported("sizes of which some are data and some symbols");
     const ValueId stop = c.b.add(start, data ? c.b.cast(data->value, DType::i64) : c.b.full(*fixed, DType::i64));
-    const Dim count = c.result(parts.size()).shape.at(static_cast<size_t>(axis));
+    const Dim count = c.result(parts.size()).shape.at(axis);
     parts.push_back(c.b.create("slice_between", {x, start, stop}, {{"axis", axis}, {"count", count}, {"strict", true}}));
     start = stop;
     total = total + count;
   }
-  c.b.check(total, c.b.shape(x)[static_cast<size_t>(axis)], "the sizes of a split and the split axis");
+  c.b.check(total, c.b.shape(x)[axis], "the sizes of a split and the split axis");
   return parts;
 }
 

@@ -8,8 +8,6 @@ namespace pycandle {
 
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 [[noreturn]] void out_of_range(const Evaluation& ev, int64_t index, int64_t axis, int64_t size) {
   throw Error(ErrorCode::bad_input, "index " + std::to_string(index) + " is out of range for axis " + std::to_string(axis) +
                                         " of size " + std::to_string(size))
@@ -44,7 +42,7 @@ OpDef take() {
       })
       .evaluator([](const Evaluation& ev) {
         const Array &x = ev.array("x"), &index = ev.array("indices");
-        const int64_t axis = ev.integer("axis"), size = x.shape()[at(axis)];
+        const int64_t axis = ev.integer("axis"), size = x.shape()[axis];
         const std::vector<int64_t> indices = checked_indices(ev, index, axis, size, false);
         Sizes shape = x.shape();
         shape.insert(shape.erase(shape.begin() + axis), index.shape().begin(), index.shape().end());
@@ -56,7 +54,7 @@ OpDef take() {
         if (run == 0) return out;
         parallel_for(outer * count, std::max<int64_t>(1, 65536 / static_cast<int64_t>(run)), [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i)
-            std::copy_n(from + at(i / count * size + indices[at(i % count)]) * run, run, to + at(i) * run);
+            std::copy_n(from + (i / count * size + indices[i % count]) * run, run, to + i * run);
         });
         return out;
       });
@@ -73,7 +71,7 @@ bool index_fits(const Call& c, const char* outer) {
 
 // For each element of index, in order: visit(position, where it points in an array of shape x).
 template <class Visit> void for_each_indexed(const Evaluation& ev, const Array& index, const Sizes& x, Visit&& visit) {
-  const size_t axis = at(ev.integer("axis"));
+  const size_t axis = ev.integer("axis");
   for (size_t a = 0; a < x.size(); ++a) {
     if (a != axis && index.shape()[a] > x[a]) {
       throw Error(ErrorCode::bad_input, "index is larger than x")
@@ -87,7 +85,7 @@ template <class Visit> void for_each_indexed(const Evaluation& ev, const Array& 
   const int64_t step = strides[axis];
   strides[axis] = 0;
   for_each_offset(index.shape(), strides,
-                  [&](int64_t position, int64_t offset) { visit(position, offset + indices[at(position)] * step); });
+                  [&](int64_t position, int64_t offset) { visit(position, offset + indices[position] * step); });
 }
 
 OpDef gather() {
@@ -154,11 +152,11 @@ template <class Visit> void for_each_point(const Evaluation& ev, const Array& x,
   const std::vector<const Array*> indices = ev.arrays("indices");
   const Ints& axes = ev.integers("axes");
   const Sizes strides = row_major_strides(x.shape());
-  std::vector<int64_t> points(at(indices[0]->size()), 0);
+  std::vector<int64_t> points(indices[0]->size(), 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     require_same_sizes(ev, *indices[0], *indices[i]);
-    const std::vector<int64_t> index = checked_indices(ev, *indices[i], axes[i], x.shape()[at(axes[i])], true);
-    for (size_t p = 0; p < points.size(); ++p) points[p] += index[p] * strides[at(axes[i])];
+    const std::vector<int64_t> index = checked_indices(ev, *indices[i], axes[i], x.shape()[axes[i]], true);
+    for (size_t p = 0; p < points.size(); ++p) points[p] += index[p] * strides[axes[i]];
   }
   // The walk: the axes of x that stay, with the index tensors' axes among them (those step through `points`).
   const Sizes shape = indexed_shape(x.shape(), indices[0]->shape(), axes);
@@ -172,7 +170,7 @@ template <class Visit> void for_each_point(const Evaluation& ev, const Array& x,
   in_x.insert(in_x.begin() + position, point_strides.size(), 0);
   in_points.insert(in_points.begin() + position, point_strides.begin(), point_strides.end());
   for_each_offset<2>(shape, {in_x, in_points},
-                     [&](int64_t i, const std::array<int64_t, 2>& where) { visit(i, where[0] + points[at(where[1])]); });
+                     [&](int64_t i, const std::array<int64_t, 2>& where) { visit(i, where[0] + points[where[1]]); });
 }
 
 OpDef gather_nd() {
@@ -212,8 +210,8 @@ Array scatter_combined(const Evaluation& ev, const Array& x, const Array& update
   const std::vector<C> given = load_all<C>(updates);
   std::vector<int64_t> counts(values.size(), include_self ? 1 : 0);
   for_each([&](int64_t position, int64_t target) {
-    C& value = values[at(target)];
-    value = counts[at(target)]++ == 0 ? given[at(position)] : combine(value, given[at(position)]);
+    C& value = values[target];
+    value = counts[target]++ == 0 ? given[position] : combine(value, given[position]);
   });
   if (mean) {
     for (size_t i = 0; i < values.size(); ++i) {

@@ -9,8 +9,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // Bools are combined as numbers: a sum is "any", a product "all".
 DType counted_dtype(DType d) { return d == DType::boolean ? DType::i32 : d; }
 
@@ -78,7 +76,7 @@ std::optional<Dim> masked_count(AtenCall& c, const Values& given) {
     for (int64_t k = 0; k < (mask ? b.rank(index) : 1); ++k) axes.push_back(axis++);
   }
   if (!masked || axes.empty()) return {};
-  size_t place = are_consecutive(axes) ? at(axes[0]) : 0;
+  size_t place = are_consecutive(axes) ? axes[0] : 0;
   const Shape& shape = c.result().shape;
   if (place >= shape.size()) return {};
   return shape[place];
@@ -146,7 +144,7 @@ std::optional<ValueId> put_by_mask(AtenCall& c, ValueId x, const Values& given, 
   if (after < 0) throw Error(ErrorCode::bad_input, "there are more indices than axes").found(b.type(x).text());
   if (places >= 0) {  // values have an axis of places: the n-th place that holds takes the n-th
     Shape spread = b.shape(values);
-    const Dim count = spread[at(places)];
+    const Dim count = spread[places];
     spread.erase(spread.begin() + places);
     if (count == Dim(1)) {
       spread.insert(spread.begin() + places, holds.size(), Dim(1));
@@ -156,7 +154,7 @@ std::optional<ValueId> put_by_mask(AtenCall& c, ValueId x, const Values& given, 
       const ValueId number = b.sub(b.create("cumsum", {flat}, {{"axis", int64_t{0}}}), 1.0);
       if (!count.is_number() || count == Dim(0)) {  // one value more, so that there is one when nothing holds
         Dims none(b.shape(values).size(), Dim(0)), one = none;
-        one[at(places)] = 1;
+        one[places] = 1;
         values = b.pad(values, none, one, Scalar{int64_t{0}});
       }
       values = b.create("take", {values, b.maximum(number, 0.0)}, {{"axis", places}});
@@ -165,7 +163,7 @@ std::optional<ValueId> put_by_mask(AtenCall& c, ValueId x, const Values& given, 
     values = b.reshape(values, spread);
   }
   Shape along(b.shape(x).size(), Dim(1));
-  for (size_t k = 0; k < holds.size(); ++k) along.at(at(first) + k) = holds[k];
+  for (size_t k = 0; k < holds.size(); ++k) along.at(first + k) = holds[k];
   const ValueId put = accumulate ? arithmetic(b, "add", x, b.broadcast_to(values, b.shape(x)), b.dtype(x)) : values;
   return b.select(b.reshape(mask, along), b.broadcast_to(put, b.shape(x)), x);
 }
@@ -262,14 +260,14 @@ OpDef gather() {
                         }
                         int64_t axis = b.normal_axis(c.integer("dim"), b.rank(x));
                         // Negative ones count from the end, as they do not without dim.
-                        const ValueId from_end = b.add(index, b.dim_value(b.shape(x)[at(axis)]));
+                        const ValueId from_end = b.add(index, b.dim_value(b.shape(x)[axis]));
                         index = b.select(b.compare("lt", index, 0.0), from_end, index);
                         // All axes but one broadcast.
                         Shape a = b.shape(x), i = b.shape(index);
-                        a.at(at(axis)) = i.at(at(axis)) = 1;
+                        a.at(axis) = i.at(axis) = 1;
                         Shape common = broadcast_shapes(a, i), for_x = common, for_index = common;
-                        for_x[at(axis)] = b.shape(x)[at(axis)];
-                        for_index[at(axis)] = b.shape(index)[at(axis)];
+                        for_x[axis] = b.shape(x)[axis];
+                        for_index[axis] = b.shape(index)[axis];
                         ValueId wide = b.broadcast_to(x, for_x);
                         return {b.create("gather", {wide, b.broadcast_to(index, for_index)}, {{"axis", axis}})};
                       })
@@ -345,7 +343,7 @@ Values build_index_put(AtenCall& c, bool accumulate) {
   index = flat.in(index);
   int64_t axis = b.normal_axis(c.integer("dim"), b.rank(x));
   Shape shape = b.shape(x);
-  shape[at(axis)] = b.shape(index)[0];
+  shape[axis] = b.shape(index)[0];
   ValueId source = c.has_argument("value") ? b.broadcast_to(materialise(b, c.operand("value"), b.dtype(x)), shape)
                                            : b.reshape(b.cast(c.tensor("source"), b.dtype(x)), shape);
   if (c.has_argument("alpha")) {

@@ -9,8 +9,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // ---- distinct elements
 
 // Rows of C numbers: x itself as a column, or its slices along an axis.
@@ -44,8 +42,8 @@ OpDef unique() {
         Shape places = c.shape("x");
         if (c.has("axis")) {
           values.shape = c.shape("x");
-          values.shape[at(c.integer("axis"))] = c.dim("count");
-          places = {c.shape("x")[at(c.integer("axis"))]};
+          values.shape[c.integer("axis")] = c.dim("count");
+          places = {c.shape("x")[c.integer("axis")]};
         }
         return std::vector<Type>{values, {DType::i64, places}, {DType::i64, {c.dim("count")}}};
       })
@@ -64,7 +62,7 @@ OpDef unique() {
         return in_domain(x.dtype(), [&](auto zero) {
           using C = decltype(zero);
           const Rows<C> data{load_all<C>(rows), count, width};
-          std::vector<int64_t> sequence(at(count)), places(at(count)), firsts, counts;
+          std::vector<int64_t> sequence(count), places(count), firsts, counts;
           std::iota(sequence.begin(), sequence.end(), 0);
           if (!consecutive)
             std::stable_sort(sequence.begin(), sequence.end(), [&](int64_t a, int64_t b) { return data.before(a, b); });
@@ -74,16 +72,16 @@ OpDef unique() {
               counts.push_back(0);
             }
             ++counts.back();
-            places[at(sequence[i])] = static_cast<int64_t>(firsts.size()) - 1;
+            places[sequence[i]] = static_cast<int64_t>(firsts.size()) - 1;
           }
           Sizes shape = rows.shape();
           const int64_t found = static_cast<int64_t>(firsts.size());
           shape[0] = found;
           Array values(ev.out_dtype(0), shape);
-          for (int64_t i = 0; i < found; ++i) store_chunk(values, i * width, width, data.row(firsts[at(i)]));
+          for (int64_t i = 0; i < found; ++i) store_chunk(values, i * width, width, data.row(firsts[i]));
           if (!whole) {
             Ints back(order.size());
-            for (size_t i = 0; i < order.size(); ++i) back[at(order[i])] = static_cast<int64_t>(i);
+            for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
             values = transposed(values, back);
           }
           return std::vector<Array>{values, store_all(DType::i64, whole ? x.shape() : Sizes{count}, places),
@@ -107,7 +105,7 @@ OpDef unique_spellings() {
                          if (c.has_argument("dim") && !c.is_none("dim")) {
                            const int64_t axis = b.normal_axis(c.integer("dim"), b.rank(x));
                            attributes.emplace_back("axis", axis);
-                           place = at(axis);
+                           place = axis;
                          }
                          attributes.emplace_back("count", c.result().shape.at(place));
                          Values results = b.create_all("unique", {x}, std::move(attributes));
@@ -153,8 +151,8 @@ OpDef bincount() {
         }
         const Array* weights = ev.maybe("weights");
         const std::vector<double> amounts = weights ? load_all<double>(*weights) : std::vector<double>(x.size(), 1.0);
-        std::vector<double> sums(at(size));
-        for (size_t i = 0; i < x.size(); ++i) sums[at(x[i])] += amounts[i];
+        std::vector<double> sums(size);
+        for (size_t i = 0; i < x.size(); ++i) sums[x[i]] += amounts[i];
         return store_all(ev.out_dtype(), {size}, sums);
       })
       .from_aten_call("aten.bincount.default", [](AtenCall& c) {
@@ -186,7 +184,7 @@ OpDef repeat_indices() {
                 .op("repeat_indices")
                 .expected("0 or more")
                 .found(std::to_string(repeats[i]));
-          places.insert(places.end(), at(repeats[i]), static_cast<int64_t>(i));
+          places.insert(places.end(), repeats[i], static_cast<int64_t>(i));
         }
         const Attribute& given = ev.attribute("count");
         const Dim* expected = std::get_if<Dim>(&given);
@@ -216,10 +214,10 @@ OpDef repeat_indices() {
                         } else {
                           axis = b.normal_axis(c.integer("dim"), b.rank(x));
                         }
-                        const Dim size = b.shape(x)[at(axis)];
+                        const Dim size = b.shape(x)[axis];
                         if (b.rank(repeats) == 0) repeats = b.reshape(repeats, {1});
                         repeats = b.broadcast_to(repeats, {size});
-                        const Dim count = c.result().shape.at(at(axis));
+                        const Dim count = c.result().shape.at(axis);
                         const ValueId places = b.create("repeat_indices", {repeats}, {{"count", count}});
                         return {b.create("take", {x, places}, {{"axis", axis}})};
                       })
@@ -277,7 +275,7 @@ OpDef combinations() {
     c.expects(b.rank(x) == 1 && r >= 0, "a vector and r that is not negative");
     if (r == 0) return {b.full(int64_t{0}, b.dtype(x), {0})};
     const Dim n = b.shape(x)[0];
-    const Shape grid(at(r), n);
+    const Shape grid(r, n);
     ValueId chosen = b.full(true, DType::boolean, grid);
     for (int64_t k = 0; k + 1 < r; ++k) {
       const ValueId here = b.broadcast(b.iota(n), grid, {k}), next = b.broadcast(b.iota(n), grid, {k + 1});
@@ -305,7 +303,7 @@ OpDef static_places() {
                         const ValueId row = b.select(holds, b.minimum(b.sub(number, 1.0), last), last);
                         Values columns;
                         for (int64_t axis = 0; axis < rank; ++axis)
-                          columns.push_back(b.reshape(b.broadcast(b.iota(shape[at(axis)]), shape, {axis}), {count, 1}));
+                          columns.push_back(b.reshape(b.broadcast(b.iota(shape[axis]), shape, {axis}), {count, 1}));
                         const ValueId places = columns.empty() ? b.full(int64_t{0}, DType::i64, {count, 0})
                                                                : b.concat(columns, 1);
                         const ValueId empty = b.full(fill, DType::i64, {size + 1, rank});

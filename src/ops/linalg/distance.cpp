@@ -137,8 +137,7 @@ OpDef contractions() {
                         const Ints ours = normal("dims_self", left), theirs = normal("dims_other", right);
                         // One element against many: the many are summed first.
                         for (size_t i = 0; i < ours.size() && i < theirs.size(); ++i) {
-                          const Dim l = a.b.shape(left).at(static_cast<size_t>(ours[i])),
-                                    r = a.b.shape(right).at(static_cast<size_t>(theirs[i]));
+                          const Dim l = a.b.shape(left).at(ours[i]), r = a.b.shape(right).at(theirs[i]);
                           if (l == Dim(1) && r != Dim(1)) right = a.b.sum(right, {theirs[i]});
                           if (r == Dim(1) && l != Dim(1)) left = a.b.sum(left, {ours[i]});
                         }

@@ -6,8 +6,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 ValueId conjugate_transposed(Builder& b, ValueId x) {
   x = b.swap_axes(x, -1, -2);
   return is_complex(b.dtype(x)) ? b.unary("conj", x) : x;
@@ -94,7 +92,7 @@ std::optional<Spectrum> spectrum(AtenCall& c, ValueId a, const char* relative_na
   const std::optional<ValueId> absolute = given(absolute_name);
   std::optional<ValueId> relative = given(relative_name);
   if (!relative && (relative_by_default || !absolute)) {
-    const Dim longest = max(b.shape(a)[at(rank - 2)], b.shape(a)[at(rank - 1)]);
+    const Dim longest = max(b.shape(a)[rank - 2], b.shape(a)[rank - 1]);
     const ValueId usual = b.mul(b.dim_value(longest, real), 2 * unit_roundoff(real));
     relative = absolute ? b.select(b.compare("gt", *absolute, 0.0), b.full(0.0, real), usual) : usual;
   }

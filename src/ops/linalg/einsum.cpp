@@ -156,8 +156,7 @@ void drop_broadcast(Builder& b, Named& x, const Named& other) {
   for (const Label label : Labels(x.labels)) {
     if (!other.has(label)) continue;
     const int64_t axis = x.axis(label);
-    const Dim mine = b.shape(x.value)[static_cast<size_t>(axis)],
-              theirs = b.shape(other.value)[static_cast<size_t>(other.axis(label))];
+    const Dim mine = b.shape(x.value)[axis], theirs = b.shape(other.value)[other.axis(label)];
     if (mine == Dim(1) && !(theirs == Dim(1))) {
       x.value = b.squeeze(x.value, axis);
       x.forget(label);

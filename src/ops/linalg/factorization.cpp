@@ -10,8 +10,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 template <class C> double size_squared(C v) { return std::norm(v); }
 // What LAPACK compares pivots by.
 double pivot_size(double v) { return std::abs(v); }
@@ -25,12 +23,12 @@ double real_part(Complex v) { return v.real(); }
 template <class C> struct Matrix {
   int64_t rows, columns;
   std::vector<C> values;
-  Matrix(int64_t r, int64_t c) : rows(r), columns(c), values(at(r * c)) {}
-  C& operator()(int64_t i, int64_t j) { return values[at(i * columns + j)]; }
-  const C& operator()(int64_t i, int64_t j) const { return values[at(i * columns + j)]; }
+  Matrix(int64_t r, int64_t c) : rows(r), columns(c), values(r * c) {}
+  C& operator()(int64_t i, int64_t j) { return values[i * columns + j]; }
+  const C& operator()(int64_t i, int64_t j) const { return values[i * columns + j]; }
 };
 template <class C> Matrix<C> load_matrix(const Array& x, int64_t index) {
-  Matrix<C> m(x.shape()[at(x.rank() - 2)], x.shape()[at(x.rank() - 1)]);
+  Matrix<C> m(x.shape()[x.rank() - 2], x.shape()[x.rank() - 1]);
   load_chunk(x, index * m.rows * m.columns, m.rows * m.columns, m.values.data());
   return m;
 }
@@ -56,7 +54,7 @@ OpDef matrix_op(const char* name, bool square) {
       [](const Call& c) { return is_inexact(c.type("a").dtype) && c.rank("a") >= 2; });
   if (square)
     def.constraint(id + "_c2", "the matrices are square",
-                   [](const Call& c) { return c.agree(c.shape("a")[at(c.rank("a") - 1)], c.shape("a")[at(c.rank("a") - 2)]); });
+                   [](const Call& c) { return c.agree(c.shape("a")[c.rank("a") - 1], c.shape("a")[c.rank("a") - 2]); });
   return def;
 }
 
@@ -65,8 +63,8 @@ Shape with(Shape batch, std::initializer_list<Dim> dims) {
   batch.insert(batch.end(), dims);
   return batch;
 }
-Dim rows_of(const Call& c) { return c.shape("a")[at(c.rank("a") - 2)]; }
-Dim columns_of(const Call& c) { return c.shape("a")[at(c.rank("a") - 1)]; }
+Dim rows_of(const Call& c) { return c.shape("a")[c.rank("a") - 2]; }
+Dim columns_of(const Call& c) { return c.shape("a")[c.rank("a") - 1]; }
 
 // ---- LU
 
@@ -85,7 +83,7 @@ OpDef lu() {
       .rounds(Rounding::relative)
       .evaluator_all([](const Evaluation& ev) {
         const Array& a = ev.array("a");
-        const int64_t rows = a.shape()[at(a.rank() - 2)], columns = a.shape()[at(a.rank() - 1)], steps = std::min(rows, columns);
+        const int64_t rows = a.shape()[a.rank() - 2], columns = a.shape()[a.rank() - 1], steps = std::min(rows, columns);
         Sizes pivot_shape(a.shape().begin(), a.shape().end() - 2), order_shape = pivot_shape;
         pivot_shape.push_back(steps);
         order_shape.push_back(rows);
@@ -93,14 +91,14 @@ OpDef lu() {
         for_each_matrix(a, [&](auto zero, int64_t index) {
           using C = decltype(zero);
           Matrix<C> m = load_matrix<C>(a, index);
-          std::vector<int64_t> exchanged(at(steps)), places(at(rows));
+          std::vector<int64_t> exchanged(steps), places(rows);
           std::iota(places.begin(), places.end(), 0);
           for (int64_t k = 0; k < steps; ++k) {
             int64_t best = k;
             for (int64_t i = k + 1; ev.boolean("pivot") && i < rows; ++i)
               if (pivot_size(m(i, k)) > pivot_size(m(best, k))) best = i;
-            exchanged[at(k)] = best + 1;
-            std::swap(places[at(k)], places[at(best)]);
+            exchanged[k] = best + 1;
+            std::swap(places[k], places[best]);
             for (int64_t j = 0; best != k && j < columns; ++j) std::swap(m(k, j), m(best, j));
             if (m(k, k) == C{}) continue;
             for (int64_t i = k + 1; i < rows; ++i) {
@@ -169,7 +167,7 @@ OpDef solve_triangular() {
       .constraint("solve_triangular_c3", "b has the dtype and batch of a, and as many rows",
                   [](const Call& c) {
                     return c.type("a").dtype == c.type("b").dtype && c.rank("b") == c.rank("a") &&
-                           c.agree(batch_of(c), batch_of(c, "b")) && c.agree(rows_of(c), c.shape("b")[at(c.rank("b") - 2)]);
+                           c.agree(batch_of(c), batch_of(c, "b")) && c.agree(rows_of(c), c.shape("b")[c.rank("b") - 2]);
                   })
       .infer([](const Call& c) { return c.type("b"); })
       .rounds(Rounding::relative)
@@ -208,11 +206,11 @@ OpDef qr() {
       .rounds(Rounding::relative)
       .evaluator_all([](const Evaluation& ev) {
         const Array& a = ev.array("a");
-        const int64_t rows = a.shape()[at(a.rank() - 2)], columns = a.shape()[at(a.rank() - 1)], steps = std::min(rows, columns),
+        const int64_t rows = a.shape()[a.rank() - 2], columns = a.shape()[a.rank() - 1], steps = std::min(rows, columns),
                       inner = ev.boolean("complete") ? rows : steps;
         Sizes q_shape = a.shape(), r_shape = a.shape();
         q_shape.back() = inner;
-        r_shape[at(a.rank() - 2)] = inner;
+        r_shape[a.rank() - 2] = inner;
         Array qs(ev.out_dtype(0), q_shape), rs(ev.out_dtype(1), r_shape);
         for_each_matrix(a, [&](auto zero, int64_t index) {
           using C = decltype(zero);
@@ -225,18 +223,18 @@ OpDef qr() {
             const double length = std::sqrt(size_squared(m(k, k)) + below);
             const double corner = real_part(m(k, k)) >= 0 ? -length : length;
             const C tau = (C(corner) - m(k, k)) / corner, scale = m(k, k) - C(corner);
-            std::vector<C> v(at(rows));
-            v[at(k)] = C(1);
-            for (int64_t i = k + 1; i < rows; ++i) v[at(i)] = m(i, k) / scale;
+            std::vector<C> v(rows);
+            v[k] = C(1);
+            for (int64_t i = k + 1; i < rows; ++i) v[i] = m(i, k) / scale;
             for (int64_t j = k; j < columns; ++j) {  // (I - conj(tau) v vᴴ) from the left
               C dot{};
-              for (int64_t i = k; i < rows; ++i) dot += conjugate(v[at(i)]) * m(i, j);
-              for (int64_t i = k; i < rows; ++i) m(i, j) -= conjugate(tau) * dot * v[at(i)];
+              for (int64_t i = k; i < rows; ++i) dot += conjugate(v[i]) * m(i, j);
+              for (int64_t i = k; i < rows; ++i) m(i, j) -= conjugate(tau) * dot * v[i];
             }
             for (int64_t i = 0; i < rows; ++i) {  // its inverse from the right
               C dot{};
-              for (int64_t j = k; j < rows; ++j) dot += q(i, j) * v[at(j)];
-              for (int64_t j = k; j < rows; ++j) q(i, j) -= tau * dot * conjugate(v[at(j)]);
+              for (int64_t j = k; j < rows; ++j) dot += q(i, j) * v[j];
+              for (int64_t j = k; j < rows; ++j) q(i, j) -= tau * dot * conjugate(v[j]);
             }
           }
           Matrix<C> q_part(rows, inner), r_part(inner, columns);
@@ -273,7 +271,7 @@ OpDef householder_product() {
         for_each_matrix(a, [&](auto zero, int64_t index) {
           using C = decltype(zero);
           const Matrix<C> m = load_matrix<C>(a, index);
-          std::vector<C> tau(at(steps));
+          std::vector<C> tau(steps);
           load_chunk(taus, index * steps, steps, tau.data());
           Matrix<C> q(m.rows, m.columns);
           for (int64_t i = 0; i < m.columns; ++i) q(i, i) = C(1);
@@ -281,7 +279,7 @@ OpDef householder_product() {
             for (int64_t j = 0; j < m.columns; ++j) {
               C dot = q(k, j);
               for (int64_t i = k + 1; i < m.rows; ++i) dot += conjugate(m(i, k)) * q(i, j);
-              dot *= tau[at(k)];
+              dot *= tau[k];
               q(k, j) -= dot;
               for (int64_t i = k + 1; i < m.rows; ++i) q(i, j) -= dot * m(i, k);
             }
@@ -413,7 +411,7 @@ template <class T> std::vector<int64_t> order_of(const std::vector<T>& values, b
   std::vector<int64_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t p, int64_t q) { return rising ? values[at(p)] < values[at(q)] : values[at(p)] > values[at(q)]; });
+                   [&](int64_t p, int64_t q) { return rising ? values[p] < values[q] : values[p] > values[q]; });
   return order;
 }
 
@@ -434,7 +432,7 @@ OpDef svd() {
       .rounds(Rounding::relative)
       .evaluator_all([](const Evaluation& ev) {
         const Array& a = ev.array("a");
-        const int64_t rows = a.shape()[at(a.rank() - 2)], columns = a.shape()[at(a.rank() - 1)], inner = std::min(rows, columns),
+        const int64_t rows = a.shape()[a.rank() - 2], columns = a.shape()[a.rank() - 1], inner = std::min(rows, columns),
                       outer = std::max(rows, columns), kept = ev.boolean("complete") ? outer : inner;
         const bool wide = columns > rows;  // then its conjugate transpose is taken apart
         const Sizes batch(a.shape().begin(), a.shape().end() - 2);
@@ -453,17 +451,17 @@ OpDef svd() {
             for (int64_t j = 0; j < inner; ++j) u(i, j) = wide ? conjugate(m(j, i)) : m(i, j);
           for (int64_t j = 0; j < inner; ++j) v(j, j) = C(1);
           orthogonalise(u, v);
-          std::vector<double> norms(at(inner)), sorted;
+          std::vector<double> norms(inner), sorted;
           for (int64_t j = 0; j < inner; ++j) {
             double sum = 0;
             for (int64_t i = 0; i < outer; ++i) sum += size_squared(u(i, j));
-            norms[at(j)] = std::sqrt(sum);
+            norms[j] = std::sqrt(sum);
           }
           Matrix<C> left(outer, kept), right(inner, inner);
           int64_t meaningful = 0;  // columns with a direction; that of the others is noise
           for (int64_t from : order_of(norms, false)) {
             const int64_t j = static_cast<int64_t>(sorted.size());
-            const double size = norms[at(from)];
+            const double size = norms[from];
             sorted.push_back(size);
             for (int64_t i = 0; i < inner; ++i) right(i, j) = v(i, from);
             if (!(size > 1e-15 * static_cast<double>(outer) * sorted[0]) && size == size) continue;
@@ -541,7 +539,7 @@ OpDef eigh() {
           for (int64_t i = 0; i < n; ++i) diagonal.push_back(real_part(m(i, i)));
           for (int64_t from : order_of(diagonal, true)) {
             for (int64_t i = 0; i < n; ++i) sorted(i, static_cast<int64_t>(rising.size())) = q(i, from);
-            rising.push_back(diagonal[at(from)]);
+            rising.push_back(diagonal[from]);
           }
           store_chunk(values, index * n, n, rising.data());
           store_matrix(vectors, index, sorted);

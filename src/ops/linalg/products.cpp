@@ -9,8 +9,6 @@ namespace pycandle {
 
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // out[i * inner + j] = x[first + i * outer_stride + j * inner_stride]
 template <class T>
 void load_block(const Array& x, int64_t first, int64_t outer, int64_t outer_stride, int64_t inner, int64_t inner_stride, T* out) {
@@ -20,12 +18,12 @@ void load_block(const Array& x, int64_t first, int64_t outer, int64_t outer_stri
   }
   // A transposed operand: read along its memory, eight columns at a time so that whole cache lines are written.
   constexpr int64_t kColumns = 8;
-  std::vector<T> columns(at(kColumns * outer));
+  std::vector<T> columns(kColumns * outer);
   for (int64_t j = 0; j < inner; j += kColumns) {
     const int64_t count = std::min(kColumns, inner - j);
     for (int64_t c = 0; c < count; ++c) load_chunk(x, first + (j + c) * inner_stride, outer, columns.data() + c * outer);
     for (int64_t i = 0; i < outer; ++i) {
-      for (int64_t c = 0; c < count; ++c) out[i * inner + j + c] = columns[at(c * outer + i)];
+      for (int64_t c = 0; c < count; ++c) out[i * inner + j + c] = columns[c * outer + i];
     }
   }
 }
@@ -38,10 +36,10 @@ std::optional<Stretch> merged(const Array& x, const Ints& axes) {
   const Sizes strides = row_major_strides(x.shape());
   Stretch merged;
   for (int64_t axis : axes) {
-    const int64_t size = x.shape()[at(axis)];
+    const int64_t size = x.shape()[axis];
     if (size == 1) continue;
-    if (merged.size != 1 && merged.stride != size * strides[at(axis)]) return std::nullopt;
-    merged = {merged.size * size, strides[at(axis)]};
+    if (merged.size != 1 && merged.stride != size * strides[axis]) return std::nullopt;
+    merged = {merged.size * size, strides[axis]};
   }
   return merged;
 }
@@ -98,7 +96,7 @@ bool pairs_agree(const Call& c, const char* left_axes, const char* right_axes) {
   const Ints &left = c.integers(left_axes), &right = c.integers(right_axes);
   if (left.size() != right.size()) return false;
   for (size_t i = 0; i < left.size(); ++i) {
-    if (!may_equal(c.shape("left")[at(left[i])], c.shape("right")[at(right[i])])) return false;
+    if (!may_equal(c.shape("left")[left[i]], c.shape("right")[right[i]])) return false;
   }
   return true;
 }
@@ -128,11 +126,11 @@ OpDef dot_general() {
                   [](const Call& c) { return pairs_agree(c, "contract_left", "contract_right"); })
       .infer([](const Call& c) {
         Type type{c.type("left").dtype, {}};
-        for (int64_t a : c.integers("batch_left")) type.shape.push_back(c.shape("left")[at(a)]);
+        for (int64_t a : c.integers("batch_left")) type.shape.push_back(c.shape("left")[a]);
         for (int64_t a : rest_of(c.rank("left"), c.integers("batch_left"), c.integers("contract_left")))
-          type.shape.push_back(c.shape("left")[at(a)]);
+          type.shape.push_back(c.shape("left")[a]);
         for (int64_t a : rest_of(c.rank("right"), c.integers("batch_right"), c.integers("contract_right")))
-          type.shape.push_back(c.shape("right")[at(a)]);
+          type.shape.push_back(c.shape("right")[a]);
         return type;
       })
       .rounds(Rounding::linear)
@@ -143,9 +141,9 @@ OpDef dot_general() {
         }
         Sizes shape = permuted(left.shape(), ev.integers("batch_left"));
         for (int64_t a : rest_of(left.rank(), ev.integers("batch_left"), ev.integers("contract_left")))
-          shape.push_back(left.shape()[at(a)]);
+          shape.push_back(left.shape()[a]);
         for (int64_t a : rest_of(right.rank(), ev.integers("batch_right"), ev.integers("contract_right")))
-          shape.push_back(right.shape()[at(a)]);
+          shape.push_back(right.shape()[a]);
         Array out(ev.out_dtype(), std::move(shape));
         if (out.size() == 0 || left.size() == 0) return out;  // a sum of nothing is 0
         const Matrices l = matrices(left, ev.integers("batch_left"), ev.integers("contract_left"));

@@ -10,7 +10,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // torch names it A, self or input.
@@ -75,7 +74,7 @@ OpDef elementwise_products() {
     Shape merged;
     for (size_t side = 0; side < 2; ++side) {
       Shape shape = b.shape(v[side]);
-      shape.insert(shape.begin(), at(rank) - shape.size(), Dim(1));
+      shape.insert(shape.begin(), rank - shape.size(), Dim(1));
       Shape wide;
       for (size_t i = 0; i < shape.size(); ++i) {
         if (side == 0) merged.push_back(shape[i]);
@@ -100,7 +99,7 @@ OpDef elementwise_products() {
       axis = b.normal_axis(c.integer("dim"), b.rank(v[0]));
     }
     // All axes broadcast but the one of the vectors.
-    const auto has_vectors = [&](ValueId x) { return equal(b.shape(x)[at(axis)], 3) != Tri::no; };
+    const auto has_vectors = [&](ValueId x) { return equal(b.shape(x)[axis], 3) != Tri::no; };
     if (axis < 0 || b.rank(left) != b.rank(right) || !has_vectors(left) || !has_vectors(right))
       throw Error(ErrorCode::bad_input, "a cross product needs an axis of size 3").found(b.type(v[0]).text());
     const auto turned = [&](ValueId x, int64_t by) {
@@ -145,9 +144,9 @@ ValueId matrix_norm(AtenCall& c, ValueId x, const std::variant<double, std::stri
   Builder& b = c.b;
   if (rows == columns) throw Error(ErrorCode::bad_input, "the norm of a matrix needs two different axes");
   Shape kept_shape = b.shape(x);
-  kept_shape[at(rows)] = kept_shape[at(columns)] = 1;
+  kept_shape[rows] = kept_shape[columns] = 1;
   // Where there is nothing to take the largest of, it is 0.
-  const auto largest_of_none = [&](int64_t axis) { return b.shape(x)[at(axis)] == Dim(0); };
+  const auto largest_of_none = [&](int64_t axis) { return b.shape(x)[axis] == Dim(0); };
   const auto none = [&] {
     return b.full(0.0, real_of(b.dtype(x)), keep ? kept_shape : without_axes(kept_shape, {rows, columns}));
   };
@@ -298,7 +297,7 @@ ValueId info_of(Builder& b, ValueId factors) {
   const int64_t rank = b.rank(factors);
   const ValueId diagonal = b.create("diagonal", {factors}, {{"axis1", rank - 2}, {"axis2", rank - 1}});
   const Dim count = b.shape(diagonal).back();
-  const Shape batch = first_dims(b.shape(factors), at(rank - 2));
+  const Shape batch = first_dims(b.shape(factors), rank - 2);
   if (count == Dim(0)) return b.full(int64_t{0}, DType::i32, batch);
   const ValueId zero = b.compare("eq", diagonal, b.full(0.0, b.dtype(diagonal)));
   const ValueId none = b.dim_value(count), places = b.select(zero, b.iota(count), none);
@@ -314,11 +313,11 @@ OpDef square_matrix_op(const char* name, const char* doc) {
       .constraint(id + "_c1", "a is floating or complex, and its last two axes are square",
                   [](const Call& c) {
                     return is_inexact(c.type("a").dtype) && c.rank("a") >= 2 &&
-                           c.agree(c.shape("a").back(), c.shape("a")[at(c.rank("a") - 2)]);
+                           c.agree(c.shape("a").back(), c.shape("a")[c.rank("a") - 2]);
                   })
       .spelled_cpp(name);
 }
-Shape batch_shape(const Call& c) { return first_dims(c.shape("a"), at(c.rank("a") - 2)); }
+Shape batch_shape(const Call& c) { return first_dims(c.shape("a"), c.rank("a") - 2); }
 
 OpDef det() {
   OpDef def = square_matrix_op("det", "determinants of matrices");
@@ -380,7 +379,7 @@ OpDef inverse() {
 // A right side of one axis less is a vector for each matrix.
 bool is_vector_side(const Builder& b, ValueId a, ValueId right) {
   if (b.rank(right) == 1) return true;
-  return b.rank(right) == b.rank(a) - 1 && b.shape(right) == first_dims(b.shape(a), at(b.rank(a) - 1));
+  return b.rank(right) == b.rank(a) - 1 && b.shape(right) == first_dims(b.shape(a), b.rank(a) - 1);
 }
 
 // Both with the same batch.
@@ -522,7 +521,7 @@ OpDef lu_factors() {
     if (!pivot) c.unsupported("pivot=False");
     const Values lu = b.create_all("lu", {a});
     const int64_t rank = b.rank(a);
-    const Dim rows = b.shape(a)[at(rank - 2)], columns = b.shape(a)[at(rank - 1)], inner = min(rows, columns);
+    const Dim rows = b.shape(a)[rank - 2], columns = b.shape(a)[rank - 1], inner = min(rows, columns);
     const ValueId below = b.create("tril", {b.slice(lu[0], -1, 0, inner)}, {{"diagonal", Dim(-1)}});
     const ValueId ones = b.create("eye", {}, {{"rows", rows}, {"columns", inner}, {"dtype", b.dtype(a)}});
     const ValueId upper = b.create("triu", {b.slice(lu[0], -2, 0, inner)});

@@ -350,19 +350,18 @@ OpDef glu() {
       .constraint("glu_c1", "dim is an axis of x whose size is even",
                   [](const Call& c) {
                     const int64_t rank = c.rank("x"), dim = c.integer("dim");
-                    return rank > 0 && axis_fits(dim, rank) &&
-                           c.agree(mod(c.shape("x")[static_cast<size_t>(axis_of(dim, rank))], Dim(2)), Dim(0));
+                    return rank > 0 && axis_fits(dim, rank) && c.agree(mod(c.shape("x")[axis_of(dim, rank)], Dim(2)), Dim(0));
                   })
       .infer([](const Call& c) {
         Type y = c.type("x");
-        Dim& size = y.shape[static_cast<size_t>(axis_of(c.integer("dim"), y.rank()))];
+        Dim& size = y.shape[axis_of(c.integer("dim"), y.rank())];
         size = floordiv(size, Dim(2));
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
         const ValueId x = b.widened(c.value("x"));
         const int64_t axis = axis_of(c.integer("dim"), b.rank(x));
-        const Dim size = b.shape(x)[static_cast<size_t>(axis)], half = floordiv(size, Dim(2));
+        const Dim size = b.shape(x)[axis], half = floordiv(size, Dim(2));
         return b.narrowed(b.mul(b.slice(x, axis, 0, half), sigmoid_value(b, b.slice(x, axis, half, size))), c.type("x").dtype);
       })
       .from_aten("aten.glu.default(x, dim)")
@@ -372,7 +371,7 @@ OpDef glu() {
       .recognised([](const Type& x) {
         std::vector<Attributes> calls;
         for (int64_t axis = 0; axis < x.rank(); ++axis) {
-          const Dim size = x.shape[static_cast<size_t>(axis)];
+          const Dim size = x.shape[axis];
           if (equal(mod(size, Dim(2)), Dim(0)) == Tri::yes) calls.push_back({{"dim", axis == x.rank() - 1 ? -1 : axis}});
         }
         return calls;

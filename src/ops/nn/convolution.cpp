@@ -4,8 +4,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 Dim total_padding(const Call& c, size_t i, Dim kernel) {
   return c.boolean("same") ? Dim(c.integers("dilation")[i]) * (kernel - 1) : Dim(2 * c.integers("padding")[i]);
 }
@@ -211,7 +209,7 @@ OpDef transposed_convolution(size_t n) {
 // aten.convolution is every one of them.
 Values any_convolution(AtenCall& a) {
   const ValueId weight = a.tensor("weight");
-  const size_t n = at(a.b.rank(weight)) - 2;
+  const size_t n = a.b.rank(weight) - 2;
   if (n < 1 || n > 3) a.unsupported(std::to_string(n) + " position axes");
   const bool transposed = a.boolean("transposed");
   Attributes attributes{{"stride", spread(a.integers("stride"), n)},

@@ -48,7 +48,7 @@ OpDef grouped_matmul() {
         Array out(ev.out_dtype(), {rows, weight.shape()[2]});
         in_domain(x.dtype(), [&](auto zero) {
           for (int64_t e = 0, start = 0; e < groups; ++e) {
-            const int64_t end = std::min(ends[static_cast<size_t>(e)], rows);
+            const int64_t end = std::min(ends[e], rows);
             if (end > start) multiply_group<decltype(zero)>(x, weight, e, start, end - start, out);
             start = std::max<int64_t>(end, 0);
           }

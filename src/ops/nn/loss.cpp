@@ -248,7 +248,7 @@ OpDef cross_entropy() {
       .decompose([](Builder& b, const Call& c) {
         const int64_t axis = class_axis(c);
         const ValueId x = b.widened(c.value("x"));
-        const Dim classes = b.shape(x)[static_cast<size_t>(axis)];
+        const Dim classes = b.shape(x)[axis];
         const double smoothing = c.number("label_smoothing");
         const ValueId shifted = b.sub(x, b.max(x, {axis}));
         const ValueId logs = b.sub(shifted, b.log(b.sum(b.exp(shifted), {axis})));

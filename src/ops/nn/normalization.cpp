@@ -416,7 +416,7 @@ OpDef batch_norm_training() {
                        flat(rstd)};
         if (!c.has("running_mean")) return results;
         Dim count = 1;
-        for (const int64_t axis : axes) count = count * c.shape("x")[static_cast<size_t>(axis)];
+        for (const int64_t axis : axes) count = count * c.shape("x")[axis];
         const ValueId variance = b.mean(b.square(b.sub(x, n.mean)), axes);
         const ValueId unbiased = b.mul(variance, b.div(b.dim_value(count, b.dtype(x)), b.dim_value(count - 1, b.dtype(x))));
         const auto moved = [&](const char* name, ValueId now) {

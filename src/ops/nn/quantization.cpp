@@ -38,7 +38,7 @@ bool is_parameter_of(const Call& c, const char* name) {
   if (!c.has("axis")) return product(c.shape(name)) == Dim(1);
   const int64_t axis = axis_of(c.integer("axis"), c.rank("x"));
   return c.rank(name) == 1 && axis_fits(c.integer("axis"), c.rank("x")) && c.rank("x") > 0 &&
-         c.agree(c.shape(name)[0], c.shape("x")[static_cast<size_t>(axis)]);
+         c.agree(c.shape(name)[0], c.shape("x")[axis]);
 }
 
 Grid grid_of(const Call& c) {

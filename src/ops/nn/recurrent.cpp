@@ -87,7 +87,7 @@ LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, ValueId alive,
   slice.shape.erase(slice.shape.begin());
   const ValueId now = body.add_input(slice);
   const ValueId is_alive = alive == kNoValue ? kNoValue : body.add_input({DType::boolean, {b.shape(alive)[1], Dim(1)}});
-  const auto input = [&](ValueId index) { return index == kNoValue ? kNoValue : inputs[static_cast<size_t>(index)]; };
+  const auto input = [&](ValueId index) { return index == kNoValue ? kNoValue : inputs[index]; };
 
   Values wide;
   for (size_t i = 0; i < r.states; ++i) wide.push_back(inner.widened(inputs[i]));
@@ -109,7 +109,7 @@ LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, ValueId alive,
   regions.push_back(std::move(body));
   const Values results = b.create_all("scan", carries, {{"carries", count}, {"length", length}, {"reverse", reverse}},
                                       std::move(regions));
-  return {results[static_cast<size_t>(count)], Values(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(r.states))};
+  return {results[count], Values(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(r.states))};
 }
 
 // How torch lays out the parameters: layer by layer, direction by direction, w_ih w_hh [b_ih b_hh] [w_hr].

@@ -5,7 +5,7 @@ namespace pycandle {
 
 namespace {
 // There is no largest of no elements, and nothing to compute either.
-bool is_empty(Builder& b, ValueId x, int64_t axis) { return b.shape(x)[static_cast<size_t>(axis)] == Dim(0); }
+bool is_empty(Builder& b, ValueId x, int64_t axis) { return b.shape(x)[axis] == Dim(0); }
 }  // namespace
 
 ValueId softmax_value(Builder& b, ValueId x, int64_t axis, bool safe) {

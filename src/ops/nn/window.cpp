@@ -23,7 +23,7 @@ AxisWindows sliding(int64_t in, int64_t out, int64_t window, int64_t stride, int
     const int64_t skipped = start < 0 ? (-start + dilation - 1) / dilation : 0;
     const int64_t first = start + skipped * dilation;
     const int64_t within = first < in ? (in - 1 - first) / dilation + 1 : 0;
-    windows[static_cast<size_t>(o)] = {first, std::max<int64_t>(0, std::min(window - skipped, within)), dilation};
+    windows[o] = {first, std::max<int64_t>(0, std::min(window - skipped, within)), dilation};
   }
   return windows;
 }
@@ -32,7 +32,7 @@ AxisWindows adaptive(int64_t in, int64_t out) {
   AxisWindows windows(static_cast<size_t>(out));
   for (int64_t o = 0; o < out; ++o) {
     const int64_t first = o * in / out, end = ((o + 1) * in + out - 1) / out;
-    windows[static_cast<size_t>(o)] = {first, end - first, 1};
+    windows[o] = {first, end - first, 1};
   }
   return windows;
 }
@@ -50,7 +50,7 @@ Plane<C> choose(const Plane<C>& x, int64_t outer, int64_t in, int64_t inner, con
                   std::vector<int64_t>(static_cast<size_t>(outer * out * inner), 0)};
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t cell = 0; cell < out; ++cell) {
-      const Window& window = windows[static_cast<size_t>(cell)];
+      const Window& window = windows[cell];
       for (int64_t t = 0; t < window.count; ++t) {
         const size_t from = static_cast<size_t>((o * in + window.first + t * window.step) * inner),
                      to = static_cast<size_t>((o * out + cell) * inner);
@@ -73,7 +73,7 @@ std::vector<C> combine_windows(const std::vector<C>& x, int64_t outer, int64_t i
   std::vector<C> result(static_cast<size_t>(outer * out * inner), initial);
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t cell = 0; cell < out; ++cell) {
-      const Window& window = windows[static_cast<size_t>(cell)];
+      const Window& window = windows[cell];
       C* to = result.data() + (o * out + cell) * inner;
       for (int64_t t = 0; t < window.count; ++t) {
         const C* from = x.data() + (o * in + window.first + t * window.step) * inner;
@@ -176,7 +176,7 @@ Array largest_in_windows(const Array& x, const Planes& p) {
       for_planes(p, [&](int64_t plane) {
         Plane<C> values{std::vector<C>(static_cast<size_t>(p.in_size)), std::vector<int64_t>(static_cast<size_t>(p.in_size))};
         load_chunk(x, plane * p.in_size, p.in_size, values.values.data());
-        for (int64_t i = 0; i < p.in_size; ++i) values.positions[static_cast<size_t>(i)] = i;
+        for (int64_t i = 0; i < p.in_size; ++i) values.positions[i] = i;
         values = reduce_plane(p, std::move(values),
                               [&](const Plane<C>& v, int64_t outer, int64_t in, int64_t inner, const AxisWindows& windows) {
                                 return choose(v, outer, in, inner, windows, identity_of<C>("max", x.dtype()),

@@ -23,7 +23,7 @@ OpDef cumulative(const char* name, unsigned kinds, const char* doc) {
 
 // run(row, count) turns each lane of the axis, as a row of C, into its running results.
 template <class C, class Run> Array along_axis(const Evaluation& ev, const Array& x, Run run) {
-  const int64_t axis = ev.integer("axis"), length = x.shape()[static_cast<size_t>(axis)];
+  const int64_t axis = ev.integer("axis"), length = x.shape()[axis];
   const Array rows = axis_to_end(x, axis);
   Array out(ev.out_dtype(), rows.shape());
   if (x.size() == 0) return axis_from_end(out, axis);
@@ -69,7 +69,7 @@ OpDef running_extreme(const char* name, const char* doc, bool largest) {
       .infer_all([](const Call& c) { return std::vector<Type>{c.type("x"), {DType::i64, c.shape("x")}}; })
       .evaluator_all([largest](const Evaluation& ev) {
         const Array& x = ev.array("x");
-        const int64_t axis = ev.integer("axis"), length = x.shape()[static_cast<size_t>(axis)];
+        const int64_t axis = ev.integer("axis"), length = x.shape()[axis];
         const Array rows = axis_to_end(x, axis);
         Array values(ev.out_dtype(), rows.shape()), indices(DType::i64, rows.shape());
         in_domain(x.dtype(), [&](auto zero) {

@@ -16,7 +16,7 @@ struct Ordered {
     values = sorted[0];
     indices = sorted[1];
   }
-  Dim size() const { return b.shape(values)[static_cast<size_t>(axis)]; }
+  Dim size() const { return b.shape(values)[axis]; }
   Values at(ValueId place, bool keep) const {
     Values both;
     for (ValueId sorted : {values, indices}) {
@@ -27,7 +27,7 @@ struct Ordered {
   }
   Shape one() const {
     Shape shape = b.shape(values);
-    shape[static_cast<size_t>(axis)] = 1;
+    shape[axis] = 1;
     return shape;
   }
   ValueId everywhere(Dim place) const { return b.broadcast_to(b.dim_value(place), one()); }
@@ -88,7 +88,7 @@ OpDef kth_value() {
                         const Dim k = c.dim("k");
                         const int64_t axis = c.b.normal_axis(c.integer("dim"), std::max<int64_t>(c.b.rank(x), 1));
                         const bool keep = c.boolean("keepdim");
-                        const Dim size = c.b.rank(x) == 0 ? Dim(1) : c.b.shape(x)[static_cast<size_t>(axis)];
+                        const Dim size = c.b.rank(x) == 0 ? Dim(1) : c.b.shape(x)[axis];
                         if (!may_be_at_most(1, k) || !may_be_at_most(k, size))
                           throw Error(ErrorCode::bad_input, "there is no such element")
                               .expected("k from 1 to " + size.text())

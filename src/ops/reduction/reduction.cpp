@@ -21,12 +21,12 @@ Rows rows_of(const Array& x, const Ints& axes) {
   for (int64_t a = 0; a < x.rank(); ++a) {
     if (contains(axes, a)) continue;
     order.push_back(a);
-    rows.shape.push_back(x.shape()[static_cast<size_t>(a)]);
+    rows.shape.push_back(x.shape()[a]);
   }
   for (int64_t a = 0; a < x.rank(); ++a) {
     if (!contains(axes, a)) continue;
     order.push_back(a);
-    rows.length *= x.shape()[static_cast<size_t>(a)];
+    rows.length *= x.shape()[a];
   }
   if (!std::is_sorted(order.begin(), order.end())) rows.x = transposed(x, order);
   return rows;
@@ -44,15 +44,12 @@ template <class C, class Combine> C reduce_row(const Array& x, int64_t first, in
     load_chunk(x, first + done, count, chunk.data());
     const int64_t whole = count / kLanes * kLanes;
     for (int64_t i = 0; i < whole; i += kLanes) {
-      for (int64_t lane = 0; lane < kLanes; ++lane)
-        lanes[static_cast<size_t>(lane)] = combine(lanes[static_cast<size_t>(lane)], chunk[static_cast<size_t>(i + lane)]);
+      for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = combine(lanes[lane], chunk[i + lane]);
     }
-    for (int64_t i = whole; i < count; ++i)
-      lanes[static_cast<size_t>(i - whole)] = combine(lanes[static_cast<size_t>(i - whole)], chunk[static_cast<size_t>(i)]);
+    for (int64_t i = whole; i < count; ++i) lanes[i - whole] = combine(lanes[i - whole], chunk[i]);
   }
   for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (int64_t lane = 0; lane < width; ++lane)
-      lanes[static_cast<size_t>(lane)] = combine(lanes[static_cast<size_t>(lane)], lanes[static_cast<size_t>(lane + width)]);
+    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] = combine(lanes[lane], lanes[lane + width]);
   }
   return lanes[0];
 }
@@ -103,9 +100,8 @@ OpDef reduce_prod() {
 }
 
 void require_elements(const Evaluation& ev, const Array& x, const Ints& axes) {
-  const Rows rows{{}, {}, std::accumulate(axes.begin(), axes.end(), int64_t{1}, [&](int64_t n, int64_t a) {
-                    return n * x.shape()[static_cast<size_t>(a)];
-                  })};
+  const Rows rows{
+      {}, {}, std::accumulate(axes.begin(), axes.end(), int64_t{1}, [&](int64_t n, int64_t a) { return n * x.shape()[a]; })};
   if (rows.length == 0 && x.size() == 0) {
     throw Error(ErrorCode::bad_input, ev.node().op->name + " of no elements has no value")
         .op(ev.node().op->name)

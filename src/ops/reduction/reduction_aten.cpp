@@ -32,13 +32,11 @@ bool keeps_axes(AtenCall& c) { return c.has_argument("keepdim") && c.boolean("ke
 Shape reduced_shape(const Shape& shape, const Ints& axes, bool keep) {
   if (!keep) return without_axes(shape, axes);
   Shape kept = shape;
-  for (int64_t axis : axes) kept[static_cast<size_t>(axis)] = 1;
+  for (int64_t axis : axes) kept[axis] = 1;
   return kept;
 }
 
 namespace {
-
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 
 DType sum_dtype(AtenCall& c, ValueId x) {
   std::optional<DType> given = c.has_argument("dtype") ? c.dtype("dtype") : std::nullopt;
@@ -222,7 +220,7 @@ OpDef arg_extreme(const std::string& name) {
                         if (rank == 0) return {c.b.full(Scalar{int64_t{0}}, DType::i64)};
                         if (flat) x = c.b.reshape(x, {product(c.b.shape(x))});
                         ValueId place = c.b.create(name, {x}, {{"axis", axis}});
-                        if (flat && keep) return {c.b.reshape(place, Shape(at(rank), Dim(1)))};
+                        if (flat && keep) return {c.b.reshape(place, Shape(rank, Dim(1)))};
                         return {keep ? c.b.unsqueeze(place, axis) : place};
                       })
       .sample("torch." + name + "(t(2, 3))")

@@ -16,7 +16,7 @@ template <class C> bool before(C a, C b, bool descending) {
 
 // The first `count` of each lane in the order; elements that are equal keep theirs.
 std::vector<Array> ordered(const Evaluation& ev, const Array& x, int64_t axis, int64_t count, bool descending) {
-  const int64_t length = x.rank() == 0 ? 1 : x.shape()[static_cast<size_t>(axis)];
+  const int64_t length = x.rank() == 0 ? 1 : x.shape()[axis];
   const Array rows = x.rank() == 0 ? x : axis_to_end(x, axis);
   Sizes shape = rows.shape();
   if (!shape.empty()) shape.back() = count;
@@ -34,12 +34,12 @@ std::vector<Array> ordered(const Evaluation& ev, const Array& x, int64_t axis, i
           std::iota(order.begin(), order.end(), 0);
           // Ties by position: the order is total, so a partial sort is stable too.
           std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int64_t a, int64_t b) {
-            const C p = row[static_cast<size_t>(a)], q = row[static_cast<size_t>(b)];
+            const C p = row[a], q = row[b];
             return before(p, q, descending) || (!before(q, p, descending) && a < b);
           });
           for (int64_t i = 0; i < count; ++i) {
-            sorted[static_cast<size_t>(i)] = row[static_cast<size_t>(order[static_cast<size_t>(i)])];
-            to[r * count + i] = order[static_cast<size_t>(i)];
+            sorted[i] = row[order[i]];
+            to[r * count + i] = order[i];
           }
           store_chunk(values, r * count, count, sorted.data());
         }
@@ -61,7 +61,7 @@ OpDef sort() {
       .infer_all([](const Call& c) { return std::vector<Type>{c.type("x"), {DType::i64, c.shape("x")}}; })
       .evaluator_all([](const Evaluation& ev) {
         const Array& x = ev.array("x");
-        return ordered(ev, x, ev.integer("axis"), x.shape()[static_cast<size_t>(ev.integer("axis"))], ev.boolean("descending"));
+        return ordered(ev, x, ev.integer("axis"), x.shape()[ev.integer("axis")], ev.boolean("descending"));
       });
 }
 
@@ -75,17 +75,16 @@ OpDef topk() {
       .constraint("topk_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .constraint("topk_c3", "0 <= k <= the size of the axis",
                   [](const Call& c) {
-                    return may_be_at_most(0, c.dim("k")) &&
-                           may_be_at_most(c.dim("k"), c.shape("x")[static_cast<size_t>(c.integer("axis"))]);
+                    return may_be_at_most(0, c.dim("k")) && may_be_at_most(c.dim("k"), c.shape("x")[c.integer("axis")]);
                   })
       .infer_all([](const Call& c) {
         Shape shape = c.shape("x");
-        shape[static_cast<size_t>(c.integer("axis"))] = c.dim("k");
+        shape[c.integer("axis")] = c.dim("k");
         return std::vector<Type>{{c.type("x").dtype, shape}, {DType::i64, shape}};
       })
       .evaluator_all([](const Evaluation& ev) {
         const Array& x = ev.array("x");
-        const int64_t k = ev.integer("k"), size = x.shape()[static_cast<size_t>(ev.integer("axis"))];
+        const int64_t k = ev.integer("k"), size = x.shape()[ev.integer("axis")];
         if (k < 0 || k > size)
           throw Error(ErrorCode::bad_input, "topk asks for more elements than the axis has")
               .op("topk")

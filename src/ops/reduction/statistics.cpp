@@ -12,7 +12,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 OpDef reduction(const char* name, const char* doc) {
@@ -31,7 +30,7 @@ OpDef reduction(const char* name, const char* doc) {
 
 Dim count_of(const Shape& shape, const Ints& axes) {
   Dim count = 1;
-  for (int64_t axis : axes) count = count * shape[at(axis)];
+  for (int64_t axis : axes) count = count * shape[axis];
   return count;
 }
 
@@ -203,7 +202,7 @@ OpDef diff() {
       .constraint("diff_c2", "n is 0 to 64", [](const Call& c) { return c.integer("n") >= 0 && c.integer("n") <= 64; })
       .infer([](const Call& c) {
         Type type = c.type("x");
-        Dim& size = type.shape[at(c.integer("axis"))];
+        Dim& size = type.shape[c.integer("axis")];
         Dim shorter = size - c.integer("n");
         size = shorter.is_number() ? max(shorter, 0) : shorter;
         return type;
@@ -212,7 +211,7 @@ OpDef diff() {
         ValueId x = c.value("x");
         int64_t axis = c.integer("axis");
         for (int64_t i = 0; i < c.integer("n"); ++i) {
-          Dim size = b.shape(x)[at(axis)];
+          Dim size = b.shape(x)[axis];
           if (size == Dim(0)) break;
           ValueId next = b.slice(x, axis, 1, size), here = b.slice(x, axis, 0, size - 1);
           x = b.binary(b.dtype(x) == DType::boolean ? "ne" : "sub", next, here);
@@ -233,7 +232,7 @@ OpDef diff() {
                           for (ValueId& part : parts) {  // a 0-d end is one slice of that number
                             if (c.b.rank(part) != 0) continue;
                             Shape one = c.b.shape(x);
-                            one[at(axis)] = 1;
+                            one[axis] = 1;
                             part = c.b.broadcast_to(part, one);
                           }
                           x = c.b.concat(parts, axis);
@@ -256,11 +255,11 @@ ValueId distances(AtenCall& c, ValueId y, int64_t axis) {
   Builder& b = c.b;
   ValueId x = c.tensor("x");
   if (b.rank(x) == 1) {
-    c.expects(equal(b.shape(x)[0], b.shape(y)[at(axis)]) != Tri::no, "as many points as values");
+    c.expects(equal(b.shape(x)[0], b.shape(y)[axis]) != Tri::no, "as many points as values");
     x = along_axis(b, x, axis, b.rank(y));
   }
   while (b.rank(x) < b.rank(y)) x = b.unsqueeze(x, 0);
-  const Dim size = b.shape(x)[at(axis)];
+  const Dim size = b.shape(x)[axis];
   return arithmetic(b, "sub", b.slice(x, axis, 1, size), b.slice(x, axis, 0, size - 1));
 }
 
@@ -272,7 +271,7 @@ OpDef trapezoids() {
     const bool running = c.overload() == "aten.cumulative_trapezoid.x" || c.overload() == "aten.cumulative_trapezoid.dx";
     const ValueId y = c.tensor("y");
     const int64_t axis = b.normal_axis(c.integer("dim"), b.rank(y));
-    const Dim size = b.shape(y)[at(axis)];
+    const Dim size = b.shape(y)[axis];
     const bool evenly = !c.has_argument("x");
     const double step = evenly ? as_double(c.scalar("dx")) : 1;
     const auto summed = [&](ValueId v) {

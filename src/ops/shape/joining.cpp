@@ -10,8 +10,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // ---- concatenation
 
 OpDef cat() {
@@ -145,7 +143,7 @@ OpDef repeat_interleave() {
                   [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .infer([](const Call& c) {
         Type type = c.type("x");
-        Dim& size = type.shape[at(c.integer("axis"))];
+        Dim& size = type.shape[c.integer("axis")];
         size = size * c.dim("repeats");
         return type;
       })
@@ -155,7 +153,7 @@ OpDef repeat_interleave() {
         Ints axes;
         for (int64_t i = 0; i < c.rank("x"); ++i) axes.push_back(i <= c.integer("axis") ? i : i + 1);
         wide.insert(wide.begin() + c.integer("axis") + 1, c.dim("repeats"));
-        merged[at(c.integer("axis"))] = merged[at(c.integer("axis"))] * c.dim("repeats");
+        merged[c.integer("axis")] = merged[c.integer("axis")] * c.dim("repeats");
         return b.reshape(b.broadcast(x, wide, axes), merged);
       });
   return def
@@ -182,7 +180,7 @@ OpDef repeat_interleave() {
 // ---- rolling
 
 ValueId rolled(Builder& b, ValueId x, int64_t axis, Dim shift) {
-  Dim size = b.shape(x)[at(axis)];
+  Dim size = b.shape(x)[axis];
   if (size == Dim(0)) return x;
   Dim moved = mod(shift, size);  // that many come from the end to the front
   if (moved == Dim(0)) return x;
@@ -235,7 +233,7 @@ OpDef roll() {
 ValueId replaced_by_mask(Builder& b, const Call& c) {
   ValueId x = c.value("x"), src = c.value("src");
   int64_t axis = c.integer("axis"), step = c.integer("step");
-  Dim size = c.shape("x")[at(axis)], start = c.dim("start");
+  Dim size = c.shape("x")[axis], start = c.dim("start");
   ValueId place = b.iota(size);
   ValueId from_start = b.binary("sub", place, b.dim_value(start));
   ValueId on_step = b.compare("eq", b.binary("remainder", from_start, b.dim_value(step)), b.dim_value(0));
@@ -245,7 +243,7 @@ ValueId replaced_by_mask(Builder& b, const Call& c) {
   ValueId safe = b.select(inside, number, b.dim_value(0));
   ValueId chosen = b.create("take", {src, safe}, {{"axis", axis}});
   Shape along(c.shape("x").size(), Dim(1));
-  along[at(axis)] = size;
+  along[axis] = size;
   return b.select(b.reshape(inside, along), chosen, x);
 }
 
@@ -262,15 +260,15 @@ OpDef slice_scatter() {
       .constraint("slice_scatter_c4", "src has the shape of the slice",
                   [](const Call& c) {
                     Shape part = c.shape("x");
-                    part[at(c.integer("axis"))] = ceildiv(c.dim("stop") - c.dim("start"), c.integer("step"));
+                    part[c.integer("axis")] = ceildiv(c.dim("stop") - c.dim("start"), c.integer("step"));
                     return c.agree(part, c.shape("src"), "src and the slice it replaces");
                   })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) {
         ValueId x = c.value("x"), src = c.value("src");
         int64_t axis = c.integer("axis");
-        Dim size = c.shape("x")[at(axis)], start = c.dim("start"), stop = c.dim("stop");
-        if (c.shape("src")[at(axis)] == Dim(0)) return x;
+        Dim size = c.shape("x")[axis], start = c.dim("start"), stop = c.dim("stop");
+        if (c.shape("src")[axis] == Dim(0)) return x;
         if (c.integer("step") != 1) return replaced_by_mask(b, c);
         Values parts;
         if (start != Dim(0)) parts.push_back(b.slice(x, axis, 0, start));
@@ -281,10 +279,10 @@ OpDef slice_scatter() {
   def.from_aten_call("aten.slice_scatter.default", [](AtenCall& c) -> Values {
     ValueId x = c.tensor("self");
     int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-    SliceBounds bounds = slice_bounds(c, c.b.shape(x)[at(axis)]);
+    SliceBounds bounds = slice_bounds(c, c.b.shape(x)[axis]);
     ValueId src = c.b.cast(c.tensor("src"), c.b.dtype(x));
     // The recorded source is as long as the slice; its size is often the simpler name of the same number.
-    if (bounds.step == 1) bounds.stop = bounds.start + c.b.shape(src).at(at(axis));
+    if (bounds.step == 1) bounds.stop = bounds.start + c.b.shape(src).at(axis);
     return {c.b.create("slice_scatter", {x, src},
                        {{"axis", axis}, {"start", bounds.start}, {"stop", bounds.stop}, {"step", bounds.step}})};
   });
@@ -292,7 +290,7 @@ OpDef slice_scatter() {
     ValueId x = c.tensor("self");
     int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
     Dim index = c.dim("index");
-    if (index.is_number() && index.number() < 0) index = index + c.b.shape(x)[at(axis)];
+    if (index.is_number() && index.number() < 0) index = index + c.b.shape(x)[axis];
     ValueId src = c.b.unsqueeze(c.b.cast(c.tensor("src"), c.b.dtype(x)), axis);
     return {c.b.create("slice_scatter", {x, src}, {{"axis", axis}, {"start", index}, {"stop", index + 1}})};
   });

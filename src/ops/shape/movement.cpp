@@ -11,8 +11,6 @@ namespace {
   throw Error(ErrorCode::bad_input, what).expected(expected).found(found).op(ev.node().op->name);
 }
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 OpDef reshape() {
   return primitive("reshape")
       .doc("the same elements in row-major order under another shape")
@@ -42,7 +40,7 @@ OpDef transpose() {
                   })
       .infer([](const Call& c) {
         Type type{c.type("x").dtype, {}};
-        for (int64_t axis : c.integers("permutation")) type.shape.push_back(c.shape("x")[at(axis)]);
+        for (int64_t axis : c.integers("permutation")) type.shape.push_back(c.shape("x")[axis]);
         return type;
       })
       .evaluator([](const Evaluation& ev) { return transposed(ev.array("x"), ev.integers("permutation")); });
@@ -64,7 +62,7 @@ OpDef broadcast() {
                   [](const Call& c) {
                     for (size_t i = 0; i < c.shape("x").size(); ++i) {
                       const Dim from = c.shape("x")[i];
-                      if (equal(from, 1) == Tri::no && !may_equal(from, c.dims("shape")[at(c.integers("axes")[i])])) return false;
+                      if (equal(from, 1) == Tri::no && !may_equal(from, c.dims("shape")[c.integers("axes")[i]])) return false;
                     }
                     return true;
                   })
@@ -76,11 +74,11 @@ OpDef broadcast() {
         const Sizes own = row_major_strides(x.shape());
         Sizes strides(shape.size(), 0);
         for (size_t i = 0; i < axes.size(); ++i) {
-          const int64_t from = x.shape()[i], to = shape[at(axes[i])];
+          const int64_t from = x.shape()[i], to = shape[axes[i]];
           if (from != to && from != 1)
             wrong_sizes(ev, "a tensor of shape " + to_string(x.shape()) + " does not broadcast to " + to_string(shape),
                         "1 or " + std::to_string(to), std::to_string(from));
-          strides[at(axes[i])] = from == 1 ? 0 : own[i];
+          strides[axes[i]] = from == 1 ? 0 : own[i];
         }
         if (element_count(shape) == x.size()) return x.reshaped(std::move(shape));
         return strided_copy(x, std::move(shape), strides);
@@ -156,13 +154,13 @@ OpDef concat() {
       .infer([](const Call& c) {
         const Values xs = c.values("xs");
         Type type = c.type(xs[0]);
-        Dim& size = type.shape[at(c.integer("axis"))];
-        for (size_t i = 1; i < xs.size(); ++i) size = size + c.type(xs[i]).shape[at(c.integer("axis"))];
+        Dim& size = type.shape[c.integer("axis")];
+        for (size_t i = 1; i < xs.size(); ++i) size = size + c.type(xs[i]).shape[c.integer("axis")];
         return type;
       })
       .evaluator([](const Evaluation& ev) {
         const std::vector<const Array*> xs = ev.arrays("xs");
-        const size_t axis = at(ev.integer("axis"));
+        const size_t axis = ev.integer("axis");
         Sizes shape = xs[0]->shape();
         shape[axis] = 0;
         for (const Array* x : xs) {
@@ -240,8 +238,8 @@ OpDef reverse() {
         Sizes strides = row_major_strides(x.shape());
         int64_t offset = 0;
         for (int64_t axis : ev.integers("axes")) {
-          offset += (x.shape()[at(axis)] - 1) * strides[at(axis)];
-          strides[at(axis)] = -strides[at(axis)];
+          offset += (x.shape()[axis] - 1) * strides[axis];
+          strides[axis] = -strides[axis];
         }
         return strided_copy(x, x.shape(), strides, offset);
       });

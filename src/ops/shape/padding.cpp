@@ -9,8 +9,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // ---- padding; low and high have an entry for each axis, as those of the primitive `pad`
 
 struct Amounts {
@@ -36,21 +34,21 @@ using Edge = ValueId (*)(Builder&, ValueId x, int64_t axis, Dim count);
 // The elements before the first: c b | a b c
 ValueId mirrored_low(Builder& b, ValueId x, int64_t axis, Dim count) { return b.reverse(b.slice(x, axis, 1, count + 1), {axis}); }
 ValueId mirrored_high(Builder& b, ValueId x, int64_t axis, Dim count) {
-  Dim size = b.shape(x)[at(axis)];
+  Dim size = b.shape(x)[axis];
   return b.reverse(b.slice(x, axis, size - 1 - count, size - 1), {axis});
 }
 ValueId repeated(Builder& b, ValueId x, int64_t axis, Dim index, Dim count) {
   ValueId edge = b.slice(x, axis, index, index + 1);
   Shape shape = b.shape(x);
-  shape[at(axis)] = count;
+  shape[axis] = count;
   return b.broadcast_to(edge, shape);
 }
 ValueId repeated_low(Builder& b, ValueId x, int64_t axis, Dim count) { return repeated(b, x, axis, 0, count); }
 ValueId repeated_high(Builder& b, ValueId x, int64_t axis, Dim count) {
-  return repeated(b, x, axis, b.shape(x)[at(axis)] - 1, count);
+  return repeated(b, x, axis, b.shape(x)[axis] - 1, count);
 }
 ValueId wrapped_low(Builder& b, ValueId x, int64_t axis, Dim count) {
-  Dim size = b.shape(x)[at(axis)];
+  Dim size = b.shape(x)[axis];
   return b.slice(x, axis, size - count, size);
 }
 ValueId wrapped_high(Builder& b, ValueId x, int64_t axis, Dim count) { return b.slice(x, axis, 0, count); }
@@ -78,7 +76,7 @@ OpDef edge_padding(const char* name, const char* doc, Edge low_edge, Edge high_e
       .decompose([low_edge, high_edge, edges_of](Builder& b, const Call& c) {
         ValueId x = c.value("x");
         for (int64_t axis = 0; axis < c.rank("x"); ++axis) {
-          Dim low = c.dims("low")[at(axis)], high = c.dims("high")[at(axis)], size = b.shape(x)[at(axis)];
+          Dim low = c.dims("low")[axis], high = c.dims("high")[axis], size = b.shape(x)[axis];
           const bool crops = is_negative(low) || is_negative(high);
           const ValueId left = crops ? b.slice(x, axis, is_negative(low) ? -low : Dim(0), is_negative(high) ? size + high : size)
                                      : x;
@@ -232,13 +230,13 @@ OpDef diagonal() {
       .infer([](const Call& c) {
         Ints axes{c.integer("axis1"), c.integer("axis2")};
         Type type{c.type("x").dtype, without_axes(c.shape("x"), axes)};
-        type.shape.push_back(diagonal_length(c.shape("x")[at(axes[0])], c.shape("x")[at(axes[1])], c.integer("offset")));
+        type.shape.push_back(diagonal_length(c.shape("x")[axes[0]], c.shape("x")[axes[1]], c.integer("offset")));
         return type;
       })
       .decompose([](Builder& b, const Call& c) {
         ValueId x = axes_last(b, c.value("x"), c.integer("axis1"), c.integer("axis2"));
         int64_t offset = c.integer("offset"), rank = b.rank(x);
-        Dim rows = b.shape(x)[at(rank - 2)], columns = b.shape(x)[at(rank - 1)];
+        Dim rows = b.shape(x)[rank - 2], columns = b.shape(x)[rank - 1];
         Shape flat(b.shape(x).begin(), b.shape(x).end() - 2);
         flat.push_back(rows * columns);
         Dim first = offset >= 0 ? Dim(offset) : columns * Dim(-offset);
@@ -316,9 +314,9 @@ OpDef diag_embed() {
                                 axis2 = c.b.normal_axis(c.integer("dim2"), rank);
                         if (axis1 == axis2)
                           throw Error(ErrorCode::bad_input, "a diagonal lies in two axes").expected("dim1 other than dim2");
-                        Ints order(at(rank), -1);
-                        order[at(axis1)] = rank - 2;
-                        order[at(axis2)] = rank - 1;
+                        Ints order(rank, -1);
+                        order[axis1] = rank - 2;
+                        order[axis2] = rank - 1;
                         int64_t next = 0;
                         for (int64_t& place : order)
                           if (place < 0) place = next++;
@@ -339,11 +337,11 @@ OpDef unfold() {
       .attributes(attr<int64_t>("axis"), attr<Dim>("size"), attr<Dim>("step"))
       .constraint("unfold_c1", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .constraint("unfold_c2", "a window is not longer than the axis",
-                  [](const Call& c) { return may_be_at_most(c.dim("size"), c.shape("x")[at(c.integer("axis"))]); })
+                  [](const Call& c) { return may_be_at_most(c.dim("size"), c.shape("x")[c.integer("axis")]); })
       .constraint("unfold_c3", "step is positive", [](const Call& c) { return may_be_at_most(1, c.dim("step")); })
       .infer([](const Call& c) {
         Type type = c.type("x");
-        Dim& length = type.shape[at(c.integer("axis"))];
+        Dim& length = type.shape[c.integer("axis")];
         length = floordiv(length - c.dim("size"), c.dim("step")) + 1;
         type.shape.push_back(c.dim("size"));
         return type;
@@ -351,7 +349,7 @@ OpDef unfold() {
       .decompose([](Builder& b, const Call& c) {
         ValueId x = c.value("x");
         int64_t axis = c.integer("axis");
-        Dim size = c.dim("size"), count = floordiv(c.shape("x")[at(axis)] - size, c.dim("step")) + 1;
+        Dim size = c.dim("size"), count = floordiv(c.shape("x")[axis] - size, c.dim("step")) + 1;
         ValueId starts = b.mul(b.iota(count), b.dim_value(c.dim("step")));
         ValueId places = b.add(b.reshape(starts, {count, 1}), b.reshape(b.iota(size), {1, size}));
         ValueId windows = b.create("take", {x, places}, {{"axis", axis}});

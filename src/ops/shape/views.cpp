@@ -13,8 +13,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // torch takes a 0-d tensor for one of one element wherever it takes an axis.
 int64_t axis_argument(AtenCall& c, const char* name, int64_t rank) {
   return c.b.normal_axis(c.integer(name), std::max<int64_t>(rank, 1));
@@ -34,7 +32,7 @@ Values reshaped_by_count(AtenCall& c, ValueId x, Dims shape) {
       c.expects(*known > 0 && *all % *known == 0, "the other sizes to divide the count of elements");
       *open = *all / *known;
     } else {
-      *open = c.result().shape.at(static_cast<size_t>(open - shape.begin()));
+      *open = c.result().shape.at(open - shape.begin());
     }
   }
   return {c.b.reshape(x, std::move(shape))};
@@ -88,7 +86,7 @@ OpDef reshape() {
   auto squeeze = [](AtenCall& c, ValueId x, const Ints& axes) -> Values {
     Shape shape;
     for (int64_t i = 0; i < c.b.rank(x); ++i) {
-      Dim size = c.b.shape(x)[at(i)];
+      Dim size = c.b.shape(x)[i];
       if (size != Dim(1) || std::find(axes.begin(), axes.end(), i) == axes.end()) shape.push_back(size);
     }
     return {c.b.reshape(x, std::move(shape))};
@@ -229,7 +227,7 @@ OpDef transpose() {
       if (op == "numpy_T") {
         std::reverse(axes.begin(), axes.end());
       } else if (rank >= 2) {
-        std::swap(axes[at(rank - 1)], axes[at(rank - 2)]);
+        std::swap(axes[rank - 1], axes[rank - 2]);
       }
       return {c.b.transpose(x, axes)};
     });
@@ -242,17 +240,17 @@ OpDef transpose() {
       for (Ints* axes : {&from, &to})
         for (int64_t& axis : *axes) axis = c.b.normal_axis(axis, rank);
       c.expects(are_axes(from, rank) && are_axes(to, rank), "different axes");
-      Ints order(at(rank), -1);
-      std::vector<bool> moved(at(rank), false);
+      Ints order(rank, -1);
+      std::vector<bool> moved(rank, false);
       for (size_t i = 0; i < from.size(); ++i) {
         int64_t source = from[i];
-        order[at(to[i])] = source;
-        moved[at(source)] = true;
+        order[to[i]] = source;
+        moved[source] = true;
       }
       int64_t next = 0;
       for (int64_t& place : order) {
         if (place >= 0) continue;
-        while (next < rank && moved[at(next)]) ++next;
+        while (next < rank && moved[next]) ++next;
         place = next++;
       }
       return {c.b.transpose(x, order)};
@@ -384,10 +382,10 @@ OpDef slice() {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
       if (c.has_tensor("start") || c.has_tensor("end")) return {slice_of_data(c, x, axis)};
-      SliceBounds bounds = slice_bounds(c, c.b.shape(x)[at(axis)]);
+      SliceBounds bounds = slice_bounds(c, c.b.shape(x)[axis]);
       // Where algebra cannot tell, the recorded length is the simpler name of the same number.
-      if (bounds.step == 1 && c.result().shape.size() > at(axis)) {
-        Dim recorded = c.result().shape[at(axis)];
+      if (bounds.step == 1 && c.result().shape.size() > static_cast<size_t>(axis)) {
+        Dim recorded = c.result().shape[axis];
         if (compare(bounds.stop - bounds.start, recorded, c.b) != Agreement::refuted) bounds.stop = bounds.start + recorded;
       }
       return {c.b.slice(x, axis, bounds.start, bounds.stop, bounds.step)};
@@ -396,13 +394,13 @@ OpDef slice() {
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      return {c.b.select_index(x, axis, from_start(c.b, c.dim("index"), c.b.shape(x)[at(axis)], "index"))};
+      return {c.b.select_index(x, axis, from_start(c.b, c.dim("index"), c.b.shape(x)[axis], "index"))};
     });
   for (const char* overload : {"aten.narrow.default", "aten.narrow_copy.default"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      Dim start = from_start(c.b, c.dim("start"), c.b.shape(x)[at(axis)], "start");
+      Dim start = from_start(c.b, c.dim("start"), c.b.shape(x)[axis], "start");
       return {c.b.slice(x, axis, start, start + c.dim("length"))};
     });
   return def.sample("t(5, 4)[1:3]")
@@ -443,11 +441,11 @@ OpDef split() {
                       if (!may_be_at_most(0, size)) return false;
                       total = total + size;
                     }
-                    return c.agree(total, c.shape("x")[at(c.integer("axis"))]);
+                    return c.agree(total, c.shape("x")[c.integer("axis")]);
                   })
       .infer_all([](const Call& c) {
         std::vector<Type> parts(c.dims("sizes").size(), c.type("x"));
-        for (size_t i = 0; i < parts.size(); ++i) parts[i].shape[at(c.integer("axis"))] = c.dims("sizes")[i];
+        for (size_t i = 0; i < parts.size(); ++i) parts[i].shape[c.integer("axis")] = c.dims("sizes")[i];
         return parts;
       })
       .decompose_all([](Builder& b, const Call& c) {
@@ -475,15 +473,15 @@ OpDef slices() {
       Dims sizes = c.dims(name);
       Dim total = 0;
       for (Dim size : sizes) total = total + size;
-      if (!c.b.check(total, c.b.shape(x)[at(axis)], "the sizes of a split and the split axis"))
+      if (!c.b.check(total, c.b.shape(x)[axis], "the sizes of a split and the split axis"))
         throw Error(ErrorCode::bad_input, "the sizes of a split do not add up")
-            .expected(c.b.shape(x)[at(axis)].text())
+            .expected(c.b.shape(x)[axis].text())
             .found(total.text());
       return split_at(c, x, axis, sizes);
     });
   // How many parts there are was decided when the model was recorded; the last one is what remains.
   auto equal_parts = [](AtenCall& c, ValueId x, int64_t axis, Dim part) {
-    Dim size = c.b.shape(x)[at(axis)];
+    Dim size = c.b.shape(x)[axis];
     Dims sizes(c.result_count(), part);
     if (!sizes.empty()) sizes.back() = size - part * Dim(static_cast<int64_t>(sizes.size()) - 1);
     return split_at(c, x, axis, sizes);
@@ -503,13 +501,13 @@ OpDef slices() {
         throw Error(ErrorCode::bad_input, "there is no such number of chunks")
             .expected("at least 1")
             .found(std::to_string(chunks));
-      return equal_parts(c, x, axis, ceildiv(c.b.shape(x)[at(axis)], chunks));
+      return equal_parts(c, x, axis, ceildiv(c.b.shape(x)[axis], chunks));
     });
   for (const char* overload : {"aten.tensor_split.indices", "aten.tensor_split.sections"})
     def.from_aten_call(overload, [](AtenCall& c) {
       ValueId x = c.tensor("self");
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      Dim size = c.b.shape(x)[at(axis)];
+      Dim size = c.b.shape(x)[axis];
       Dims sizes;
       if (c.has_argument("sections")) {
         int64_t count = c.integer("sections");
@@ -537,7 +535,7 @@ OpDef slices() {
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
       Values parts;
       for (size_t i = 0; i < c.result_count(); ++i) parts.push_back(c.b.select_index(x, axis, static_cast<int64_t>(i)));
-      if (!c.b.check(c.b.shape(x)[at(axis)], static_cast<int64_t>(c.result_count()), "the parts of unbind and the axis"))
+      if (!c.b.check(c.b.shape(x)[axis], static_cast<int64_t>(c.result_count()), "the parts of unbind and the axis"))
         throw Error(ErrorCode::bad_input, "unbind has another number of parts than the axis is long").found(c.b.type(x).text());
       return parts;
     });

@@ -18,7 +18,7 @@ Complex root_of_unity(int64_t k, int64_t n, int sign) {
 class Fft {
  public:
   Fft(int64_t n, int sign) : n_(n), sign_(sign), roots_(static_cast<size_t>(n)) {
-    for (int64_t k = 0; k < n; ++k) roots_[static_cast<size_t>(k)] = root_of_unity(k, n, sign);
+    for (int64_t k = 0; k < n; ++k) roots_[k] = root_of_unity(k, n, sign);
     int64_t rest = n;
     for (int64_t p = 2; p * p <= rest; ++p) {
       for (; rest % p == 0; rest /= p) factors_.push_back(p);
@@ -46,7 +46,7 @@ class Fft {
     for (int64_t q = 0; q < p; ++q) transform(in + q * stride, stride * p, out + q * m, m, level + 1, work);
     const int64_t step = n_ / n;  // roots of unity of n are every step-th root of n_
     for (int64_t k = 0; k < m; ++k) {
-      for (int64_t q = 0; q < p; ++q) work[q] = product_of(out[q * m + k], roots_[static_cast<size_t>(q * k * step)]);
+      for (int64_t q = 0; q < p; ++q) work[q] = product_of(out[q * m + k], roots_[q * k * step]);
       if (p == 2) {
         out[k] = work[0] + work[1];
         out[m + k] = work[0] - work[1];
@@ -55,7 +55,7 @@ class Fft {
       for (int64_t j = 0; j < p; ++j) {  // summed in long double: a long factor has many terms
         long double re = work[0].real(), im = work[0].imag();
         for (int64_t q = 1; q < p; ++q) {
-          const Complex root = roots_[static_cast<size_t>(q * j % p * (n_ / p))];
+          const Complex root = roots_[q * j % p * (n_ / p)];
           const long double a = work[q].real(), b = work[q].imag(), c = root.real(), d = root.imag();
           re += a * c - b * d;
           im += a * d + b * c;
@@ -70,12 +70,11 @@ class Fft {
     int64_t length = 1;
     while (length < 2 * n_ - 1) length *= 2;
     chirp_.resize(static_cast<size_t>(n_));
-    for (int64_t k = 0; k < n_; ++k) chirp_[static_cast<size_t>(k)] = root_of_unity(k * k % (2 * n_), 2 * n_, sign_);
+    for (int64_t k = 0; k < n_; ++k) chirp_[k] = root_of_unity(k * k % (2 * n_), 2 * n_, sign_);
     chirp_fft_ = std::make_unique<Fft>(length, -1);
     std::vector<Complex> filter(static_cast<size_t>(length));
     for (int64_t k = 0; k < n_; ++k) {
-      filter[static_cast<size_t>(k)] = filter[static_cast<size_t>((length - k) % length)] = std::conj(
-          chirp_[static_cast<size_t>(k)]);
+      filter[k] = filter[(length - k) % length] = std::conj(chirp_[k]);
     }
     filter_.resize(filter.size());
     chirp_fft_->run(filter.data(), filter_.data());
@@ -110,7 +109,7 @@ OpDef fft() {
       .rounds(Rounding::relative)
       .evaluator([](const Evaluation& ev) {
         const Array& x = ev.array("x");
-        const int64_t axis = ev.integer("axis"), length = x.shape()[static_cast<size_t>(axis)];
+        const int64_t axis = ev.integer("axis"), length = x.shape()[axis];
         if (x.size() == 0) return Array(ev.out_dtype(), x.shape());
         const Array rows = axis_to_end(x, axis);
         Array out(ev.out_dtype(), rows.shape());

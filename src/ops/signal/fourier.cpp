@@ -8,8 +8,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 DType complex_dtype(DType d) { return is_complex(d) ? d : complex_of(float_result(d)); }
 ValueId as_complex_tensor(Builder& b, ValueId x) { return b.cast(x, complex_dtype(b.dtype(x))); }
 
@@ -24,7 +22,7 @@ ValueId scaled(Builder& b, ValueId x, Dim points, FourierScale scale) {
 
 Dim points_of(const Builder& b, ValueId x, const Ints& axes) {
   Dim points = 1;
-  for (int64_t axis : axes) points = points * b.shape(x)[at(axis)];
+  for (int64_t axis : axes) points = points * b.shape(x)[axis];
   return points;
 }
 
@@ -46,7 +44,7 @@ ValueId fourier(Builder& b, ValueId x, const Ints& axes, bool inverse, FourierSc
 ValueId fourier_of_real(Builder& b, ValueId x, const Ints& axes, FourierScale scale, bool onesided) {
   const DType dtype = complex_dtype(b.dtype(x));
   ValueId y = unscaled(b, wide_complex(b, x), axes, false);
-  if (onesided && !axes.empty()) y = b.slice(y, axes.back(), 0, floordiv(b.shape(x)[at(axes.back())], 2) + 1);
+  if (onesided && !axes.empty()) y = b.slice(y, axes.back(), 0, floordiv(b.shape(x)[axes.back()], 2) + 1);
   return b.cast(scaled(b, y, points_of(b, x, axes), scale), dtype);
 }
 
@@ -64,10 +62,10 @@ ValueId fourier_to_real(Builder& b, ValueId x, const Ints& axes, FourierScale sc
 }
 
 ValueId resized(Builder& b, ValueId x, int64_t axis, Dim n) {
-  const Dim size = b.shape(x)[at(axis)];
+  const Dim size = b.shape(x)[axis];
   if (size == n) return x;
   Dims none(b.shape(x).size(), Dim(0)), more = none;
-  more[at(axis)] = seems_at_most(size, n, b) == Tri::yes ? n - size : max(n - size, 0);
+  more[axis] = seems_at_most(size, n, b) == Tri::yes ? n - size : max(n - size, 0);
   if (seems_at_most(n, size, b) != Tri::yes) x = b.pad(x, none, more, Scalar{0.0});
   return b.slice(x, axis, 0, n);
 }
@@ -104,7 +102,7 @@ struct Extent {
 
 Extent one_axis(AtenCall& c, ValueId x, bool to_real) {
   const int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-  const Dim size = c.b.shape(x)[at(axis)];
+  const Dim size = c.b.shape(x)[axis];
   const Dim n = c.maybe_dim("n").value_or(to_real ? (size - 1) * Dim(2) : size);
   require_points(n);
   return {{axis}, {n}};
@@ -128,7 +126,7 @@ Extent several_axes(AtenCall& c, ValueId x, bool to_real) {
         .found(std::to_string(sizes->size()));
   if (!are_axes(extent.axes, rank)) throw Error(ErrorCode::bad_input, "an axis appears twice in a Fourier transform");
   for (size_t i = 0; i < extent.axes.size(); ++i) {
-    const Dim own = c.b.shape(x)[at(extent.axes[i])];
+    const Dim own = c.b.shape(x)[extent.axes[i]];
     const bool half = to_real && i + 1 == extent.axes.size();
     const bool is_given = sizes && (*sizes)[i] != Dim(-1);
     extent.sizes.push_back(is_given ? (*sizes)[i] : half ? (own - 1) * Dim(2) : own);
@@ -251,7 +249,7 @@ OpDef shifts() {
                          Dims by;
                          for (int64_t& axis : axes) {
                            axis = c.b.normal_axis(axis, c.b.rank(x));
-                           const Dim size = c.b.shape(x)[at(axis)];
+                           const Dim size = c.b.shape(x)[axis];
                            by.push_back(inverse ? ceildiv(size, 2) : floordiv(size, 2));
                          }
                          if (axes.empty()) return {x};

@@ -9,8 +9,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // The window centred in n_fft points, zeros around it; without one, ones.
 ValueId centred_window(Builder& b, const Call& c, DType dtype) {
   const int64_t n = c.integer("n_fft"), length = c.integer("win_length"), left = (n - length) / 2;
@@ -164,7 +162,7 @@ OpDef istft() {
                   [](const Call& c) {
                     const int64_t n = c.integer("n_fft");
                     return is_complex(c.type("x").dtype) && (c.rank("x") == 2 || c.rank("x") == 3) &&
-                           c.agree(c.shape("x")[at(c.rank("x") - 2)], c.boolean("onesided") ? n / 2 + 1 : n);
+                           c.agree(c.shape("x")[c.rank("x") - 2], c.boolean("onesided") ? n / 2 + 1 : n);
                   })
       .constraint("istft_c4", "a complex result needs both sides, a real one a real window",
                   [](const Call& c) {
@@ -206,7 +204,7 @@ OpDef istft() {
                         Attributes attributes = frame_attributes(c);
                         const ValueId x = c.tensor("self");
                         const int64_t n = c.integer("n_fft");
-                        const Dim bins = c.b.rank(x) < 2 ? Dim(0) : c.b.shape(x)[at(c.b.rank(x) - 2)];
+                        const Dim bins = c.b.rank(x) < 2 ? Dim(0) : c.b.shape(x)[c.b.rank(x) - 2];
                         attributes.emplace_back("onesided", c.is_none("onesided") ? bins != Dim(n) : c.boolean("onesided"));
                         attributes.emplace_back("center", c.boolean("center"));
                         if (!c.is_none("length")) attributes.emplace_back("length", c.dim("length"));

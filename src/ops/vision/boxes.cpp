@@ -9,14 +9,12 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // ---- suppression
 
 // Highest score first, NaN before all, as torch sorts; equal ones stay in their order.
 void sort_by_score(std::vector<int64_t>& order, const std::vector<double>& scores) {
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    const double p = scores[at(a)], q = scores[at(b)];
+    const double p = scores[a], q = scores[b];
     return p > q || (is_nan(p) && !is_nan(q));
   });
 }
@@ -184,9 +182,9 @@ template <class F> void for_each_plane(const Evaluation& ev, const std::vector<B
   const Sizes& shape = ev.array("x").shape();
   const int64_t channels = shape[1], pixels = shape[2] * shape[3];
   parallel_for(static_cast<int64_t>(boxes.size()) * channels, 1, [&](int64_t begin, int64_t end) {
-    std::vector<double> image(at(pixels));
+    std::vector<double> image(pixels);
     for (int64_t i = begin; i < end; ++i) {
-      const Box& box = boxes[at(i / channels)];
+      const Box& box = boxes[i / channels];
       load_chunk(ev.array("x"), (box.image * channels + i % channels) * pixels, pixels, image.data());
       f(box, i, image.data());
     }
@@ -234,7 +232,7 @@ OpDef roi_align() {
             return sampling > 0 ? sampling : std::clamp<int64_t>(to_int64(std::ceil(cell)), 0, int64_t{1} << 20);
           };
           const int64_t down = points(cell_height), across = points(cell_width);
-          std::vector<double> cells(at(rows * columns));
+          std::vector<double> cells(rows * columns);
           for (int64_t cell = 0; cell < rows * columns; ++cell) {
             double sum = 0;
             for (int64_t p = 0; p < down * across; ++p) {
@@ -244,7 +242,7 @@ OpDef roi_align() {
                                (static_cast<double>(p % across) + 0.5) / static_cast<double>(across);
               sum += pixel_at(image, shape[2], shape[3], box.y1 - shift + y * cell_height, box.x1 - shift + x * cell_width);
             }
-            cells[at(cell)] = sum / static_cast<double>(std::max<int64_t>(down * across, 1));
+            cells[cell] = sum / static_cast<double>(std::max<int64_t>(down * across, 1));
           }
           store_chunk(out, plane * rows * columns, rows * columns, cells.data());
         });
@@ -312,17 +310,17 @@ OpDef roi_pool() {
         };
         for_each_plane(ev, boxes, [&](const Box& box, int64_t plane, const double* image) {
           const auto whole = [&](double v) { return to_int64(std::round(rounded(v))); };
-          std::vector<double> values(at(rows * columns));
-          std::vector<int64_t> where(at(rows * columns), -1);
+          std::vector<double> values(rows * columns);
+          std::vector<int64_t> where(rows * columns, -1);
           for (int64_t cell = 0; cell < rows * columns; ++cell) {
             const auto [top, bottom] = cut(whole(box.y1), whole(box.y2), rows, cell / columns, shape[2]);
             const auto [left, right] = cut(whole(box.x1), whole(box.x2), columns, cell % columns, shape[3]);
             for (int64_t y = top; y < bottom; ++y) {
               for (int64_t x = left; x < right; ++x) {
                 const double pixel = image[y * shape[3] + x];
-                if (where[at(cell)] >= 0 && !(pixel > values[at(cell)])) continue;
-                values[at(cell)] = pixel;
-                where[at(cell)] = y * shape[3] + x;
+                if (where[cell] >= 0 && !(pixel > values[cell])) continue;
+                values[cell] = pixel;
+                where[cell] = y * shape[3] + x;
               }
             }
           }
@@ -386,9 +384,9 @@ ValueId deformed(Builder& b, const Call& c) {
   const ValueId moved = b.reshape(offset, {n * Dim(og), taps, 2, cells});
   Values points;
   for (int64_t axis = 0; axis < 2; ++axis) {
-    const auto number = [&](const char* name) { return static_cast<double>(c.integers(name)[at(axis)]); };
-    const ValueId tap = b.mul(b.broadcast(b.iota(grid[at(axis)], dtype), grid, {axis}), number("dilation"));
-    const ValueId cell = b.mul(b.broadcast(b.iota(grid[at(2 + axis)], dtype), grid, {2 + axis}), number("stride"));
+    const auto number = [&](const char* name) { return static_cast<double>(c.integers(name)[axis]); };
+    const ValueId tap = b.mul(b.broadcast(b.iota(grid[axis], dtype), grid, {axis}), number("dilation"));
+    const ValueId cell = b.mul(b.broadcast(b.iota(grid[2 + axis], dtype), grid, {2 + axis}), number("stride"));
     const ValueId base = b.reshape(b.sub(b.add(tap, cell), number("padding")), {taps, cells});
     points.push_back(b.reshape(b.add(b.select_index(moved, 2, axis), base), {n * Dim(og), taps * cells}));
   }

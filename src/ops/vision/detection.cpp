@@ -9,8 +9,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // Positions of an axis that is resampled from `in` to `out` pixels, in the dtype torch computes coordinates in.
 struct Resampled {
   double in, step;
@@ -87,7 +85,7 @@ OpDef paste_masks() {
         const int64_t height = ev.integer("height"), width = ev.integer("width");
         Array out(ev.out_dtype(), {count, height, width});
         parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-          std::vector<double> mask(at(rows * columns)), image(at(height * width));
+          std::vector<double> mask(rows * columns), image(height * width);
           for (int64_t i = begin; i < end; ++i) {
             load_chunk(masks, i * rows * columns, rows * columns, mask.data());
             std::fill(image.begin(), image.end(), 0.0);
@@ -129,17 +127,16 @@ struct Peak {
 // The first of the highest pixels of the map, resampled to height × width. NaN is the highest, as in torch.
 Peak peak_of(const double* map, int64_t rows, int64_t columns, bool narrow, int64_t height, int64_t width) {
   const Resampled across(columns, static_cast<double>(width), narrow), down(rows, static_cast<double>(height), narrow);
-  std::vector<double> wide(at(rows * width));  // [rows, width]
+  std::vector<double> wide(rows * width);  // [rows, width]
   for (int64_t x = 0; x < width; ++x) {
     const Cubic column(across, static_cast<double>(x));
-    for (int64_t y = 0; y < rows; ++y)
-      wide[at(y * width + x)] = column.of([&](int64_t place) { return map[y * columns + place]; });
+    for (int64_t y = 0; y < rows; ++y) wide[y * width + x] = column.of([&](int64_t place) { return map[y * columns + place]; });
   }
   Peak best{0, -std::numeric_limits<double>::infinity()};
   for (int64_t y = 0; y < height; ++y) {
     const Cubic row(down, static_cast<double>(y));
     for (int64_t x = 0; x < width; ++x) {
-      const double value = down.rounded(row.of([&](int64_t place) { return wide[at(place * width + x)]; }));
+      const double value = down.rounded(row.of([&](int64_t place) { return wide[place * width + x]; }));
       if (value > best.height || (is_nan(value) && !is_nan(best.height))) best = {y * width + x, value};
     }
   }
@@ -178,17 +175,17 @@ OpDef heatmap_peaks() {
         const Array& maps = ev.array("maps");
         const std::vector<int64_t> sizes = load_all<int64_t>(ev.array("sizes"));
         const int64_t count = maps.shape()[0], points = maps.shape()[1], rows = maps.shape()[2], columns = maps.shape()[3];
-        for (int64_t i = 0; i < count; ++i) require_size(sizes[at(2 * i)], sizes[at(2 * i + 1)]);
-        std::vector<int64_t> places(at(count * points));
-        std::vector<double> heights(at(count * points));
+        for (int64_t i = 0; i < count; ++i) require_size(sizes[2 * i], sizes[2 * i + 1]);
+        std::vector<int64_t> places(count * points);
+        std::vector<double> heights(count * points);
         parallel_for(count * points, 1, [&](int64_t begin, int64_t end) {
-          std::vector<double> map(at(rows * columns));
+          std::vector<double> map(rows * columns);
           for (int64_t i = begin; i < end; ++i) {
             load_chunk(maps, i * rows * columns, rows * columns, map.data());
             const int64_t* size = sizes.data() + 2 * (i / points);
             const Peak peak = peak_of(map.data(), rows, columns, is_narrow(maps), size[0], size[1]);
-            places[at(i)] = peak.place;
-            heights[at(i)] = peak.height;
+            places[i] = peak.place;
+            heights[i] = peak.height;
           }
         });
         return std::vector<Array>{store_all(ev.out_dtype(0), {count, points}, heights),

@@ -201,7 +201,7 @@ OpDef affine_grid() {
         const Shape positions(size.begin() + 2, size.end());
         Values coordinates;
         for (int64_t k = n - 1; k >= 0; --k) {  // the last axis is the first coordinate
-          const Dim count = positions[static_cast<size_t>(k)];
+          const Dim count = positions[k];
           const ValueId from = b.iota(count, b.dtype(theta));
           ValueId line = b.full(0.0, b.dtype(theta), {count});
           if (c.boolean("align_corners")) {

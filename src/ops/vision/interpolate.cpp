@@ -103,7 +103,7 @@ ValueId cubic(Builder& b, ValueId x, const Axis& a, bool align_corners) {
   ValueId y = kNoValue;
   for (int tap = 0; tap < 4; ++tap) {
     const ValueId index = tap_place(b, taps.base, tap - 1, a.in);
-    const ValueId term = weighted(b, taken(b, x, index, a.axis), taps.weights[static_cast<size_t>(tap)], a.axis);
+    const ValueId term = weighted(b, taken(b, x, index, a.axis), taps.weights[tap], a.axis);
     y = y == kNoValue ? term : b.add(y, term);
   }
   return y;
@@ -152,7 +152,7 @@ ValueId tap_weights(Builder& b, const Axis& a, bool align_corners, bool is_cubic
   if (is_cubic) {
     const CubicTaps taps = cubic_taps(b, a, align_corners, dtype);
     ValueId sum = spread_out(taps.base, -1, taps.weights[0]);
-    for (int tap = 1; tap < 4; ++tap) sum = b.add(sum, spread_out(taps.base, tap - 1, taps.weights[static_cast<size_t>(tap)]));
+    for (int tap = 1; tap < 4; ++tap) sum = b.add(sum, spread_out(taps.base, tap - 1, taps.weights[tap]));
     return sum;
   }
   const ValueId source = coordinates(b, a, align_corners, dtype);

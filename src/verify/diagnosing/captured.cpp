@@ -97,8 +97,7 @@ class Adoption {
     }
     p_ = with_computed_states(std::move(p_), table_, [&](const State& state) {
       Origin origin = node_of(*state_named(program_.states, state.name)).origin;
-      const auto call = origin.call < 0 ? call_index_.end()
-                                        : call_index_.find(text_of(program_.calls[static_cast<size_t>(origin.call)]));
+      const auto call = origin.call < 0 ? call_index_.end() : call_index_.find(text_of(program_.calls[origin.call]));
       origin.call = call == call_index_.end() ? -1 : call->second;
       computed_[state.name] = origin;
       origin.file = -1;  // files are the source code's until all is done
@@ -109,7 +108,7 @@ class Adoption {
 
   // That computes what the recorded state becomes.
   const Node& node_of(const State& recorded) const {
-    return program_.graph.nodes.at(static_cast<size_t>(program_.graph.values.at(static_cast<size_t>(recorded.updated)).node));
+    return program_.graph.nodes.at(program_.graph.values.at(recorded.updated).node);
   }
 
   // Of the modules that Python called there.
@@ -145,11 +144,11 @@ class Adoption {
       origin.line = 0;
       const int32_t same = matching.stands_for(static_cast<int32_t>(n));
       if (same >= 0) {
-        const Origin& there = program_.graph.nodes[static_cast<size_t>(same)].origin;
+        const Origin& there = program_.graph.nodes[same].origin;
         origin.file = there.file;
         origin.line = there.line;
       } else if (origin.call >= 0) {
-        const ModuleCall& call = p_.calls[static_cast<size_t>(origin.call)];
+        const ModuleCall& call = p_.calls[origin.call];
         origin.file = call.class_file;
         origin.line = call.class_file < 0 ? 0 : call.forward_line;
       }
@@ -157,10 +156,10 @@ class Adoption {
     }
     for (const State& state : p_.states) {
       const auto found = computed_.find(state.name);
-      const int32_t node = state.updated == kNoValue ? -1 : p_.graph.values[static_cast<size_t>(state.updated)].node;
+      const NodeId node = state.updated == kNoValue ? -1 : p_.graph.values[state.updated].node;
       if (found == computed_.end() || node < 0) continue;
-      python[static_cast<size_t>(node)].file = found->second.file;
-      python[static_cast<size_t>(node)].line = found->second.line;
+      python[node].file = found->second.file;
+      python[node].line = found->second.line;
     }
     p_.files = recorded_.files;
     for (size_t n = 0; n < python.size(); ++n) p_.graph.nodes[n].origin = python[n];
@@ -205,7 +204,7 @@ class Adoption {
   };
 
   bool is_inside(int32_t call, int32_t module) const {
-    for (; call >= 0; call = calls_[static_cast<size_t>(call)].parent) {
+    for (; call >= 0; call = calls_[call].parent) {
       if (call == module) return true;
     }
     return false;
@@ -226,7 +225,7 @@ class Adoption {
     for (const Golden& g : known) {
       if (same_golden(g.key, key)) return g.copy;
     }
-    const bool is_first = known.empty() && p_.graph.values[static_cast<size_t>(v)].node >= 0;
+    const bool is_first = known.empty() && p_.graph.values[v].node >= 0;
     known.push_back({key, is_first ? -1 : static_cast<int>(copies_.size())});
     if (is_first) return -1;
     const auto call = call_index_.find(call_of(tap));
@@ -244,11 +243,11 @@ class Adoption {
   }
 
   ValueId made(int copy, Builder& b, ValueId of) {
-    Copy& c = copies_[static_cast<size_t>(copy)];
+    Copy& c = copies_[copy];
     if (c.made != kNoValue) return c.made;
     const Origin before = b.origin;
     b.origin = {};
-    b.origin.call = c.call < 0 || !c.is_argument ? c.call : calls_[static_cast<size_t>(c.call)].parent;
+    b.origin.call = c.call < 0 || !c.is_argument ? c.call : calls_[c.call].parent;
     c.made = b.create("reshape", {of}, {{"shape", b.shape(of)}});
     b.origin = before;
     return c.made;
@@ -317,10 +316,10 @@ class Adoption {
   std::vector<AbsentLayer> absent_layers() const {
     std::vector<AbsentLayer> absent;
     for (const Tap& tap : program_.taps) {
-      const int32_t node = program_.graph.values[static_cast<size_t>(tap.value)].node;
+      const NodeId node = program_.graph.values[tap.value].node;
       const bool is_result = tap.id.find("/output") != std::string::npos && node >= 0;
       if (!is_result || tap.inside || !is_in_all(tap.key) || call_index_.count(call_of(tap.id)) != 0) continue;
-      const Node& made_by = program_.graph.nodes[static_cast<size_t>(node)];
+      const Node& made_by = program_.graph.nodes[node];
       if (program_.module_path(made_by.origin) != call_of(tap.id)) continue;  // it only hands on what another one computed
       absent.push_back({tap.id, call_of(tap.id), made_by.op->name, tap.key});
     }
@@ -382,8 +381,8 @@ NamedValues known_to_both(const Program& recorded, const Goldens& goldens, const
   const size_t count = recorded.graph.values.size();
   NamedValues both{std::vector<bool>(count), std::vector<std::string>(count)};
   const auto know = [&](ValueId v, const std::string& name) {
-    both.is_known[static_cast<size_t>(v)] = true;
-    both.names[static_cast<size_t>(v)] = name;
+    both.is_known[v] = true;
+    both.names[v] = name;
   };
   for (const Tap& tap : recorded.taps) {
     if (!tap.inside && keys.count(tap.key) != 0 && goldens.has(tap.value)) know(tap.value, tap.id);

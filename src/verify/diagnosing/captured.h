@@ -37,9 +37,7 @@ struct CapturedProgram {
   std::vector<ExchangedModules> exchanged;
   std::set<std::pair<std::string, std::string>> recorded_ops;  // op and module of all that PyTorch's program computes
   std::vector<CodeLine> code;  // per node; without a captured program there is none
-  CodeLine code_of(int32_t node) const {
-    return node < 0 || static_cast<size_t>(node) >= code.size() ? CodeLine{} : code[static_cast<size_t>(node)];
-  }
+  CodeLine code_of(NodeId node) const { return node < 0 || static_cast<size_t>(node) >= code.size() ? CodeLine{} : code[node]; }
 };
 
 // Parameters and states of the recording, found by name, with their files: every state, also one that the code only reads
@@ -55,7 +53,7 @@ CapturedProgram beside_recording(Program captured, const Recording& recorded, co
 
 // Values of the recorded program where a slice of it may begin: those that the captured one has as well, and states.
 struct NamedValues {
-  std::vector<bool> is_known;       // per value of the graph
+  PerValue<bool> is_known;       // per value of the graph
   std::vector<std::string> names;   // what people call them
 };
 NamedValues known_to_both(const Program& recorded, const Goldens&, const Program& captured);

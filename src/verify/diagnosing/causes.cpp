@@ -255,9 +255,7 @@ class Search {
       const Node& node = g.nodes[n];
       for (const char* name : {"bias", "weight"}) {
         const int index = node.op->operand_index(name);
-        if (index < 0 || static_cast<size_t>(index) >= node.operands.size() ||
-            node.operands[static_cast<size_t>(index)] != kNoValue)
-          continue;
+        if (index < 0 || static_cast<size_t>(index) >= node.operands.size() || node.operands[index] != kNoValue) continue;
         for (const Parameter& q : s_.program.parameters) {
           if (is_over()) return;
           if (q.file.empty()) continue;
@@ -427,7 +425,7 @@ class Search {
         try_factor(n, after, op);
         for (size_t o = 0; o < g.nodes[n].operands.size(); ++o) {
           const ValueId v = g.nodes[n].operands[o];
-          if (v == kNoValue || g.values[static_cast<size_t>(v)].node >= 0) continue;  // it is an input
+          if (v == kNoValue || g.values[v].node >= 0) continue;  // it is an input
           Variant before = after;
           before.build = [&, o](const VariantSite& m) {
             Values operands = m.operands;
@@ -448,9 +446,9 @@ class Search {
   }
 
   static std::optional<double> constant_value(const Graph& g, ValueId v) {
-    const int32_t made_by = g.values[static_cast<size_t>(v)].node;
+    const NodeId made_by = g.values[v].node;
     if (made_by < 0) return std::nullopt;
-    const Node& node = g.nodes[static_cast<size_t>(made_by)];
+    const Node& node = g.nodes[made_by];
     if (node.op->name == "broadcast") return constant_value(g, node.operands[0]);
     if (node.op->name != "constant") return std::nullopt;
     const double number = as_double(Call(*node.op, g, node.operands, node.attributes, node.regions).scalar("value"));
@@ -487,7 +485,7 @@ class Search {
     for (size_t n = g.nodes.size(); n-- > 0;) {
       const Node& node = g.nodes[n];
       const int mask = node.op->operand_index("attn_mask");
-      if (mask < 0 || node.operands[static_cast<size_t>(mask)] != kNoValue) continue;
+      if (mask < 0 || node.operands[mask] != kNoValue) continue;
       for (const auto& [name, type, value] : s_.input_values()) {
         if (is_over()) return;
         if (type.rank() != 2) continue;

@@ -45,7 +45,7 @@ struct Suspect {
 
 struct Cause {
   std::string kind, sentence;        // "gelu form", "looks like the tanh GELU where the model uses the erf GELU"
-  int32_t node = -1;                 // of the slice's program
+  NodeId node = kNoNode;                 // of the slice's program
   std::string op = {}, path = {};    // of what is missing: no node of the slice
 };
 

@@ -94,7 +94,7 @@ void Diagnostician::diagnose(ValueId v, const Slice& slice, const std::vector<Ar
                           absent(),
                           has_foreign_op(slice)};
     const Causes causes = find_causes(suspect, trials_);
-    std::vector<int32_t> nodes;
+    std::vector<NodeId> nodes;
     for (size_t n = 0; n < slice.program.graph.nodes.size(); ++n) {
       const Node& node = slice.program.graph.nodes[n];
       const bool is_named = causes.only() != nullptr && causes.only()->node == static_cast<int32_t>(n);
@@ -115,7 +115,7 @@ void Diagnostician::explain_type(const Slice& slice, const std::vector<Array>& i
   const Causes causes = find_causes({p_, slice, inputs, golden}, trials_);
   if (causes.only() == nullptr) return;
   d.op.clear();
-  describe_place({slice.program.graph.nodes[static_cast<size_t>(causes.only()->node)].origin.line}, d);
+  describe_place({slice.program.graph.nodes[causes.only()->node].origin.line}, d);
   describe_cause(causes, d);
 }
 
@@ -194,9 +194,9 @@ void Diagnostician::show(const LayerResult& result, const Program& p, const std:
 }
 
 // Several ops are named all; the last one says where.
-void Diagnostician::describe_place(const std::vector<int32_t>& nodes, Diagnosis& d) const {
-  for (int32_t n : nodes) {
-    const Node& node = p_.graph.nodes.at(static_cast<size_t>(n));
+void Diagnostician::describe_place(const std::vector<NodeId>& nodes, Diagnosis& d) const {
+  for (NodeId n : nodes) {
+    const Node& node = p_.graph.nodes.at(n);
     d.op += (d.op.empty() ? "" : ", ") + node.op->name;
     d.path = p_.module_path(node.origin);
     d.place = p_.file_line(node.origin);
@@ -215,7 +215,7 @@ std::vector<std::pair<AbsentLayer, Array>> Diagnostician::absent() const {
 
 bool Diagnostician::has_foreign_op(const Slice& slice) const {
   return std::any_of(slice.program.graph.nodes.begin(), slice.program.graph.nodes.end(), [&](const Node& node) {
-    const Node& original = p_.graph.nodes.at(static_cast<size_t>(node.origin.line));
+    const Node& original = p_.graph.nodes.at(node.origin.line);
     return !only_moves(node) && captured_.recorded_ops.count({node.op->name, p_.module_path(original.origin)}) == 0;
   });
 }
@@ -230,7 +230,7 @@ std::vector<Suspect::InputValue> Diagnostician::input_values() const {
 
 std::optional<std::pair<std::string, Array>> Diagnostician::updated_state(ValueId before) const {
   const auto state = std::find_if(p_.states.begin(), p_.states.end(), [&](const State& s) { return s.value == before; });
-  if (state == p_.states.end() || p_.graph.values.at(static_cast<size_t>(state->updated)).node < 0) return std::nullopt;
+  if (state == p_.states.end() || p_.graph.values.at(state->updated).node < 0) return std::nullopt;
   const Slice slice = Slicer(p_, known_values(p_, goldens_)).slice(state->updated);
   if (slice.has_random_op) return std::nullopt;
   return std::pair{state->name, trials_.rounded(slice.program, known_arrays(p_, goldens_, *trials_.parameters(), slice.inputs))};
@@ -248,10 +248,10 @@ std::vector<Suspect::RecordedValue> Diagnostician::recorded_values(const std::st
   for (const Node& node : g.nodes) {
     if (node.op->name != "add" && node.op->name != "sub") continue;
     for (ValueId v : node.operands) {
-      const int32_t made_by = g.values[static_cast<size_t>(v)].node;
+      const NodeId made_by = g.values[v].node;
       if (made_by < 0 || !seen.insert(v).second) continue;  // a golden, or known by now
       all.outputs.push_back({std::to_string(v), v});
-      values.push_back({g.nodes[static_cast<size_t>(made_by)].op->name, node.op->name, {}});
+      values.push_back({g.nodes[made_by].op->name, node.op->name, {}});
     }
   }
   if (values.empty()) return values;

@@ -68,7 +68,7 @@ class Diagnostician {
   bool look_at_unchanged_states(LayerResult&) const;
   void look_at_exchanged_modules(const std::string& tap, Diagnosis&) const;
   void show(const LayerResult&, const Program&, const std::vector<Array>& inputs, const Array& expected, const Array& got) const;
-  void describe_place(const std::vector<int32_t>& nodes, Diagnosis&) const;
+  void describe_place(const std::vector<NodeId>& nodes, Diagnosis&) const;
   std::vector<std::pair<AbsentLayer, Array>> absent() const;
   bool has_foreign_op(const Slice&) const;
   std::vector<Suspect::InputValue> input_values() const;

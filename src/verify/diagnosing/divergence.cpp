@@ -65,8 +65,8 @@ class Side {
   }
 
   const Node* maker(ValueId v) const {
-    const int32_t node = p_.graph.values[static_cast<size_t>(v)].node;
-    return node < 0 ? nullptr : &p_.graph.nodes[static_cast<size_t>(node)];
+    const NodeId node = p_.graph.values[v].node;
+    return node < 0 ? nullptr : &p_.graph.nodes[node];
   }
 
   bool changes_nothing(const Node& node) const {
@@ -112,7 +112,7 @@ class Side {
     const Node& made_by = *maker(v);
     if (made_by.op->name == "constant") return to_string(made_by.attributes.at(0).second);
     if (made_by.results.size() == 1) return made_by.op->name;
-    return fmt::format("{}[{}]", made_by.op->name, p_.graph.values[static_cast<size_t>(v)].index);
+    return fmt::format("{}[{}]", made_by.op->name, p_.graph.values[v].index);
   }
 
   const Program& p_;

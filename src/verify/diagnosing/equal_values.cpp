@@ -25,17 +25,16 @@ template <class Items, class Name> std::map<std::string, ValueId> by_name(const 
 
 // Values that a formula is read through although both programs have them: numbers, what only moves, and, `deeper`,
 // everything that is computed element by element.
-std::vector<bool> open_in(const Graph& g, bool deeper) {
-  std::vector<bool> is_open(g.values.size()), is_number(g.values.size());
+PerValue<bool> open_in(const Graph& g, bool deeper) {
+  PerValue<bool> is_open(g.values.size()), is_number(g.values.size());
   for (const Node& node : g.nodes) {
-    const bool of_numbers = !node.operands.empty() && std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId v) {
-      return v != kNoValue && is_number[static_cast<size_t>(v)];
-    });
+    const bool of_numbers = !node.operands.empty() && std::all_of(node.operands.begin(), node.operands.end(),
+                                                                  [&](ValueId v) { return v != kNoValue && is_number[v]; });
     const bool gives_number = node.op->name == "constant" || of_numbers;
     const bool is_pointwise = node.op->family == "elementwise/elementwise" || node.op->family == "elementwise/logical";
     for (ValueId v : node.results) {
-      is_number[static_cast<size_t>(v)] = gives_number;
-      is_open[static_cast<size_t>(v)] = gives_number || only_moves(node) || (deeper && is_pointwise);
+      is_number[v] = gives_number;
+      is_open[v] = gives_number || only_moves(node) || (deeper && is_pointwise);
     }
   }
   return is_open;
@@ -55,7 +54,7 @@ EqualValues::EqualValues(const Program& recorded, const Program& captured, const
     for (const auto& [name, value] : ours) {
       const auto found = theirs.find(name);
       if (found != theirs.end() && r_.graph.type(found->second).text() == c_.graph.type(value).text())
-        set(value, hashes_[static_cast<size_t>(found->second)]);
+        set(value, hashes_[found->second]);
     }
   };
   for (size_t i = 0; i < std::min(r_.inputs.size(), c_.inputs.size()); ++i)
@@ -64,18 +63,18 @@ EqualValues::EqualValues(const Program& recorded, const Program& captured, const
   give(by_name(r_.parameters, name), by_name(c_.parameters, name));
   give(by_name(r_.states, name), by_name(c_.states, name));
   size_t random_ops = 0;
-  std::set<int32_t> matched;
-  for (size_t n = 0; n < c_.graph.nodes.size(); ++n) matched.insert(matching.recorded_of(static_cast<int32_t>(n)));
+  std::set<NodeId> matched;
+  for (size_t n = 0; n < c_.graph.nodes.size(); ++n) matched.insert(matching.recorded_of(static_cast<NodeId>(n)));
   for (size_t n = 0; n < r_.graph.nodes.size(); ++n) {
     const Node& node = r_.graph.nodes[n];
-    node_of_key_.emplace(key(r_.graph, node, hashes_, random_ops), static_cast<int32_t>(n));
+    node_of_key_.emplace(key(r_.graph, node, hashes_, random_ops), static_cast<NodeId>(n));
     if (node.op->is_random) ++random_ops;
-    if (matched.count(static_cast<int32_t>(n)) == 0) unmatched_[r_.module_path(node.origin)].push_back(static_cast<int32_t>(n));
+    if (matched.count(static_cast<NodeId>(n)) == 0) unmatched_[r_.module_path(node.origin)].push_back(static_cast<NodeId>(n));
   }
 }
 
 void EqualValues::set(ValueId captured, Hash128 recorded) {
-  equal_[static_cast<size_t>(captured)] = recorded;
+  equal_[captured] = recorded;
   known_.insert(recorded);
 }
 
@@ -84,8 +83,8 @@ std::string EqualValues::key(const Graph& g, const Node& node, const std::vector
   std::string text = node.op->name;
   for (const auto& [name, value] : node.attributes) text += fmt::format(" {}={}", name, to_string(value));
   for (ValueId v : node.operands) {
-    if (v != kNoValue && hashes[static_cast<size_t>(v)] == Hash128{}) return "";
-    text += v == kNoValue ? " -" : " " + hashes[static_cast<size_t>(v)].text();
+    if (v != kNoValue && hashes[v] == Hash128{}) return "";
+    text += v == kNoValue ? " -" : " " + hashes[v].text();
   }
   for (const Graph& region : node.regions) text += " > " + print(region);
   for (ValueId v : node.results) text += " " + g.type(v).text();
@@ -98,20 +97,20 @@ void EqualValues::find(const AtTap& at_tap) {
   for (const Tap& tap : r_.taps) {
     if (!tap.inside) recorded_tap.emplace(tap.id, tap.value);
   }
-  std::map<int32_t, std::vector<const Tap*>> taps_of;  // by the node that gives the value
-  for (const Tap& tap : c_.taps) taps_of[c_.graph.values[static_cast<size_t>(tap.value)].node].push_back(&tap);
+  std::map<NodeId, std::vector<const Tap*>> taps_of;  // by the node that gives the value
+  for (const Tap& tap : c_.taps) taps_of[c_.graph.values[tap.value].node].push_back(&tap);
   size_t random_ops = 0;
   for (size_t n = 0; n < c_.graph.nodes.size(); ++n) {
     const Node& node = c_.graph.nodes[n];
     const auto same = node_of_key_.find(key(c_.graph, node, equal_, random_ops));
     if (node.op->is_random) ++random_ops;
     if (same != node_of_key_.end()) {
-      const Values& results = r_.graph.nodes[static_cast<size_t>(same->second)].results;
-      for (size_t i = 0; i < results.size(); ++i) set(node.results[i], hashes_[static_cast<size_t>(results[i])]);
+      const Values& results = r_.graph.nodes[same->second].results;
+      for (size_t i = 0; i < results.size(); ++i) set(node.results[i], hashes_[results[i]]);
       continue;
     }
     for (size_t i = 0; i < node.results.size() && failures_ < kMostFailures; ++i) {
-      const Hash128 equal = by_formula(static_cast<int32_t>(n), i);
+      const Hash128 equal = by_formula(static_cast<NodeId>(n), i);
       if (equal == Hash128{}) {
         ++failures_;
       } else {
@@ -119,11 +118,11 @@ void EqualValues::find(const AtTap& at_tap) {
       }
     }
     if (!at_tap) continue;
-    for (const Tap* tap : taps_of[static_cast<int32_t>(n)]) {
+    for (const Tap* tap : taps_of[static_cast<NodeId>(n)]) {
       const auto there = recorded_tap.find(tap->id);
       if (is_known(tap->value) || there == recorded_tap.end()) continue;
-      const Value& value = r_.graph.values[static_cast<size_t>(there->second)];
-      const Hash128 hash = hashes_[static_cast<size_t>(there->second)];
+      const Value& value = r_.graph.values[there->second];
+      const Hash128 hash = hashes_[there->second];
       // A value that the captured program has elsewhere: an op that was moved out of the module, or into it.
       if (value.node < 0 || known_.count(hash) != 0 || value.type.text() != c_.graph.type(tap->value).text()) continue;
       if (at_tap(tap->id, there->second, tap->value)) set(tap->value, hash);
@@ -131,10 +130,10 @@ void EqualValues::find(const AtTap& at_tap) {
   }
 }
 
-std::vector<int32_t> EqualValues::candidates(int32_t captured_node) const {
-  std::vector<int32_t> nodes;
-  if (const int32_t same = matching_.recorded_of(captured_node); same >= 0) nodes.push_back(same);
-  const auto beside = unmatched_.find(c_.module_path(c_.graph.nodes[static_cast<size_t>(captured_node)].origin));
+std::vector<NodeId> EqualValues::candidates(NodeId captured_node) const {
+  std::vector<NodeId> nodes;
+  if (const NodeId same = matching_.recorded_of(captured_node); same >= 0) nodes.push_back(same);
+  const auto beside = unmatched_.find(c_.module_path(c_.graph.nodes[captured_node].origin));
   if (beside != unmatched_.end()) {
     const size_t count = std::min(beside->second.size(), kMostCandidates);
     nodes.insert(nodes.end(), beside->second.begin(), beside->second.begin() + static_cast<std::ptrdiff_t>(count));
@@ -149,7 +148,7 @@ struct EqualValues::Formulas {
       const ValueId value = e.first_of_.at(hash);
       leaf.emplace(hash, form.leaf(static_cast<size_t>(value), e.r_.graph.type(value)));
     }
-    const std::vector<bool> open_c = open_in(e.c_.graph, deeper), open_r = open_in(e.r_.graph, deeper);
+    const PerValue<bool> open_c = open_in(e.c_.graph, deeper), open_r = open_in(e.r_.graph, deeper);
     for (size_t v = 0; v < e.equal_.size(); ++v) {
       if (e.equal_[v] != Hash128{} && !open_c[v]) known_captured.emplace(static_cast<ValueId>(v), leaf.at(e.equal_[v]));
     }
@@ -173,8 +172,8 @@ struct EqualValues::Formulas {
   NormalForm::Known known_captured, known_recorded;
 };
 
-Hash128 EqualValues::by_formula(int32_t n, size_t result) const {
-  const ValueId ours = c_.graph.nodes[static_cast<size_t>(n)].results[result];
+Hash128 EqualValues::by_formula(NodeId n, size_t result) const {
+  const ValueId ours = c_.graph.nodes[n].results[result];
   const std::string type = c_.graph.type(ours).text();
   for (const bool deeper : {false, true}) {
     Formulas formulas(*this, deeper);
@@ -182,19 +181,17 @@ Hash128 EqualValues::by_formula(int32_t n, size_t result) const {
     if (term == kNoTerm) continue;
     const Hash128 known = formulas.known(term);
     if (known != Hash128{} && r_.graph.type(first_of_.at(known)).text() == type) return known;
-    for (const int32_t candidate : candidates(n)) {
-      const Values& theirs = r_.graph.nodes[static_cast<size_t>(candidate)].results;
+    for (const NodeId candidate : candidates(n)) {
+      const Values& theirs = r_.graph.nodes[candidate].results;
       if (result >= theirs.size() || r_.graph.type(theirs[result]).text() != type) continue;
-      if (formulas.recorded(theirs[result]) == term) return hashes_[static_cast<size_t>(theirs[result])];
+      if (formulas.recorded(theirs[result]) == term) return hashes_[theirs[result]];
     }
   }
   return {};
 }
 
 bool EqualValues::all_results() const {
-  const auto is_equal = [&](ValueId recorded, ValueId captured) {
-    return equal_[static_cast<size_t>(captured)] == hashes_[static_cast<size_t>(recorded)];
-  };
+  const auto is_equal = [&](ValueId recorded, ValueId captured) { return equal_[captured] == hashes_[recorded]; };
   for (size_t i = 0; i < r_.outputs.size(); ++i) {
     if (!is_equal(r_.outputs[i].value, c_.outputs[i].value)) return false;
   }
@@ -207,14 +204,14 @@ bool EqualValues::all_results() const {
   return true;
 }
 
-std::vector<bool> EqualValues::known_recorded() const {
-  std::vector<bool> known(hashes_.size());
+PerValue<bool> EqualValues::known_recorded() const {
+  PerValue<bool> known(hashes_.size());
   for (size_t v = 0; v < known.size(); ++v) known[v] = r_.graph.values[v].node >= 0 && known_.count(hashes_[v]) != 0;
   return known;
 }
 
-std::vector<bool> EqualValues::known_captured() const {
-  std::vector<bool> known(equal_.size());
+PerValue<bool> EqualValues::known_captured() const {
+  PerValue<bool> known(equal_.size());
   for (size_t v = 0; v < known.size(); ++v) known[v] = c_.graph.values[v].node >= 0 && equal_[v] != Hash128{};
   return known;
 }

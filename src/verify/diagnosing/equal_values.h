@@ -26,27 +26,27 @@ class EqualValues {
   bool all_results() const;  // outputs, and what the states become
 
   // Per value: known to both, and computed.
-  std::vector<bool> known_recorded() const;
-  std::vector<bool> known_captured() const;
+  PerValue<bool> known_recorded() const;
+  PerValue<bool> known_captured() const;
   // The recorded value that a known captured one is.
-  ValueId recorded_of(ValueId captured) const { return first_of_.at(equal_[static_cast<size_t>(captured)]); }
+  ValueId recorded_of(ValueId captured) const { return first_of_.at(equal_[captured]); }
 
  private:
-  bool is_known(ValueId captured) const { return equal_[static_cast<size_t>(captured)] != Hash128{}; }
+  bool is_known(ValueId captured) const { return equal_[captured] != Hash128{}; }
   void set(ValueId captured, Hash128 recorded);
   std::string key(const Graph&, const Node&, const std::vector<Hash128>& hashes, size_t random_ops) const;
   struct Formulas;
-  Hash128 by_formula(int32_t captured_node, size_t result) const;  // the recorded value that it is; 0: none is known
-  std::vector<int32_t> candidates(int32_t captured_node) const;
+  Hash128 by_formula(NodeId captured_node, size_t result) const;  // the recorded value that it is; 0: none is known
+  std::vector<NodeId> candidates(NodeId captured_node) const;
 
   const Program &r_, &c_;
   const Matching& matching_;
   const OpTable& table_;
   std::vector<Hash128> hashes_;                     // of recorded values
   std::map<Hash128, ValueId> first_of_;             // the first recorded value with this hash
-  std::map<std::string, int32_t> node_of_key_;      // recorded
-  std::map<std::string, std::vector<int32_t>> unmatched_;  // recorded nodes that no captured one is, by module call
-  std::vector<Hash128> equal_;                      // per captured value: the hash of the recorded one; 0: unknown
+  std::map<std::string, NodeId> node_of_key_;      // recorded
+  std::map<std::string, std::vector<NodeId>> unmatched_;  // recorded nodes that no captured one is, by module call
+  PerValue<Hash128> equal_;                      // per captured value: the hash of the recorded one; 0: unknown
   std::set<Hash128> known_;                         // all of those
   int failures_ = 0;
 };

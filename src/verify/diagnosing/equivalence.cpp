@@ -198,9 +198,9 @@ class ProgramComparer {
 
   bool is_rounding(const Runner& recorded, const TrialInputs& trial, const Bindings& sizes, const Result& result,
                    const Array& theirs, const Array& ours) {
-    if (!is_inexact(theirs.dtype()) || r_.program.graph.values[static_cast<size_t>(result.value)].node < 0) return false;
+    if (!is_inexact(theirs.dtype()) || r_.program.graph.values[result.value].node < 0) return false;
     if (!trial.is_finite) return found_.likeness == Likeness::within_rounding && alike_where_finite(theirs, ours);
-    const Slice slice = Slicer(r_.program, std::vector<bool>(r_.program.graph.values.size())).slice(result.value);
+    const Slice slice = Slicer(r_.program, PerValue<bool>(r_.program.graph.values.size())).slice(result.value);
     std::vector<Array> inputs;
     const std::vector<Array> states = recorded.recorded_states();
     for (ValueId v : slice.inputs) {

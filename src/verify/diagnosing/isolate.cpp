@@ -18,25 +18,25 @@ class Isolation {
     }
     all.bind_outputs();
     std::vector<Array> found = reference_backend().compile(all, trials.table(), trials.parameters())->run(trials.request(inputs));
-    for (size_t i = 0; i < found.size(); ++i) values_[static_cast<size_t>(all.outputs[i].value)] = std::move(found[i]);
-    for (size_t i = 0; i < inputs.size(); ++i) values_[static_cast<size_t>(p_.inputs[i].value)] = inputs[i];
+    for (size_t i = 0; i < found.size(); ++i) values_[all.outputs[i].value] = std::move(found[i]);
+    for (size_t i = 0; i < inputs.size(); ++i) values_[p_.inputs[i].value] = inputs[i];
   }
 
   // Nodes first … last by the backend, from the reference's values; judged at every result of the last.
   std::optional<Isolated> wrong_between(size_t first, size_t last) const {
-    std::vector<bool> known(p_.graph.values.size());
+    PerValue<bool> known(p_.graph.values.size());
     for (size_t n = 0; n < p_.graph.nodes.size(); ++n) {
       if (n >= first && n <= last) continue;
-      for (ValueId v : p_.graph.nodes[n].results) known[static_cast<size_t>(v)] = true;
+      for (ValueId v : p_.graph.nodes[n].results) known[v] = true;
     }
-    for (const Input& i : p_.inputs) known[static_cast<size_t>(i.value)] = true;
+    for (const Input& i : p_.inputs) known[i.value] = true;
     for (ValueId v : p_.graph.nodes[last].results) {
       Isolated found;
       found.part = Slicer(p_, known, Slicer::Of::slice).slice(v);
       for (const Node& node : found.part.program.graph.nodes) found.nodes.push_back(node.origin.line);
-      for (ValueId input : found.part.inputs) found.inputs.push_back(values_[static_cast<size_t>(input)]);
+      for (ValueId input : found.part.inputs) found.inputs.push_back(values_[input]);
       Evidence e;
-      e.golden = found.expected = values_[static_cast<size_t>(v)];
+      e.golden = found.expected = values_[v];
       e.ours = found.got = backend_.compile(found.part.program, trials_.table(), trials_.parameters(), pipeline_)
                                ->run(trials_.request(found.inputs))
                                .at(0);
@@ -76,7 +76,7 @@ class Isolation {
   const Backend& backend_;
   const PipelineOptions& pipeline_;
   const Trials& trials_;
-  std::vector<Array> values_;  // of the slice, by the reference
+  PerValue<Array> values_;  // of the slice, by the reference
 };
 
 }  // namespace

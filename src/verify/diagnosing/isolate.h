@@ -10,7 +10,7 @@ namespace pycandle {
 
 struct Isolated {
   Slice part;                     // of the slice: one op, or the fewest ops that are wrong only together
-  std::vector<int32_t> nodes;     // numbers of those ops in the original program
+  std::vector<NodeId> nodes;     // numbers of those ops in the original program
   std::vector<Array> inputs;      // of the part, by the reference
   Array expected, got;            // by the reference, and by the backend
   Judgement judgement;

@@ -35,7 +35,7 @@ Matching::Side::Side(const Program& p) : program(p), hashes(value_hashes(p)) {
   for (const State& s : p.states) given[s.value] = s.name;
   for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
     const Node& made = p.graph.nodes[n];
-    nodes_of[p.module_path(made.origin)].push_back(static_cast<int32_t>(n));
+    nodes_of[p.module_path(made.origin)].push_back(static_cast<NodeId>(n));
     std::string attributes;
     for (const auto& [name, value] : made.attributes) attributes += to_string(value) + ";";
     settings.push_back(hash128(attributes));
@@ -55,7 +55,7 @@ std::string Matching::Side::signature(ValueId v) const {
   if (const auto found = given.find(v); found != given.end()) return found->second;
   const Node& made_by = node(maker(v));
   if (made_by.op->name == "constant") return to_string(value_of_constant(made_by));
-  return fmt::format("{} {}", made_by.op->name, program.graph.values[static_cast<size_t>(v)].index);
+  return fmt::format("{} {}", made_by.op->name, program.graph.values[v].index);
 }
 
 Matching::Matching(const Program& recorded, const Program& captured)
@@ -71,22 +71,21 @@ Matching::Matching(const Program& recorded, const Program& captured)
   match_moved_nodes();
   for (const auto& [call, nodes] : c_.nodes_of) {
     const auto found = r_.nodes_of.find(call);
-    find_places(found == r_.nodes_of.end() ? std::vector<int32_t>() : found->second, nodes);
+    find_places(found == r_.nodes_of.end() ? std::vector<NodeId>() : found->second, nodes);
   }
 }
 
-void Matching::pair(int32_t recorded, int32_t captured) {
-  recorded_of_[static_cast<size_t>(captured)] = recorded;
-  captured_of_[static_cast<size_t>(recorded)] = captured;
+void Matching::pair(NodeId recorded, NodeId captured) {
+  recorded_of_[captured] = recorded;
+  captured_of_[recorded] = captured;
 }
 
-bool Matching::have_one_hash(int32_t recorded, int32_t captured) const {
-  return r_.hashes[static_cast<size_t>(r_.node(recorded).results[0])] ==
-         c_.hashes[static_cast<size_t>(c_.node(captured).results[0])];
+bool Matching::have_one_hash(NodeId recorded, NodeId captured) const {
+  return r_.hashes[r_.node(recorded).results[0]] == c_.hashes[c_.node(captured).results[0]];
 }
 
 // How likely two nodes are one; 0: they are not.
-int Matching::score(int32_t recorded, int32_t captured) const {
+int Matching::score(NodeId recorded, NodeId captured) const {
   if (have_one_hash(recorded, captured)) return 100;
   if (r_.node(recorded).op != c_.node(captured).op) return 0;
   const auto a = static_cast<size_t>(recorded), b = static_cast<size_t>(captured);
@@ -98,7 +97,7 @@ int Matching::score(int32_t recorded, int32_t captured) const {
 }
 
 // The pairs of most points that keep the order of both, as a diff of two texts does.
-void Matching::match_call(const std::vector<int32_t>& recorded, const std::vector<int32_t>& captured) {
+void Matching::match_call(const std::vector<NodeId>& recorded, const std::vector<NodeId>& captured) {
   size_t begin = 0, end_r = recorded.size(), end_c = captured.size();
   while (begin < end_r && begin < end_c && have_one_hash(recorded[begin], captured[begin])) {
     pair(recorded[begin], captured[begin]);
@@ -137,37 +136,37 @@ void Matching::match_call(const std::vector<int32_t>& recorded, const std::vecto
 
 // Into a class of their own, say: what they compute is the same.
 void Matching::match_moved_nodes() {
-  std::multimap<Hash128, int32_t> free;
+  std::multimap<Hash128, NodeId> free;
   for (size_t n = 0; n < captured_of_.size(); ++n) {
     if (captured_of_[n] < 0) {
-      const auto node = static_cast<int32_t>(n);
-      free.emplace(r_.hashes[static_cast<size_t>(r_.node(node).results[0])], node);
+      const auto node = static_cast<NodeId>(n);
+      free.emplace(r_.hashes[r_.node(node).results[0]], node);
     }
   }
   for (size_t n = 0; n < recorded_of_.size(); ++n) {
     if (recorded_of_[n] >= 0) continue;
-    const auto node = static_cast<int32_t>(n);
-    const auto found = free.find(c_.hashes[static_cast<size_t>(c_.node(node).results[0])]);
+    const auto node = static_cast<NodeId>(n);
+    const auto found = free.find(c_.hashes[c_.node(node).results[0]]);
     if (found == free.end()) continue;
     pair(found->second, node);
     free.erase(found);
   }
 }
 
-void Matching::find_places(const std::vector<int32_t>& recorded, const std::vector<int32_t>& captured) {
-  std::map<int32_t, size_t> index;
+void Matching::find_places(const std::vector<NodeId>& recorded, const std::vector<NodeId>& captured) {
+  std::map<NodeId, size_t> index;
   for (size_t i = 0; i < recorded.size(); ++i) index[recorded[i]] = i;
   size_t next = 0;  // in `recorded`: behind what was paired last
-  for (int32_t node : captured) {
-    int32_t& place = stands_for_[static_cast<size_t>(node)];
-    place = recorded_of_[static_cast<size_t>(node)];
+  for (NodeId node : captured) {
+    NodeId& place = stands_for_[node];
+    place = recorded_of_[node];
     if (place >= 0) {
       if (const auto found = index.find(place); found != index.end()) next = found->second + 1;
       continue;
     }
     size_t i = next;
-    while (i < recorded.size() && captured_of_[static_cast<size_t>(recorded[i])] < 0 && is_hidden(r_.node(recorded[i]))) ++i;
-    const bool is_replaced = i < recorded.size() && captured_of_[static_cast<size_t>(recorded[i])] < 0;
+    while (i < recorded.size() && captured_of_[recorded[i]] < 0 && is_hidden(r_.node(recorded[i]))) ++i;
+    const bool is_replaced = i < recorded.size() && captured_of_[recorded[i]] < 0;
     if (is_replaced) {
       place = recorded[i];
     } else if (next > 0) {
@@ -181,15 +180,14 @@ void Matching::find_places(const std::vector<int32_t>& recorded, const std::vect
 bool Matching::is_same_operand(ValueId recorded, ValueId captured) const {
   const ValueId a = r_.seen_through(recorded), b = c_.seen_through(captured);
   if (a == kNoValue || b == kNoValue) return a == b;
-  const int32_t made_a = r_.maker(a), made_b = c_.maker(b);
+  const NodeId made_a = r_.maker(a), made_b = c_.maker(b);
   if (made_a < 0 || made_b < 0) return made_a == made_b && r_.signature(a) == c_.signature(b);
   if (r_.node(made_a).op->name == "constant" && c_.node(made_b).op->name == "constant")
     return same(value_of_constant(r_.node(made_a)), value_of_constant(c_.node(made_b)));
-  return recorded_of_[static_cast<size_t>(made_b)] == made_a &&
-         r_.program.graph.values[static_cast<size_t>(a)].index == c_.program.graph.values[static_cast<size_t>(b)].index;
+  return recorded_of_[made_b] == made_a && r_.program.graph.values[a].index == c_.program.graph.values[b].index;
 }
 
-bool Matching::is_same_node(int32_t recorded, int32_t captured) const {
+bool Matching::is_same_node(NodeId recorded, NodeId captured) const {
   if (have_one_hash(recorded, captured)) return true;
   const Node &a = r_.node(recorded), &b = c_.node(captured);
   if (a.op != b.op || a.operands.size() != b.operands.size() || a.regions.size() != b.regions.size()) return false;
@@ -202,12 +200,12 @@ bool Matching::is_same_node(int32_t recorded, int32_t captured) const {
   return same(a.attributes, b.attributes);
 }
 
-bool Matching::only_follows(int32_t recorded, int32_t captured) const {
+bool Matching::only_follows(NodeId recorded, NodeId captured) const {
   const Node &a = r_.node(recorded), &b = c_.node(captured);
   if (a.op != b.op || a.operands.size() != b.operands.size() || !same(a.attributes, b.attributes)) return false;
-  const auto stands_alone = [](const Side& side, const std::vector<int32_t>& other, ValueId v) {
-    const int32_t made = v == kNoValue ? -1 : side.maker(v);
-    return made >= 0 && other[static_cast<size_t>(made)] < 0 && !is_hidden(side.node(made));
+  const auto stands_alone = [](const Side& side, const std::vector<NodeId>& other, ValueId v) {
+    const NodeId made = v == kNoValue ? -1 : side.maker(v);
+    return made >= 0 && other[made] < 0 && !is_hidden(side.node(made));
   };
   for (size_t i = 0; i < a.operands.size(); ++i) {
     const ValueId theirs = r_.seen_through(a.operands[i]), ours = c_.seen_through(b.operands[i]);
@@ -222,10 +220,10 @@ std::string Matching::name(const Side& side, ValueId v) const {
   v = side.seen_through(v);
   if (v == kNoValue) return "none";
   if (const auto found = side.given.find(v); found != side.given.end()) return found->second;
-  const int32_t made = side.maker(v);
+  const NodeId made = side.maker(v);
   const Node& node = side.node(made);
   if (node.op->name == "constant") return short_text(value_of_constant(node));
-  const int32_t python = &side == &r_ ? made : recorded_of_[static_cast<size_t>(made)];
+  const NodeId python = &side == &r_ ? made : recorded_of_[made];
   if (python >= 0) {
     const std::string& variable = r_.node(python).origin.assigned_to;
     const bool is_word = std::all_of(variable.begin(), variable.end(), [](char c) { return std::isalnum(c) || c == '_'; });
@@ -234,7 +232,7 @@ std::string Matching::name(const Side& side, ValueId v) const {
   return node.op->name;
 }
 
-DifferingOp Matching::described(const Side& side, int32_t n, int32_t other) const {
+DifferingOp Matching::described(const Side& side, NodeId n, NodeId other) const {
   const Side& beside = &side == &r_ ? c_ : r_;
   const Node& node = side.node(n);
   std::vector<std::string> parts;
@@ -253,26 +251,25 @@ DifferingOp Matching::described(const Side& side, int32_t n, int32_t other) cons
 
 std::vector<DifferingPart> Matching::differences() const {
   std::map<std::string, DifferingPart> part_of;  // by call
-  const auto part = [&](const Side& side, int32_t n) -> DifferingPart& {
+  const auto part = [&](const Side& side, NodeId n) -> DifferingPart& {
     const Origin& origin = side.node(n).origin;
     const std::string call = side.program.module_path(origin);
     DifferingPart& made = part_of[call];
     if (made.calls.empty()) made.calls.push_back(call);
-    if (&side == &r_ && origin.call >= 0)
-      made.class_name = last_part(r_.program.calls[static_cast<size_t>(origin.call)].class_name);
+    if (&side == &r_ && origin.call >= 0) made.class_name = last_part(r_.program.calls[origin.call].class_name);
     return made;
   };
   for (const bool with_hidden : {false, true}) {
     for (size_t i = 0; i < captured_of_.size(); ++i) {
-      const auto n = static_cast<int32_t>(i);
+      const auto n = static_cast<NodeId>(i);
       if (is_hidden(r_.node(n)) && !with_hidden) continue;
-      const int32_t other = captured_of_[i];
+      const NodeId other = captured_of_[i];
       if (other < 0 || !(is_same_node(n, other) || only_follows(n, other))) part(r_, n).ops.push_back(described(r_, n, other));
     }
     for (size_t i = 0; i < recorded_of_.size(); ++i) {
-      const auto n = static_cast<int32_t>(i);
+      const auto n = static_cast<NodeId>(i);
       if (is_hidden(c_.node(n)) && !with_hidden) continue;
-      const int32_t other = recorded_of_[i];
+      const NodeId other = recorded_of_[i];
       if (other < 0 || !(is_same_node(other, n) || only_follows(other, n))) part(c_, n).ops.push_back(described(c_, n, other));
     }
     if (!part_of.empty()) break;

@@ -13,7 +13,7 @@ namespace pycandle {
 // An op that only one program has, or that both have with other settings or operands.
 struct DifferingOp {
   bool is_recorded = false;      // else it is the captured program's
-  int32_t node = -1;             // of its program
+  NodeId node = kNoNode;             // of its program
   std::string text;              // "clamp(s, min=1)"
   std::string place, source;     // Python for the recorded one, C++ for the captured one; empty when unknown
 };
@@ -31,43 +31,43 @@ class Matching {
   Matching(const Program& recorded, const Program& captured);
 
   // The recorded node that this captured one is, whatever its settings and operands; -1: there is none.
-  int32_t recorded_of(int32_t captured_node) const { return recorded_of_[static_cast<size_t>(captured_node)]; }
+  NodeId recorded_of(NodeId captured_node) const { return recorded_of_[captured_node]; }
   // The same, or the one in whose place it stands: they have one line of Python. -1: nobody knows.
-  int32_t stands_for(int32_t captured_node) const { return stands_for_[static_cast<size_t>(captured_node)]; }
+  NodeId stands_for(NodeId captured_node) const { return stands_for_[captured_node]; }
   std::vector<DifferingPart> differences() const;
 
  private:
   // What is known of one of the two programs.
   struct Side {
     explicit Side(const Program&);
-    const Node& node(int32_t n) const { return program.graph.nodes[static_cast<size_t>(n)]; }
-    int32_t maker(ValueId v) const { return program.graph.values[static_cast<size_t>(v)].node; }
+    const Node& node(NodeId n) const { return program.graph.nodes[n]; }
+    NodeId maker(ValueId v) const { return program.graph.values[v].node; }
     ValueId seen_through(ValueId) const;  // what is broadcast
     std::string signature(ValueId) const;  // of an operand: the input's name, or the op that gives it
 
     const Program& program;
-    std::vector<Hash128> hashes;               // per value
+    PerValue<Hash128> hashes;               // per value
     std::map<ValueId, std::string> given;      // names of inputs, parameters and states
-    std::map<std::string, std::vector<int32_t>> nodes_of;  // by module call
-    std::vector<Hash128> settings;               // per node: of its attributes
-    std::vector<std::vector<Hash128>> operands;  // per node: of their signatures
+    std::map<std::string, std::vector<NodeId>> nodes_of;  // by module call
+    PerNode<Hash128> settings;               // per node: of its attributes
+    PerNode<std::vector<Hash128>> operands;  // per node: of their signatures
   };
 
-  void match_call(const std::vector<int32_t>& recorded, const std::vector<int32_t>& captured);
+  void match_call(const std::vector<NodeId>& recorded, const std::vector<NodeId>& captured);
   void match_moved_nodes();
-  void find_places(const std::vector<int32_t>& recorded, const std::vector<int32_t>& captured);
-  void pair(int32_t recorded, int32_t captured);
-  bool have_one_hash(int32_t recorded, int32_t captured) const;
-  int score(int32_t recorded, int32_t captured) const;
+  void find_places(const std::vector<NodeId>& recorded, const std::vector<NodeId>& captured);
+  void pair(NodeId recorded, NodeId captured);
+  bool have_one_hash(NodeId recorded, NodeId captured) const;
+  int score(NodeId recorded, NodeId captured) const;
   bool is_same_operand(ValueId recorded, ValueId captured) const;
-  bool is_same_node(int32_t recorded, int32_t captured) const;
+  bool is_same_node(NodeId recorded, NodeId captured) const;
   // Only an operand differs, and that because an op before it is new or gone: which is said there.
-  bool only_follows(int32_t recorded, int32_t captured) const;
+  bool only_follows(NodeId recorded, NodeId captured) const;
   std::string name(const Side&, ValueId) const;
-  DifferingOp described(const Side&, int32_t node, int32_t other) const;
+  DifferingOp described(const Side&, NodeId node, NodeId other) const;
 
   const Side r_, c_;
-  std::vector<int32_t> recorded_of_, stands_for_, captured_of_;
+  PerNode<NodeId> recorded_of_, stands_for_, captured_of_;
 };
 
 }  // namespace pycandle

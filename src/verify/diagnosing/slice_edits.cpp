@@ -30,9 +30,9 @@ std::optional<Program> with_variant_of_any_type(const Slice& slice, const OpTabl
   Program p = slice.program;
   const Graph old = std::exchange(p.graph, {});
   Values made(old.values.size(), kNoValue);
-  const auto now = [&](ValueId v) { return v == kNoValue ? v : made[static_cast<size_t>(v)]; };
+  const auto now = [&](ValueId v) { return v == kNoValue ? v : made[v]; };
   try {
-    for (ValueId v : old.inputs) made[static_cast<size_t>(v)] = p.graph.add_input(old.type(v));
+    for (ValueId v : old.inputs) made[v] = p.graph.add_input(old.type(v));
     Builder b(p.graph, table);
     for (const Node& node : old.nodes) {
       if (!node.regions.empty()) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<Program> with_variant_of_any_type(const Slice& slice, const OpTabl
       b.origin = node.origin;
       const Values results = node.results == target.results ? variant.build({b, node, operands, 0})
                                                             : b.create_all(node.op->name, operands, node.attributes);
-      for (size_t i = 0; i < results.size(); ++i) made[static_cast<size_t>(node.results[i])] = results[i];
+      for (size_t i = 0; i < results.size(); ++i) made[node.results[i]] = results[i];
     }
   } catch (const Error&) {
     return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<std::vector<double>> broadcast_reals(const Array& a, const Sizes& 
     const Sizes place = coordinates_of(static_cast<int64_t>(i), shape);
     int64_t from = 0;
     for (size_t axis = 0; axis < shape.size(); ++axis) from += place[axis] * strides[axis];
-    all[i] = values[static_cast<size_t>(from)];
+    all[i] = values[from];
   }
   return all;
 }
@@ -84,7 +84,7 @@ ValueId add_input(Program& p, const Type& type, const std::string& name) {
   p.graph.inputs.insert(p.graph.inputs.begin() + static_cast<std::ptrdiff_t>(p.inputs.size()), v);
   p.inputs.push_back({name, v, {}, true});
   for (size_t i = 0; i < p.graph.inputs.size(); ++i) {
-    p.graph.values[static_cast<size_t>(p.graph.inputs[i])].index = static_cast<int32_t>(i);
+    p.graph.values[p.graph.inputs[i]].index = static_cast<int32_t>(i);
   }
   return v;
 }

@@ -16,12 +16,12 @@ Values VariantSite::same(Values changed_operands, Attributes changed_attributes)
 
 ValueId VariantSite::operand(std::string_view name) const {
   const int index = node.op->operand_index(name);
-  return index < 0 || static_cast<size_t>(index) >= operands.size() ? kNoValue : operands[static_cast<size_t>(index)];
+  return index < 0 || static_cast<size_t>(index) >= operands.size() ? kNoValue : operands[index];
 }
 
 Values VariantSite::with_operand(std::string_view name, ValueId v) const {
   Values changed = operands;
-  changed.at(static_cast<size_t>(node.op->operand_index(name))) = v;
+  changed.at(node.op->operand_index(name)) = v;
   return changed;
 }
 
@@ -65,7 +65,7 @@ void Variants::number(std::string kind, const std::string& name, const std::stri
   const std::string now = call_.has(name) ? fmt::format("{} of {:.6g}", what, as_double(call_.scalar(name)))
                                           : fmt::format("the usual {}", what);
   Variant v{std::move(kind), now, what + " of {}", {}, std::move(grid), false};
-  const bool is_scalar = call_.op().attr_specs.at(static_cast<size_t>(call_.op().attribute_index(name))).kind == AttrKind::scalar;
+  const bool is_scalar = call_.op().attr_specs.at(call_.op().attribute_index(name)).kind == AttrKind::scalar;
   v.build = [name, is_scalar](const VariantSite& m) {
     const Attribute value = is_scalar ? pycandle::attribute(Scalar(m.number)) : Attribute(m.number);
     return m.same(m.operands, with(m.node.attributes, name, value));
@@ -87,8 +87,7 @@ void Variants::without(std::string kind, const std::string& name, const std::str
 void Variants::swapped(std::string kind, const std::string& a, const std::string& b, std::string now, std::string instead) {
   build(std::move(kind), std::move(now), std::move(instead), [a, b](const VariantSite& m) {
     Values operands = m.operands;
-    std::swap(operands.at(static_cast<size_t>(m.node.op->operand_index(a))),
-              operands.at(static_cast<size_t>(m.node.op->operand_index(b))));
+    std::swap(operands.at(m.node.op->operand_index(a)), operands.at(m.node.op->operand_index(b)));
     return m.same(std::move(operands));
   });
 }

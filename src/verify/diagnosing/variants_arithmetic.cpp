@@ -109,7 +109,7 @@ void other_axes(Variants& v) {
 
 Dim elements(const Shape& x, const Ints& axes) {
   Dim count(1);
-  for (int64_t a : axes) count = count * x[static_cast<size_t>(a < 0 ? a + static_cast<int64_t>(x.size()) : a)];
+  for (int64_t a : axes) count = count * x[a < 0 ? a + static_cast<int64_t>(x.size()) : a];
   return count;
 }
 
@@ -244,8 +244,7 @@ void transpose(Variants& v) {
   do {
     bool same_shape = true;
     for (size_t i = 0; i < now.size(); ++i) {
-      same_shape = same_shape &&
-                   v.call().shape("x")[static_cast<size_t>(other[i])] == v.call().shape("x")[static_cast<size_t>(now[i])];
+      same_shape = same_shape && v.call().shape("x")[other[i]] == v.call().shape("x")[now[i]];
     }
     if (same_shape && other != now)
       v.attribute("dim order", "permutation", other, fmt::format("dims in the order {}", fmt::join(now, " ")),
@@ -255,9 +254,9 @@ void transpose(Variants& v) {
 
 // The node that gives the value, when it is of this op.
 const Node* made_by(const Graph& g, ValueId v, const char* op) {
-  const int32_t node = g.values[static_cast<size_t>(v)].node;
-  if (node < 0 || g.nodes[static_cast<size_t>(node)].op->name != op) return nullptr;
-  return &g.nodes[static_cast<size_t>(node)];
+  const NodeId node = g.values[v].node;
+  if (node < 0 || g.nodes[node].op->name != op) return nullptr;
+  return &g.nodes[node];
 }
 
 // All axes but the last ones are the same, and `whole` has one axis where `parts` has two.

@@ -16,7 +16,7 @@ bool is_square(const Variants& v, const Shape& s) { return s.size() >= 2 && v.si
 
 // The chunks of an axis in another order.
 ValueId reordered(Builder& b, ValueId x, int64_t axis, const Ints& order) {
-  const Dim size = floordiv(b.shape(x)[static_cast<size_t>(axis)], Dim(static_cast<int64_t>(order.size())));
+  const Dim size = floordiv(b.shape(x)[axis], Dim(static_cast<int64_t>(order.size())));
   Values parts;
   for (int64_t i : order) parts.push_back(b.slice(x, axis, size * Dim(i), size * Dim(i + 1)));
   return b.concat(parts, axis);
@@ -51,7 +51,7 @@ void last_axes_norm(Variants& v, bool centres) {
       const ValueId x = m.b.widened(m.operands[0]);
       const Ints axes = last_axes(m.b.rank(x), axes_count);
       Dim count(1);
-      for (int64_t a : axes) count = count * m.b.shape(x)[static_cast<size_t>(a)];
+      for (int64_t a : axes) count = count * m.b.shape(x)[a];
       const auto given = [&](const char* name) {
         const ValueId o = m.operand(name);
         if (o == kNoValue) return std::optional<ValueId>();

@@ -38,7 +38,7 @@ struct Layout {
   int64_t outer = 1, size = 1, inner = 1;
   Layout(const Sizes& shape, int64_t axis) {
     for (int64_t i = 0; i < static_cast<int64_t>(shape.size()); ++i) {
-      (i < axis ? outer : i == axis ? size : inner) *= shape[static_cast<size_t>(i)];
+      (i < axis ? outer : i == axis ? size : inner) *= shape[i];
     }
   }
   size_t at(int64_t o, int64_t i, int64_t n) const { return static_cast<size_t>((o * size + i) * inner + n); }
@@ -47,14 +47,14 @@ struct Layout {
 }  // namespace
 
 const Node* node_of(const Program& p, ValueId v) {
-  const int32_t index = p.graph.values[static_cast<size_t>(v)].node;
-  return index < 0 ? nullptr : &p.graph.nodes[static_cast<size_t>(index)];
+  const NodeId index = p.graph.values[v].node;
+  return index < 0 ? nullptr : &p.graph.nodes[index];
 }
 
 const Array* SliceRuns::input(ValueId v) const {
   const auto found = std::find_if(slice_.program.inputs.begin(), slice_.program.inputs.end(),
                                   [&](const Input& i) { return i.value == v; });
-  return found == slice_.program.inputs.end() ? nullptr : &inputs_[static_cast<size_t>(found - slice_.program.inputs.begin())];
+  return found == slice_.program.inputs.end() ? nullptr : &inputs_[found - slice_.program.inputs.begin()];
 }
 
 Program SliceRuns::up_to(ValueId v) const {
@@ -145,13 +145,13 @@ std::optional<Decisions> look_at_decisions(const Slice& slice, const Trials& tri
           d.within_rounding = d.within_rounding && (may_turn || same_number(exact[a], exact[b]));
         }
         if (!in_range) continue;
-        chosen[static_cast<size_t>(theirs[i])] = true;
+        chosen[theirs[i]] = true;
         const size_t now = x.at(o, theirs[i], n);
         if (k > 0) chose_between(last, now);  // their order is a choice too
         last = now;
       }
       for (int64_t i = 0; i < x.size; ++i) {  // the next best
-        if (!chosen[static_cast<size_t>(i)]) chose_between(last, x.at(o, i, n));
+        if (!chosen[i]) chose_between(last, x.at(o, i, n));
       }
     }
   }

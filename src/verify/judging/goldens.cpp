@@ -21,7 +21,7 @@ Goldens::Goldens(const Program& p, const std::filesystem::path& trace, Types typ
     }
     if (is_pairs(key, p.graph.type(input.value))) pairs_.insert(key);
     inputs_.push_back(read(key));
-    key_of_[static_cast<size_t>(input.value)] = key;
+    key_of_[input.value] = key;
   }
   sizes_ = bind_inputs(p, inputs_);
   for (const State& state : p.states) add(p, state.value, key_before(state), key_before(state), types);
@@ -66,7 +66,7 @@ void Goldens::add(const Program& p, ValueId v, const std::string& key, const std
         .expected(type.text())
         .found(fmt::format("{}{} in {}", name_of(entry->second.dtype), to_string(found), file_.name()));
   }
-  std::string& known = key_of_[static_cast<size_t>(v)];
+  std::string& known = key_of_[v];
   if (known.empty()) known = key;
   value_of_.emplace(key, v);
 }
@@ -101,10 +101,10 @@ Array Goldens::read(const std::string& key) const {
   return Array(DType::c128, shape, stored.data(), std::make_shared<Array>(stored));
 }
 
-std::vector<bool> known_values(const Program& p, const Goldens& goldens) {
-  std::vector<bool> known(p.graph.values.size());
+PerValue<bool> known_values(const Program& p, const Goldens& goldens) {
+  PerValue<bool> known(p.graph.values.size());
   for (size_t v = 0; v < known.size(); ++v) known[v] = goldens.has(static_cast<ValueId>(v));
-  for (const State& s : p.states) known[static_cast<size_t>(s.value)] = true;
+  for (const State& s : p.states) known[s.value] = true;
   return known;
 }
 

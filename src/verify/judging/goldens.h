@@ -30,9 +30,9 @@ class Goldens {
 
   const Bindings& sizes() const { return sizes_; }                      // of the golden inputs, and of data
   const std::vector<Array>& inputs() const { return inputs_; }          // in the order of Program::inputs
-  bool has(ValueId v) const { return !key_of_[static_cast<size_t>(v)].empty(); }
-  const std::string& key(ValueId v) const { return key_of_[static_cast<size_t>(v)]; }  // in the trace file
-  Array get(ValueId v) const { return read(key_of_[static_cast<size_t>(v)]); }
+  bool has(ValueId v) const { return !key_of_[v].empty(); }
+  const std::string& key(ValueId v) const { return key_of_[v]; }  // in the trace file
+  Array get(ValueId v) const { return read(key_of_[v]); }
   ValueId value_of(const std::string& key) const;  // kNoValue: it belongs to none
   // Nothing when there is none, or when it has another type than the program.
   std::optional<Array> output(const std::string& name) const { return result("output:" + name); }
@@ -49,7 +49,7 @@ class Goldens {
   Array read(const std::string& key) const;
 
   Safetensors file_;
-  std::vector<std::string> key_of_;  // per value; empty: none
+  PerValue<std::string> key_of_;  // per value; empty: none
   std::map<std::string, ValueId> value_of_;
   std::set<std::string> pairs_;      // keys of c128 values
   std::vector<Array> inputs_;
@@ -62,7 +62,7 @@ std::string key_before(const State&);
 std::string key_after(const State&);
 
 // What slices begin with: goldens, and states as they were before the call. Per value of the program, and their arrays.
-std::vector<bool> known_values(const Program&, const Goldens&);
+PerValue<bool> known_values(const Program&, const Goldens&);
 std::vector<Array> known_arrays(const Program&, const Goldens&, const ParameterSource&, const Values&);
 std::vector<Array> states_before(const Program&, const Goldens&, const ParameterSource&);  // in the order of Program::states
 

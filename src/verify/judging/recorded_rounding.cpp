@@ -17,7 +17,7 @@ RecordedRounding::RecordedRounding(const std::filesystem::path& manifest)
 std::optional<std::string> RecordedRounding::explains(const std::string& key, size_t call, const Array& ours) const {
   const Goldens goldens(program_, recording_.traces().at(call));
   const ValueId v = goldens.value_of(key);
-  if (v == kNoValue || program_.graph.values[static_cast<size_t>(v)].node < 0) return std::nullopt;
+  if (v == kNoValue || program_.graph.values[v].node < 0) return std::nullopt;
   Evidence evidence;
   evidence.golden = goldens.get(v);
   evidence.ours = ours;

@@ -8,8 +8,6 @@
 namespace pycandle {
 namespace {
 
-size_t at(int64_t i) { return static_cast<size_t>(i); }
-
 // The op that selected: the slice's last one, when its column or shape was changed afterwards.
 const Node* selecting_node(const Program& p) {
   ValueId v = p.outputs.at(0).value;
@@ -42,8 +40,8 @@ class Suppression {
     std::vector<bool> is_kept(scores_.exact.size());
     double lowest = std::numeric_limits<double>::infinity();
     for (int64_t k : kept) {
-      if (k < 0 || at(k) >= is_kept.size() || is_kept[at(k)]) return false;
-      is_kept[at(k)] = true;
+      if (k < 0 || static_cast<size_t>(k) >= is_kept.size() || is_kept[k]) return false;
+      is_kept[k] = true;
       if (at_least(k) > lowest) return false;  // better than one before it
       lowest = std::min(lowest, at_most(k));
     }
@@ -66,24 +64,24 @@ class Suppression {
   double closest(const std::vector<int64_t>& kept) const {
     double margin = std::numeric_limits<double>::infinity();
     for (size_t i = 1; i < kept.size(); ++i) {
-      margin = std::min(margin, std::abs(scores_.exact[at(kept[i - 1])] - scores_.exact[at(kept[i])]));
+      margin = std::min(margin, std::abs(scores_.exact[kept[i - 1]] - scores_.exact[kept[i]]));
     }
     return margin;
   }
 
  private:
-  double at_least(int64_t i) const { return scores_.exact[at(i)] - kDecisionFactor * scores_.moves[at(i)]; }
-  double at_most(int64_t i) const { return scores_.exact[at(i)] + kDecisionFactor * scores_.moves[at(i)]; }
+  double at_least(int64_t i) const { return scores_.exact[i] - kDecisionFactor * scores_.moves[i]; }
+  double at_most(int64_t i) const { return scores_.exact[i] + kDecisionFactor * scores_.moves[i]; }
 
   double moved(int64_t i) const {
     const auto first = boxes_.moves.begin() + 4 * i;
-    const double label = labels_.empty() ? 0 : std::abs(labels_[at(i)]);
+    const double label = labels_.empty() ? 0 : std::abs(labels_[i]);
     return *std::max_element(first, first + 4) + boxes_.roundoff * apart_ * (label + 1);
   }
 
   // How much of two boxes both cover; the largest (direction 1) or smallest (-1) that rounding can make of it.
   double overlap(int64_t i, int64_t j, int direction) const {
-    if (!labels_.empty() && labels_[at(i)] != labels_[at(j)]) return 0;
+    if (!labels_.empty() && labels_[i] != labels_[j]) return 0;
     const double *a = boxes_.exact.data() + 4 * i, *b = boxes_.exact.data() + 4 * j;
     const double width = std::max(0.0, std::min(a[2], b[2]) - std::max(a[0], b[0]));
     const double height = std::max(0.0, std::min(a[3], b[3]) - std::max(a[1], b[1]));
@@ -126,8 +124,9 @@ std::optional<std::vector<bool>> may_turn(const SliceRuns& runs, ValueId v) {
 bool only_close_ones_differ(const std::vector<bool>& turns, const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   const std::set<int64_t> first(a.begin(), a.end()), second(b.begin(), b.end());
   const auto all_close = [&](const std::set<int64_t>& these, const std::set<int64_t>& those) {
-    return std::all_of(these.begin(), these.end(),
-                       [&](int64_t i) { return those.count(i) != 0 || (i >= 0 && at(i) < turns.size() && turns[at(i)]); });
+    return std::all_of(these.begin(), these.end(), [&](int64_t i) {
+      return those.count(i) != 0 || (i >= 0 && static_cast<size_t>(i) < turns.size() && turns[i]);
+    });
   };
   return all_close(first, second) && all_close(second, first);
 }

@@ -40,7 +40,7 @@ std::string name_of_value(const Program& p, ValueId v) {
   return "";
 }
 
-Slicer::Slicer(const Program& p, std::vector<bool> is_known, Of of)
+Slicer::Slicer(const Program& p, PerValue<bool> is_known, Of of)
     : program_(p),
       of_(of),
       is_known_(std::move(is_known)),
@@ -48,23 +48,23 @@ Slicer::Slicer(const Program& p, std::vector<bool> is_known, Of of)
       node_mark_(p.graph.nodes.size(), -1),
       in_slice_(p.graph.values.size()) {
   for (size_t i = 0; i < p.parameters.size(); ++i) {
-    if (p.parameters[i].value != kNoValue) parameter_of_[static_cast<size_t>(p.parameters[i].value)] = static_cast<int32_t>(i);
+    if (p.parameters[i].value != kNoValue) parameter_of_[p.parameters[i].value] = static_cast<int32_t>(i);
   }
 }
 
 // Backwards from the value to what is known, then in program order.
-std::vector<int32_t> Slicer::nodes_of(ValueId target) {
+std::vector<NodeId> Slicer::nodes_of(ValueId target) {
   const Graph& g = program_.graph;
-  std::vector<int32_t> found;
-  const auto visit = [&](int32_t node) {
-    if (node < 0 || node_mark_[static_cast<size_t>(node)] == count_) return;
-    node_mark_[static_cast<size_t>(node)] = count_;
+  std::vector<NodeId> found;
+  const auto visit = [&](NodeId node) {
+    if (node < 0 || node_mark_[node] == count_) return;
+    node_mark_[node] = count_;
     found.push_back(node);
   };
-  visit(g.values[static_cast<size_t>(target)].node);
+  visit(g.values[target].node);
   for (size_t i = 0; i < found.size(); ++i) {
-    for (ValueId v : g.nodes[static_cast<size_t>(found[i])].operands) {
-      if (v != kNoValue && !is_known_[static_cast<size_t>(v)]) visit(g.values[static_cast<size_t>(v)].node);
+    for (ValueId v : g.nodes[found[i]].operands) {
+      if (v != kNoValue && !is_known_[v]) visit(g.values[v].node);
     }
   }
   std::sort(found.begin(), found.end());
@@ -82,21 +82,21 @@ Slice Slicer::slice(ValueId target) {
     s.input.clear();
     s.axis = -1;
   }
-  const std::vector<int32_t> nodes = nodes_of(target);
+  const std::vector<NodeId> nodes = nodes_of(target);
   require(!nodes.empty(), "only what a node computes can be sliced");
 
   std::vector<int32_t> parameters;
-  const auto mark = [&](ValueId v) -> Mark& { return in_slice_[static_cast<size_t>(v)]; };
+  const auto mark = [&](ValueId v) -> Mark& { return in_slice_[v]; };
   const auto in_this_slice = [&](ValueId v) {  // computed in it, and not known before
-    const int32_t node = g.values[static_cast<size_t>(v)].node;
-    return node >= 0 && node_mark_[static_cast<size_t>(node)] == count_ && !is_known_[static_cast<size_t>(v)];
+    const NodeId node = g.values[v].node;
+    return node >= 0 && node_mark_[node] == count_ && !is_known_[v];
   };
-  for (int32_t n : nodes) {
-    for (ValueId v : g.nodes[static_cast<size_t>(n)].operands) {
+  for (NodeId n : nodes) {
+    for (ValueId v : g.nodes[n].operands) {
       if (v == kNoValue || mark(v).slice == count_ || in_this_slice(v)) continue;
       mark(v).slice = count_;
-      if (parameter_of_[static_cast<size_t>(v)] >= 0 && !is_known_[static_cast<size_t>(v)]) {
-        parameters.push_back(parameter_of_[static_cast<size_t>(v)]);
+      if (parameter_of_[v] >= 0 && !is_known_[v]) {
+        parameters.push_back(parameter_of_[v]);
       } else {
         mark(v).value = p.graph.add_input(g.type(v));
         p.inputs.push_back({fmt::format("v{}", v), mark(v).value, {}, true});
@@ -105,15 +105,15 @@ Slice Slicer::slice(ValueId target) {
     }
   }
   for (int32_t i : parameters) {
-    Parameter parameter = program_.parameters[static_cast<size_t>(i)];
+    Parameter parameter = program_.parameters[i];
     Mark& m = mark(parameter.value);
     m.value = parameter.value = p.graph.add_input(parameter.type);
     p.parameters.push_back(std::move(parameter));
   }
 
   ValueId result = kNoValue;
-  for (int32_t n : nodes) {
-    const Node& node = g.nodes[static_cast<size_t>(n)];
+  for (NodeId n : nodes) {
+    const Node& node = g.nodes[n];
     Node copy;
     copy.op = node.op;
     copy.attributes = node.attributes;
@@ -134,10 +134,10 @@ Slice Slicer::slice(ValueId target) {
   p.outputs.push_back({"output", result});
   p.bind_outputs();
 
-  const Node* last = &g.nodes[static_cast<size_t>(g.values[static_cast<size_t>(target)].node)];
+  const Node* last = &g.nodes[g.values[target].node];
   out.origin = last->origin;
   while (only_moves(*last) && in_this_slice(last->operands[0])) {
-    last = &g.nodes[static_cast<size_t>(g.values[static_cast<size_t>(last->operands[0])].node)];
+    last = &g.nodes[g.values[last->operands[0]].node];
   }
   out.last_op = last->op->name;
   return out;

@@ -31,7 +31,7 @@ class Slicer {
  public:
   // is_known: values that a slice begins with (per value of the graph); inputs and states of the program are too.
   enum class Of { program, slice };
-  Slicer(const Program&, std::vector<bool> is_known, Of = Of::program);
+  Slicer(const Program&, PerValue<bool> is_known, Of = Of::program);
   // Values that no node computes have no slice: ask only for results of nodes.
   Slice slice(ValueId);
 
@@ -40,14 +40,14 @@ class Slicer {
     int32_t slice = -1;      // the slice for which `value` holds
     ValueId value = kNoValue;
   };
-  std::vector<int32_t> nodes_of(ValueId);
+  std::vector<NodeId> nodes_of(ValueId);
 
   const Program& program_;
   Of of_;
-  std::vector<bool> is_known_;
-  std::vector<int32_t> parameter_of_;  // per value, or -1
-  std::vector<int32_t> node_mark_;     // per node: the last slice it was in
-  std::vector<Mark> in_slice_;         // per value of the program: its value in the slice
+  PerValue<bool> is_known_;
+  PerValue<int32_t> parameter_of_;  // per value, or -1
+  PerNode<int32_t> node_mark_;     // per node: the last slice it was in
+  PerValue<Mark> in_slice_;         // per value of the program: its value in the slice
   int32_t count_ = 0;
 };
 

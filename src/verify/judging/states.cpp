@@ -9,7 +9,7 @@ namespace pycandle {
 Program with_computed_states(Program p, const OpTable& table, const std::function<Origin(const State&)>& origin_of) {
   Builder b(p.graph, table);
   for (State& state : p.states) {
-    if (state.updated == kNoValue || p.graph.values[static_cast<size_t>(state.updated)].node >= 0) continue;
+    if (state.updated == kNoValue || p.graph.values[state.updated].node >= 0) continue;
     b.origin = origin_of(state);
     state.updated = b.create("reshape", {state.updated}, {{"shape", b.shape(state.updated)}});
   }
@@ -21,7 +21,7 @@ void order_inputs(Program& p) {
   p.graph.inputs.clear();
   const auto bind = [&](ValueId v) {
     if (v == kNoValue) return;
-    p.graph.values[static_cast<size_t>(v)].index = static_cast<int32_t>(p.graph.inputs.size());
+    p.graph.values[v].index = static_cast<int32_t>(p.graph.inputs.size());
     p.graph.inputs.push_back(v);
   };
   for (const Input& input : p.inputs) bind(input.value);

@@ -36,7 +36,7 @@ bool is_state(const std::string& tap) { return tap.rfind(key_after({}), 0) == 0;
 
 std::map<ValueId, std::vector<std::string>> values_to_judge(const Program& p, const Goldens& goldens) {
   std::map<ValueId, std::vector<std::string>> taps_of;
-  const auto is_computed = [&](ValueId v) { return p.graph.values[static_cast<size_t>(v)].node >= 0; };
+  const auto is_computed = [&](ValueId v) { return p.graph.values[v].node >= 0; };
   for (const Tap& tap : p.taps) {
     if (!tap.inside && is_computed(tap.value) && goldens.has(tap.value)) taps_of[tap.value].push_back(tap.id);
   }
@@ -50,7 +50,7 @@ std::map<ValueId, std::vector<std::string>> values_to_judge(const Program& p, co
       taps_of[state.updated].push_back(key_after(state));
   }
   for (auto& [value, taps] : taps_of) {
-    const Node& node = p.graph.nodes[static_cast<size_t>(p.graph.values[static_cast<size_t>(value)].node)];
+    const Node& node = p.graph.nodes[p.graph.values[value].node];
     innermost_first(taps, p.module_path(node.origin));
   }
   return taps_of;

@@ -13,7 +13,7 @@ namespace pycandle {
 namespace {
 
 // With an input in the place of every value that is drawn; all others keep their numbers.
-Program with_drawn_inputs(Program p, const Goldens& goldens, const std::vector<bool>& is_drawn, std::vector<Array>& inputs) {
+Program with_drawn_inputs(Program p, const Goldens& goldens, const PerValue<bool>& is_drawn, std::vector<Array>& inputs) {
   std::map<ValueId, ValueId> input_of;
   for (size_t v = 0; v < is_drawn.size(); ++v) {
     if (!is_drawn[v]) continue;
@@ -40,16 +40,16 @@ Program with_drawn_inputs(Program p, const Goldens& goldens, const std::vector<b
 
 }  // namespace
 
-std::vector<bool> drawn_values(const Program& p, const Goldens& goldens) {
+PerValue<bool> drawn_values(const Program& p, const Goldens& goldens) {
   const size_t count = p.graph.values.size();
-  std::vector<bool> depends(count), is_drawn(count);
+  PerValue<bool> depends(count), is_drawn(count);
   for (const Node& node : p.graph.nodes) {
     const bool draws = draws_numbers(node) || std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId v) {
-                         return v != kNoValue && depends[static_cast<size_t>(v)] && !goldens.has(v);
+                         return v != kNoValue && depends[v] && !goldens.has(v);
                        });
     for (ValueId v : node.results) {
-      depends[static_cast<size_t>(v)] = draws;
-      is_drawn[static_cast<size_t>(v)] = draws && goldens.has(v);
+      depends[v] = draws;
+      is_drawn[v] = draws && goldens.has(v);
     }
   }
   return is_drawn;
@@ -74,7 +74,7 @@ Bindings all_sizes(const Program& p, const OpTable& table, const ParameterSource
 WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backend,
                    const std::shared_ptr<const ParameterSource>& parameters, const Goldens& goldens,
                    const PipelineOptions& pipeline) {
-  const std::vector<bool> is_drawn = drawn_values(p, goldens);
+  const PerValue<bool> is_drawn = drawn_values(p, goldens);
   WholeRun whole;
   RunRequest request;
   request.inputs = goldens.inputs();
@@ -82,7 +82,7 @@ WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backen
   std::vector<Array> outputs, states = states_before(p, goldens, *parameters);
   request.states = &states;
   request.prepare_fully = true;  // what is verified is what later calls run
-  const auto is_compared = [&](ValueId v) { return goldens.has(v) && !is_drawn[static_cast<size_t>(v)]; };
+  const auto is_compared = [&](ValueId v) { return goldens.has(v) && !is_drawn[v]; };
   request.on_tap = [&](size_t tap, const Array& value) {
     const ValueId v = p.taps[tap].value;
     if (is_compared(v) && whole.taps.count(v) == 0) whole.taps.emplace(v, compare_with_sizes(value, goldens.get(v)));
@@ -94,7 +94,7 @@ WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backen
     return whole;
   }
   const auto add = [&](const std::string& name, ValueId v, const Array& ours, const std::optional<Array>& golden) {
-    if (!golden || is_drawn[static_cast<size_t>(v)]) return;
+    if (!golden || is_drawn[v]) return;
     whole.results.push_back({name, v, ours, *golden, compare_with_sizes(ours, *golden)});
     if (goldens.has(v)) whole.taps.emplace(v, whole.results.back().metrics);
   };

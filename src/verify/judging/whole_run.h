@@ -16,7 +16,7 @@ namespace pycandle {
 
 // Values with a golden in which a random op has a part since the goldens before them. They are not the same twice, so
 // nothing says whether they are right; what is computed from them begins with the golden. Per value of the program.
-std::vector<bool> drawn_values(const Program&, const Goldens&);
+PerValue<bool> drawn_values(const Program&, const Goldens&);
 
 // Sizes that the data decides and no golden shows are those that the program finds from the golden inputs.
 Bindings all_sizes(const Program&, const OpTable&, const ParameterSource&, const Goldens&);
