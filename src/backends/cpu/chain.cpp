@@ -186,6 +186,84 @@ void choose_loops(Program& p, const Sizes& sizes, size_t apart) {
   }
 }
 
+// When each register and each input is read last.
+struct LastReads {
+  std::vector<size_t> registers, inputs;
+};
+
+LastReads last_reads(const std::vector<Instruction>& instructions, size_t inputs) {
+  LastReads last{std::vector<size_t>(instructions.size(), 0), std::vector<size_t>(inputs, 0)};
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    for (const int r : instructions[i].operands) {
+      if (is_input(r)) last.inputs[input_of(r)] = i;
+      if (r >= 0) last.registers[r] = i;
+    }
+  }
+  return last;
+}
+
+// Inputs that are not read in place are gathered into tiles of their own. Results that are not outputs lie in tiles too, each
+// free for another one after its last read.
+void assign_tiles(Program& program, std::vector<size_t> last_read) {
+  for (size_t input = 0; input < program.inputs.size(); ++input) {
+    Program::Operand& o = program.inputs[input];
+    const bool only_vectors = std::any_of(program.operations.begin(), program.operations.end(), [&](const auto& operation) {
+      const Instruction& i = operation.what;
+      return i.kind == Instruction::Kind::unary && is_input(i.operands[0]) && input_of(i.operands[0]) == input;
+    });
+    if (o.inner != 1 && (o.inner != 0 || only_vectors)) o.tile = program.tiles++;
+  }
+  std::vector<int> free_tiles;
+  const auto new_tile = [&] {
+    if (free_tiles.empty()) return program.tiles++;
+    const int tile = free_tiles.back();
+    free_tiles.pop_back();
+    return tile;
+  };
+  for (size_t i = 0; i < program.operations.size(); ++i) {
+    if (program.operations[i].output < 0) program.operations[i].tile = new_tile();
+    for (size_t j = 0; j < i; ++j) {
+      if (last_read[j] == i && program.operations[j].tile >= 0) {
+        free_tiles.push_back(program.operations[j].tile);
+        last_read[j] = SIZE_MAX;
+      }
+    }
+  }
+}
+
+// An output of a chain, and the instruction that gives it.
+struct Stored {
+  ValueId value;
+  View view;
+  size_t instruction;
+};
+
+// In place where the input is walked as the output is, and nothing reads it (or its buffer otherwise) afterwards.
+void share_inputs(const std::vector<View>& inputs, const std::vector<size_t>& last_read, const std::vector<Stored>& outputs,
+                  Step& step) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const View& in = inputs[i];
+    const bool once = std::count_if(inputs.begin(), inputs.end(), [&](const View& v) { return v.buffer == in.buffer; }) == 1;
+    if (!once || in.offset != 0 || !in.is_dense()) continue;
+    for (const Stored& out : outputs) {
+      if (in.dtype == out.view.dtype && last_read[i] <= out.instruction) step.may_share.emplace_back(in.buffer, out.view.buffer);
+    }
+  }
+}
+
+// The step runs the program: parts of `units`, each of `whole` items that one thread does.
+void run_program(Program program, int64_t units, int64_t whole, int parts, Planner& planner, Step& step) {
+  const int64_t scratch = (scratch_bytes(program) + 63) / 64 * 64;
+  const View memory = dense_view(planner.new_buffer(static_cast<size_t>(scratch * parts)), DType::u8, {scratch * parts});
+  step.writes.push_back(memory.buffer);
+  step.run = [program = std::move(program), units, whole, parts, scratch, memory, &k = kernels()](Context& c) {
+    run_parts(parts, [&](int part) {
+      run_tiles(program, k, c, c.pointer<std::byte>(memory) + part * scratch, part_of(units, parts, part) * whole,
+                part_of(units, parts, part + 1) * whole);
+    });
+  };
+}
+
 }  // namespace
 
 int Chains::chain_of(ValueId v) const { return chain_of_.has(v) ? chain_of_[v] : -1; }
@@ -257,81 +335,41 @@ bool Chains::reduce(ValueId v, size_t axes, Reduction kind, ValueId result) {
   return true;
 }
 
+bool Chains::is_needed(const Chain& chain, ValueId v) const {
+  const auto& users = planner_.shared().users[v];
+  if (static_cast<size_t>(planner_.uses(v)) > users.size()) return true;  // an output of the program
+  return std::any_of(users.begin(), users.end(), [&](size_t n) {
+    return std::find(chain.nodes.begin(), chain.nodes.end(), n) == chain.nodes.end() && !planner_.is_done(n);
+  });
+}
+
 void Chains::emit(Chain& chain, const Ending& ending) {
   Program program;
-  const auto is_needed = [&](ValueId v) {
-    if (v == ending.value) return false;
-    const auto& users = planner_.shared().users[v];
-    if (static_cast<size_t>(planner_.uses(v)) > users.size()) return true;  // an output of the program
-    return std::any_of(users.begin(), users.end(), [&](size_t n) {
-      return std::find(chain.nodes.begin(), chain.nodes.end(), n) == chain.nodes.end() && !planner_.is_done(n);
-    });
-  };
-  const size_t count = chain.instructions.size();
-  std::vector<size_t> last_read(count, 0), input_last_read(chain.inputs.size(), 0);
-  for (size_t i = 0; i < count; ++i) {
-    for (const int r : chain.instructions[i].operands) {
-      if (is_input(r)) input_last_read[input_of(r)] = i;
-      if (r >= 0) last_read[r] = i;
-    }
+  Step step;
+  step.kernel = ending.value == kNoValue ? "chain" : "reducing_chain";
+  for (const View& v : chain.inputs) {
+    program.inputs.push_back({v, {}, 0, v.dtype == DType::boolean, -1});
+    step.reads.push_back(v.buffer);
+    step.bytes += v.bytes();
   }
-  std::vector<int> free_tiles;
-  const auto new_tile = [&] {
-    if (free_tiles.empty()) return program.tiles++;
-    const int tile = free_tiles.back();
-    free_tiles.pop_back();
-    return tile;
-  };
-  for (const View& v : chain.inputs) program.inputs.push_back({v, {}, 0, v.dtype == DType::boolean, -1});
-  std::vector<std::pair<ValueId, View>> defined;
-  std::vector<size_t> output_instruction;
-  for (size_t i = 0; i < count; ++i) {
+  std::vector<Stored> outputs;
+  for (size_t i = 0; i < chain.instructions.size(); ++i) {
     Program::Operation operation{chain.instructions[i], -1, -1};
-    if (is_needed(chain.values[i])) {
+    if (chain.values[i] != ending.value && is_needed(chain, chain.values[i])) {
       const View out = planner_.result(chain.values[i]);
       operation.output = static_cast<int>(program.outputs.size());
       program.outputs.push_back({out, {}, 0, out.dtype == DType::boolean, -1});
-      defined.emplace_back(chain.values[i], out);
-      output_instruction.push_back(i);
+      outputs.push_back({chain.values[i], out, i});
+      step.writes.push_back(out.buffer);
+      step.bytes += out.bytes();
     }
     program.operations.push_back(operation);
   }
-  const size_t kept_axes = chain.sizes.size() - ending.axes;
-  choose_loops(program, chain.sizes, kept_axes);
-  for (Program::Operand& o : program.inputs) {
-    const bool only_vectors = std::any_of(chain.instructions.begin(), chain.instructions.end(), [&](const Instruction& i) {
-      return i.kind == Instruction::Kind::unary && is_input(i.operands[0]) &&
-             input_of(i.operands[0]) == static_cast<size_t>(&o - program.inputs.data());
-    });
-    if (o.inner != 1 && (o.inner != 0 || only_vectors)) o.tile = program.tiles++;
-  }
-  for (size_t i = 0; i < count; ++i) {
-    if (program.operations[i].output < 0) program.operations[i].tile = new_tile();
-    for (size_t j = 0; j <= i; ++j) {
-      if (last_read[j] == i && j != i && program.operations[j].tile >= 0) {
-        free_tiles.push_back(program.operations[j].tile);
-        last_read[j] = SIZE_MAX;
-      }
-    }
-  }
+  choose_loops(program, chain.sizes, chain.sizes.size() - ending.axes);
+  const LastReads last = last_reads(chain.instructions, chain.inputs.size());
+  assign_tiles(program, last.registers);
+  share_inputs(chain.inputs, last.inputs, outputs, step);
 
-  Step step;
-  step.kernel = ending.value == kNoValue ? "chain" : "reducing_chain";
-  for (const View& v : chain.inputs) step.reads.push_back(v.buffer);
-  for (const auto& [v, out] : defined) step.writes.push_back(out.buffer);
-  for (const View& v : chain.inputs) step.bytes += v.bytes();
-  for (const auto& [v, out] : defined) step.bytes += out.bytes();
-  // In place where the input is walked as the output is, and nothing reads it (or its buffer otherwise) afterwards.
-  for (size_t i = 0; i < chain.inputs.size(); ++i) {
-    const View& in = chain.inputs[i];
-    const bool once = std::count_if(chain.inputs.begin(), chain.inputs.end(),
-                                    [&](const View& v) { return v.buffer == in.buffer; }) == 1;
-    for (size_t o = 0; once && o < defined.size(); ++o) {
-      const View& out = defined[o].second;
-      if (in.dtype == out.dtype && in.offset == 0 && in.is_dense() && input_last_read[i] <= output_instruction[o])
-        step.may_share.emplace_back(in.buffer, out.buffer);
-    }
-  }
   int64_t rows = 1;
   for (const int64_t size : program.outer) rows *= size;
   const int64_t items = rows * ((program.inner + kTile - 1) / kTile);
@@ -343,27 +381,18 @@ void Chains::emit(Chain& chain, const Ending& ending) {
     const Binary join = ending.kind == Reduction::max ? Binary::max : ending.kind == Reduction::min ? Binary::min : Binary::add;
     program.reduced = {static_cast<int>(at - chain.values.begin()), ending.kind, join, whole, out};
     step.writes.push_back(out.buffer);
-    defined.emplace_back(ending.result, out);
+    outputs.push_back({ending.result, out, chain.instructions.size()});
   }
-  if (items > 0 && !defined.empty()) {
-    const auto elements = static_cast<double>(rows * program.inner);
+  if (items > 0 && !outputs.empty()) {
+    const double work = 2 * static_cast<double>(rows * program.inner) * static_cast<double>(chain.instructions.size());
     const int64_t units = items / whole;
-    const int parts = parts_for(planner_.threads(), units, 2 * elements * static_cast<double>(count));
-    const int64_t scratch = (scratch_bytes(program) + 63) / 64 * 64;
-    const View memory = dense_view(planner_.new_buffer(static_cast<size_t>(scratch * parts)), DType::u8, {scratch * parts});
-    step.writes.push_back(memory.buffer);
-    step.run = [program = std::move(program), units, whole, parts, scratch, memory, &k = kernels()](Context& c) {
-      run_parts(parts, [&](int part) {
-        run_tiles(program, k, c, c.pointer<std::byte>(memory) + part * scratch, part_of(units, parts, part) * whole,
-                  part_of(units, parts, part + 1) * whole);
-      });
-    };
+    run_program(std::move(program), units, whole, parts_for(planner_.threads(), units, work), planner_, step);
     const size_t current = planner_.current;
     planner_.current = chain.nodes.back();
     planner_.add(std::move(step));
     planner_.current = current;
   }
-  for (const auto& [v, out] : defined) planner_.define(v, out);
+  for (const Stored& out : outputs) planner_.define(out.value, out.view);
 }
 
 }  // namespace pycandle::cpu

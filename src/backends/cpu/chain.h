@@ -58,6 +58,7 @@ class Chains {
   };
   int chain_of(ValueId) const;
   Chain taken(int chain);  // out of the open ones
+  bool is_needed(const Chain&, ValueId) const;  // by somebody outside the chain
   void emit(Chain&, const Ending&);
 
   Planner& planner_;

@@ -164,106 +164,123 @@ View part(const View& dense, int64_t offset, int64_t count) {
   return v;
 }
 
-bool lower_convolution(Planner& p, size_t index) {
-  const Call c = p.call(index);
-  const Convolution v = convolution_of(p, index);
-  const View x = p.dense(c.value("x"));
-  require_a_window(v.out_height, v.out_width, x.sizes);
-  ValueId y = p.node(index).results[0];
-  View bias;
-  if (c.has("bias")) bias = p.dense(c.value("bias"));
+// A convolution on its way into steps.
+struct ConvolutionSteps {
+  Planner& p;
+  const Call& c;
+  Convolution v;
+  View x, bias;
+  ValueId y;                   // what the steps give: the convolution, or what was folded into it
+  std::vector<double> scales;  // of the rows of the weights; empty: none
 
-  // A batch norm of constants after constant weights: other weights.
-  const auto& users = p.shared().users[y];
+  // The one node that reads y, when nothing else does.
+  std::optional<size_t> only_user() const {
+    const auto& users = p.shared().users[y];
+    return p.uses(y) == 1 && users.size() == 1 ? std::optional(users[0]) : std::nullopt;
+  }
+};
+
+// A batch norm of constants after constant weights: other weights.
+void fold_batch_norm(ConvolutionSteps& l) {
+  Planner& p = l.p;
+  const Call& c = l.c;
   const bool weights_known = p.is_constant(c.value("weight")) && (!c.has("bias") || p.is_constant(c.value("bias")));
-  std::vector<double> scales;  // of the rows of the weights
-  if (weights_known && p.uses(y) == 1 && users.size() == 1 && p.node(users[0]).op->name == "batch_norm" &&
-      p.node(users[0]).operands[0] == y && v.batch > 0 && p.graph().type(y).rank() == p.graph().type(c.value("weight")).rank()) {
-    if (const auto norm = batch_norm_of_constants(p, users[0])) {
-      std::vector<double> b = c.has("bias") ? load_double(*p.constant(c.value("bias")))
-                                            : std::vector<double>(norm->scale.size(), 0.0);
-      for (size_t i = 0; i < b.size(); ++i) b[i] = b[i] * norm->scale[i] + norm->shift[i];
-      scales = norm->scale;
-      bias = constant_vector(p, b);
-      p.mark_done(users[0]);
-      y = p.node(users[0]).results[0];
+  const auto user = l.only_user();
+  if (!weights_known || !user || p.node(*user).op->name != "batch_norm" || p.node(*user).operands[0] != l.y || l.v.batch == 0 ||
+      p.graph().type(l.y).rank() != p.graph().type(c.value("weight")).rank())
+    return;
+  const auto norm = batch_norm_of_constants(p, *user);
+  if (!norm) return;
+  std::vector<double> b = c.has("bias") ? load_double(*p.constant(c.value("bias")))
+                                        : std::vector<double>(norm->scale.size(), 0.0);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = b[i] * norm->scale[i] + norm->shift[i];
+  l.scales = norm->scale;
+  l.bias = constant_vector(p, b);
+  p.mark_done(*user);
+  l.y = p.node(*user).results[0];
+}
+
+void add_depthwise(ConvolutionSteps& l) {
+  Planner& p = l.p;
+  const Convolution& v = l.v;
+  const Kernels& k = kernels();
+  Depthwise args;
+  args.batch = v.batch;
+  args.channels = v.channels;
+  args.multiplier = v.out_channels / v.channels;
+  args.height = v.height;
+  args.width = v.width;
+  args.out_height = v.out_height;
+  args.out_width = v.out_width;
+  args.window = v.window;
+  const ValueId weight_value = l.c.value("weight");
+  const View weight = l.scales.empty() ? p.dense(weight_value) : scaled_rows(p, weight_value, l.scales);
+  std::vector<Bound> reads = {{offsetof(Depthwise, x), l.x}, {offsetof(Depthwise, weight), weight}};
+  if (l.bias.buffer != kNoBuffer) reads.push_back({offsetof(Depthwise, bias), l.bias});
+  if (const auto next = l.only_user(); next && p.node(*next).operands.size() == 1) {
+    if (const auto a = activation(p, *next)) {
+      args.activation = static_cast<Unary>(a->function);
+      args.p = a->p;
+      args.q = a->q;
+      p.mark_done(*next);
+      l.y = p.node(*next).results[0];
     }
   }
+  const View out = p.result(l.y);
+  const double work = static_cast<double>(v.batch * v.out_channels * v.positions()) * static_cast<double>(v.taps());
+  add_kernel<Depthwise>(p, {"depthwise", work}, k.depthwise, k.depthwise_units, k.depthwise_scratch, args, reads,
+                        {{offsetof(Depthwise, out), out}});
+  p.define(l.y, out);
+}
 
+// The matrix that the weights are multiplied with is made of the image piece by piece, inside the product.
+const Im2Col* windows_of(Planner& p, const Convolution& v) {
+  Im2Col image;
+  image.channels = v.channels / v.groups;
+  image.height = v.height;
+  image.width = v.width;
+  image.out_height = v.out_height;
+  image.out_width = v.out_width;
+  image.window = v.window;
+  return p.keep(image);
+}
+
+// A product for each image and group.
+void add_products(const ConvolutionSteps& l) {
+  Planner& p = l.p;
+  const Convolution& v = l.v;
   const Kernels& k = kernels();
   const int64_t positions = v.positions(), image = v.channels * v.height * v.width;
-  if (v.groups == v.channels && v.groups > 1) {
-    Depthwise args;
-    args.batch = v.batch;
-    args.channels = v.channels;
-    args.multiplier = v.out_channels / v.channels;
-    args.height = v.height;
-    args.width = v.width;
-    args.out_height = v.out_height;
-    args.out_width = v.out_width;
-    args.window = v.window;
-    const View weight = scales.empty() ? p.dense(c.value("weight")) : scaled_rows(p, c.value("weight"), scales);
-    std::vector<Bound> reads = {{offsetof(Depthwise, x), x}, {offsetof(Depthwise, weight), weight}};
-    if (bias.buffer != kNoBuffer) reads.push_back({offsetof(Depthwise, bias), bias});
-    const auto& next = p.shared().users[y];
-    if (p.uses(y) == 1 && next.size() == 1 && p.node(next[0]).operands.size() == 1) {
-      if (const auto a = activation(p, next[0])) {
-        args.activation = static_cast<Unary>(a->function);
-        args.p = a->p;
-        args.q = a->q;
-        p.mark_done(next[0]);
-        y = p.node(next[0]).results[0];
-      }
-    }
-    const View out = p.result(y);
-    const double work = static_cast<double>(v.batch * v.out_channels * positions) * static_cast<double>(v.taps());
-    add_kernel<Depthwise>(p, {"depthwise", work}, k.depthwise, k.depthwise_units, k.depthwise_scratch, args, reads,
-                          {{offsetof(Depthwise, out), out}});
-    p.define(y, out);
-    return true;
-  }
-
-  const FusedEpilogue fused = fuse_epilogue(p, y, v.batch * v.out_channels, positions);
+  const FusedEpilogue fused = fuse_epilogue(p, l.y, v.batch * v.out_channels, positions);
   const View out = p.result(fused.value);
   const int64_t in = v.channels / v.groups, made = v.out_channels / v.groups, depth = in * v.taps();
   const int64_t group = in * v.height * v.width;
   // Tiles have the channels as rows and panels of pixels as columns, or the other way round: whichever wastes less.
-  const bool is_known = p.is_constant(c.value("weight"));
+  const ValueId weight_value = l.c.value("weight");
+  const bool is_known = p.is_constant(weight_value);
   const auto padded = [&](int64_t count) { return (count + k.panel - 1) / k.panel * k.panel; };
   const bool is_turned = is_known && v.groups == 1 && 20 * padded(made) * positions < 19 * made * padded(positions);
   PackedLeft packed;
   View weight;
   if (is_turned)
-    weight = packed_right(p, c.value("weight"), depth, made, true, scales);
+    weight = packed_right(p, weight_value, depth, made, true, l.scales);
   else if (is_known)
-    packed = packed_left(p, c.value("weight"), v.groups, made, depth, scales);
+    packed = packed_left(p, weight_value, v.groups, made, depth, l.scales);
   else
-    weight = p.dense(c.value("weight"));
-  // The matrix that the weights are multiplied with is made of the image piece by piece, inside the product.
-  const Im2Col* windows = nullptr;
-  if (is_turned || !v.is_plain_product()) {
-    Im2Col image_of_group;
-    image_of_group.channels = in;
-    image_of_group.height = v.height;
-    image_of_group.width = v.width;
-    image_of_group.out_height = v.out_height;
-    image_of_group.out_width = v.out_width;
-    image_of_group.window = v.window;
-    windows = p.keep(image_of_group);
-  }
+    weight = p.dense(weight_value);
+  Gemm args;
+  args.m = made;
+  args.n = positions;
+  args.k = depth;
+  args.a_row = depth;
+  args.b_row = positions;
+  args.c_row = positions;
+  args.epilogue = fused.epilogue;
+  args.image = is_turned || !v.is_plain_product() ? windows_of(p, v) : nullptr;
+  args.turned = is_turned;
   for (int64_t i = 0; i < v.batch; ++i) {
-    const View source = part(x, i * image, image);
+    const View source = part(l.x, i * image, image);
     for (int64_t g = 0; g < v.groups; ++g) {
-      Gemm args;
-      args.m = made;
-      args.n = positions;
-      args.k = depth;
-      args.a_row = depth;
-      args.b_row = positions;
-      args.c_row = positions;
-      args.epilogue = fused.epilogue;
-      args.image = windows;
-      args.turned = is_turned;
       std::vector<Bound> reads = {{offsetof(Gemm, b), part(source, g * group, group)}};
       if (is_turned)
         reads.push_back({offsetof(Gemm, packed), weight});
@@ -272,7 +289,7 @@ bool lower_convolution(Planner& p, size_t index) {
       else
         reads.push_back({offsetof(Gemm, a), part(weight, g * made * depth, made * depth)});
       constexpr size_t kEpilogue = offsetof(Gemm, epilogue);
-      if (bias.buffer != kNoBuffer) reads.push_back({kEpilogue + offsetof(Epilogue, row_bias), part(bias, g * made, made)});
+      if (l.bias.buffer != kNoBuffer) reads.push_back({kEpilogue + offsetof(Epilogue, row_bias), part(l.bias, g * made, made)});
       for (const Bound& r : fused.reads) {
         View rows = r.view;
         rows.offset += (i * v.out_channels + g * made) * rows.strides[0];
@@ -284,6 +301,18 @@ bool lower_convolution(Planner& p, size_t index) {
     }
   }
   p.define(fused.value, out);
+}
+
+bool lower_convolution(Planner& p, size_t index) {
+  const Call c = p.call(index);
+  ConvolutionSteps l{p, c, convolution_of(p, index), p.dense(c.value("x")), {}, p.node(index).results[0], {}};
+  require_a_window(l.v.out_height, l.v.out_width, l.x.sizes);
+  if (c.has("bias")) l.bias = p.dense(c.value("bias"));
+  fold_batch_norm(l);
+  if (l.v.groups == l.v.channels && l.v.groups > 1)
+    add_depthwise(l);
+  else
+    add_products(l);
   return true;
 }
 

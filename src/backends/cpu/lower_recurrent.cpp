@@ -131,138 +131,201 @@ struct LaterInput {
   }
 };
 
+// What the layers and directions of one op share.
+struct Recurrent {
+  Planner& p;
+  const Call& c;
+  Kind kind;
+  int64_t directions, length, batch, hidden;
+  View first[2];           // h0 and c0
+  std::vector<View> last;  // the states after the last step
+
+  int64_t width() const { return directions * hidden; }
+  // The state of one layer in one direction.
+  View state(const View& all, int64_t run) const { return part(all, run * batch * hidden, {batch, hidden}); }
+};
+
+// One layer in one direction.
+struct Run {
+  int64_t number, direction;
+  const ValueId* weights;  // w_ih w_hh [b_ih b_hh]
+  View rows;               // the layer's input [length * batch, in]
+  View out;                // the layer's output [length, batch, width]
+};
+
+// The input times its weights: at all times, or at the first chunk of steps when the others are made beside the steps.
+struct InputProduct {
+  View sums;
+  bool has_later = false;
+  LaterInput later;
+};
+
+InputProduct add_input_product(const Recurrent& r, const Run& run) {
+  const Kernels& k = kernels();
+  Planner& p = r.p;
+  const ValueId* w = run.weights;
+  const int64_t in = run.rows.sizes[1], chunk = k.beside_rows;
+  Gemm args;
+  args.m = r.length * r.batch;
+  args.n = r.kind.gates * r.hidden;
+  args.k = in;
+  args.a_row = run.rows.sizes[0] > 1 ? run.rows.strides[0] : in;
+  args.c_row = args.n;
+  InputProduct made;
+  made.has_later = r.batch == 1 && r.length > chunk && p.is_constant(w[0]) && args.n % k.panel == 0;
+  LaterInput& later = made.later;
+  later = {run.rows, args.a_row, in, args.n, r.length};
+  if (made.has_later) {  // rows are steps here, not times
+    if (run.direction == 1) {
+      later.x.offset += (r.length - 1) * args.a_row;
+      later.x_row = args.a_row = -args.a_row;
+    }
+    args.m = chunk;
+  }
+  const int64_t rows = made.has_later ? (r.length + chunk - 1) / chunk * chunk : args.m;
+  made.sums = later.sums = dense_view(p.new_buffer(static_cast<size_t>(rows * args.n) * 4), DType::f32, {rows, args.n});
+  std::vector<Bound> reads = {{offsetof(Gemm, a), later.x}};
+  if (p.is_constant(w[0])) {
+    later.packed = packed_right(p, w[0], in, args.n, true);
+    reads.push_back({offsetof(Gemm, packed), later.packed});
+  } else {
+    reads.push_back({offsetof(Gemm, b), p.dense(w[0])});
+    args.b_row = 1;
+    args.b_col = in;
+  }
+  if (r.c.boolean("has_biases")) {
+    later.bias = r.kind.cell == Cell::gru ? p.dense(w[2]) : joined_bias(p, w[2], w[3]);
+    reads.push_back({offsetof(Gemm, epilogue) + offsetof(Epilogue, bias), later.bias});
+  }
+  add_kernel<Gemm>(p, {"gemm", static_cast<double>(args.m * args.n) * static_cast<double>(in)}, k.gemm, k.gemm_units,
+                   k.gemm_scratch, args, reads, {{offsetof(Gemm, c), made.sums}});
+  return made;
+}
+
+// The steps of one layer in one direction, walked by a team of threads.
+struct Steps {
+  const Kernels* k = nullptr;
+  RecurrentStep args;
+  View packed, h0, out;
+  View memory, bias_hidden;  // no buffer: the cell has none
+  InputProduct product;
+  int64_t length = 0, direction = 0, units = 0;
+  int members = 1;
+
+  void run(const Context& context) const {
+    parallel_team(members, [&](Team& team, int member) {
+      const int64_t begin = part_of(units, team.size(), member), end = part_of(units, team.size(), member + 1);
+      RecurrentStep now = args;
+      now.packed = context.pointer(packed);
+      if (bias_hidden.buffer != kNoBuffer) now.bias_hh = context.pointer(bias_hidden);
+      if (memory.buffer != kNoBuffer) now.c = now.c_out = context.pointer(memory);
+      now.h = context.pointer(h0);
+      now.h_row = args.hidden;
+      Beside beside;
+      if (product.has_later) beside = product.later.begin(context, member);
+      for (int64_t s = 0; s < length; ++s) {
+        const int64_t time = direction == 1 ? length - 1 - s : s;
+        now.sums = context.pointer(product.sums) + (product.has_later ? s : time) * args.batch * args.sums_row;
+        now.beside = product.has_later && product.later.advance(context, team, member, s, beside) ? &beside : nullptr;
+        now.h_out = context.pointer(out) + time * args.batch * args.h_out_row + direction * args.hidden;
+        now.backwards = s % 2 == 1;
+        k->recurrent_step(now, begin, end, nullptr);
+        team.barrier();
+        now.h = now.h_out;
+        now.h_row = args.h_out_row;
+      }
+    });
+  }
+};
+
+void add_steps(const Recurrent& r, const Run& run, const InputProduct& product) {
+  Planner& p = r.p;
+  const Kernels& k = kernels();
+  Steps steps;
+  steps.k = &k;
+  steps.product = product;
+  steps.length = r.length;
+  steps.direction = run.direction;
+  RecurrentStep& args = steps.args;
+  args.cell = r.kind.cell;
+  args.batch = r.batch;
+  args.hidden = r.hidden;
+  args.sums_row = product.later.columns;
+  args.h_row = args.h_out_row = r.width();
+  args.c_row = args.c_out_row = r.hidden;
+  steps.packed = packed_hidden(p, r.kind, run.weights[1], r.hidden);
+  steps.h0 = r.state(r.first[0], run.number);
+  steps.out = run.out;
+  Step step;
+  step.kernel = r.c.op().name;
+  step.reads = {product.sums.buffer, steps.packed.buffer, steps.h0.buffer};
+  step.writes = {run.out.buffer};
+  if (r.kind.cell == Cell::gru && r.c.boolean("has_biases")) {
+    steps.bias_hidden = p.dense(run.weights[3]);
+    step.reads.push_back(steps.bias_hidden.buffer);
+  }
+  if (r.kind.states == 2) {
+    steps.memory = r.state(r.last[1], run.number);
+    p.copy(r.state(r.first[1], run.number), steps.memory);
+    step.reads.push_back(steps.memory.buffer);
+    step.writes.push_back(steps.memory.buffer);
+  }
+  steps.units = k.recurrent_step_units(args);
+  const double step_work = static_cast<double>(r.batch * r.hidden) * static_cast<double>(r.kind.gates * r.hidden);
+  step.work = step_work * static_cast<double>(r.length);
+  steps.members = parts_for(p.threads(), steps.units, step_work);
+  if (product.has_later) {
+    LaterInput& later = steps.product.later;
+    const int64_t chunk = k.beside_rows, turned = steps.members * later.size * chunk;
+    later.turned = dense_view(p.new_buffer(static_cast<size_t>(turned) * 4), DType::f32, {turned});
+    step.reads.insert(step.reads.end(), {later.x.buffer, later.packed.buffer});
+    if (later.bias.buffer != kNoBuffer) step.reads.push_back(later.bias.buffer);
+    step.writes.insert(step.writes.end(), {later.turned.buffer, product.sums.buffer});
+    step.work += static_cast<double>((r.length - chunk) * later.size) * static_cast<double>(later.columns);
+  }
+  step.run = [steps](Context& context) { steps.run(context); };
+  if (r.length > 0 && r.batch > 0 && r.hidden > 0) p.add(std::move(step));
+}
+
+// The last output is the last state.
+void copy_last_state(const Recurrent& r, const Run& run) {
+  const int64_t time = run.direction == 1 ? 0 : r.length - 1;
+  const View rows = r.length > 0 ? sliced(run.out, {time, 0, run.direction * r.hidden},
+                                          {time + 1, r.batch, (run.direction + 1) * r.hidden}, {1, 1, 1})
+                                 : part(r.first[0], run.number * r.batch * r.hidden, {1, r.batch, r.hidden});
+  r.p.copy(rows, part(r.last[0], run.number * r.batch * r.hidden, {1, r.batch, r.hidden}));
+}
+
 bool lower_recurrent(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const Call c = p.call(index);
   const Kind kind = kind_of(node.op->name);
-  const Kernels& k = kernels();
   const Values params = c.values("params");
   const int64_t directions = c.boolean("bidirectional") ? 2 : 1, layers = c.integer("num_layers");
+  if (layers == 0) return false;
   View x = p.view(c.value("x"));
   if (c.boolean("batch_first")) x = transposed(x, {1, 0, 2});
-  const int64_t length = x.sizes[0], batch = x.sizes[1];
-  const View first[2] = {p.dense(c.value("h0")), kind.states == 2 ? p.dense(c.value("c0")) : View()};
-  const int64_t hidden = first[0].sizes[2], runs = layers * directions;
-  std::vector<View> last;
-  for (size_t i = 0; i < kind.states; ++i) last.push_back(p.result(node.results[i + 1]));
+  const View h0 = p.dense(c.value("h0"));
+  Recurrent r{p, c, kind, directions, x.sizes[0], x.sizes[1], h0.sizes[2], {h0, View()}, {}};
+  if (kind.states == 2) r.first[1] = p.dense(c.value("c0"));
+  for (size_t i = 0; i < kind.states; ++i) r.last.push_back(p.result(node.results[i + 1]));
 
   for (int64_t layer = 0; layer < layers; ++layer) {
-    const int64_t in = x.sizes[2], width = directions * hidden;
-    const auto flat = reshaped(x, {length * batch, in});
-    const View rows = flat && (in == 1 || flat->strides[1] == 1) ? *flat : *reshaped(p.dense(x), {length * batch, in});
-    const View out = dense_view(p.new_buffer(static_cast<size_t>(length * batch * width) * 4), DType::f32,
-                                {length, batch, width});
+    const int64_t in = x.sizes[2], times = r.length * r.batch;
+    const auto flat = reshaped(x, {times, in});
+    const View rows = flat && (in == 1 || flat->strides[1] == 1) ? *flat : *reshaped(p.dense(x), {times, in});
+    const View out = dense_view(p.new_buffer(static_cast<size_t>(times * r.width()) * 4), DType::f32,
+                                {r.length, r.batch, r.width()});
     for (int64_t direction = 0; direction < directions; ++direction) {
-      const int64_t run = layer * directions + direction;
-      const ValueId* w = params.data() + static_cast<size_t>(run) * each(c);
-      Gemm sums;
-      sums.m = length * batch;
-      sums.n = kind.gates * hidden;
-      sums.k = in;
-      sums.a_row = rows.sizes[0] > 1 ? rows.strides[0] : in;
-      sums.c_row = sums.n;
-      const int64_t chunk = k.beside_rows;
-      const bool has_later = batch == 1 && length > chunk && p.is_constant(w[0]) && sums.n % k.panel == 0;
-      LaterInput later{rows, sums.a_row, in, sums.n, length};
-      if (has_later) {  // rows are steps here, not times
-        if (direction == 1) {
-          later.x.offset += (length - 1) * sums.a_row;
-          later.x_row = sums.a_row = -sums.a_row;
-        }
-        sums.m = chunk;
-      }
-      const int64_t made_rows = has_later ? (length + chunk - 1) / chunk * chunk : sums.m;
-      const View made = dense_view(p.new_buffer(static_cast<size_t>(made_rows * sums.n) * 4), DType::f32, {made_rows, sums.n});
-      std::vector<Bound> reads = {{offsetof(Gemm, a), later.x}};
-      if (p.is_constant(w[0])) {
-        later.packed = packed_right(p, w[0], in, sums.n, true);
-        reads.push_back({offsetof(Gemm, packed), later.packed});
-      } else {
-        reads.push_back({offsetof(Gemm, b), p.dense(w[0])});
-        sums.b_row = 1;
-        sums.b_col = in;
-      }
-      if (c.boolean("has_biases")) {
-        later.bias = kind.cell == Cell::gru ? p.dense(w[2]) : joined_bias(p, w[2], w[3]);
-        reads.push_back({offsetof(Gemm, epilogue) + offsetof(Epilogue, bias), later.bias});
-      }
-      add_kernel<Gemm>(p, {"gemm", static_cast<double>(sums.m * sums.n) * static_cast<double>(in)}, k.gemm, k.gemm_units,
-                       k.gemm_scratch, sums, reads, {{offsetof(Gemm, c), made}});
-
-      RecurrentStep args;
-      args.cell = kind.cell;
-      args.batch = batch;
-      args.hidden = hidden;
-      args.sums_row = sums.n;
-      args.h_row = args.h_out_row = width;
-      args.c_row = args.c_out_row = hidden;
-      const View packed = packed_hidden(p, kind, w[1], hidden);
-      const View h0 = part(first[0], run * batch * hidden, {batch, hidden});
-      View memory, bias_hidden;
-      Step step;
-      step.reads = {made.buffer, packed.buffer, h0.buffer};
-      step.writes = {out.buffer};
-      if (kind.cell == Cell::gru && c.boolean("has_biases")) {
-        bias_hidden = p.dense(w[3]);
-        step.reads.push_back(bias_hidden.buffer);
-      }
-      if (kind.states == 2) {
-        memory = part(last[1], run * batch * hidden, {batch, hidden});
-        p.copy(part(first[1], run * batch * hidden, {batch, hidden}), memory);
-        step.reads.push_back(memory.buffer);
-        step.writes.push_back(memory.buffer);
-      }
-      step.kernel = node.op->name;
-      const int64_t units = k.recurrent_step_units(args);
-      const double step_work = static_cast<double>(batch * hidden) * static_cast<double>(kind.gates * hidden);
-      step.work = step_work * static_cast<double>(length);
-      const int members = parts_for(p.threads(), units, step_work);
-      later.sums = made;
-      if (has_later) {
-        const int64_t turned = members * in * chunk;
-        later.turned = dense_view(p.new_buffer(static_cast<size_t>(turned) * 4), DType::f32, {turned});
-        step.reads.insert(step.reads.end(), {later.x.buffer, later.packed.buffer});
-        if (later.bias.buffer != kNoBuffer) step.reads.push_back(later.bias.buffer);
-        step.writes.insert(step.writes.end(), {later.turned.buffer, made.buffer});
-        step.work += static_cast<double>((length - chunk) * in) * static_cast<double>(sums.n);
-      }
-      step.run = [=, &k](Context& context) {
-        parallel_team(members, [&](Team& team, int member) {
-          const int64_t begin = part_of(units, team.size(), member), end = part_of(units, team.size(), member + 1);
-          RecurrentStep now = args;
-          now.packed = context.pointer(packed);
-          if (bias_hidden.buffer != kNoBuffer) now.bias_hh = context.pointer(bias_hidden);
-          if (memory.buffer != kNoBuffer) now.c = now.c_out = context.pointer(memory);
-          now.h = context.pointer(h0);
-          now.h_row = hidden;
-          Beside beside;
-          if (has_later) beside = later.begin(context, member);
-          for (int64_t s = 0; s < length; ++s) {
-            const int64_t time = direction == 1 ? length - 1 - s : s;
-            now.sums = context.pointer(made) + (has_later ? s : time) * batch * args.sums_row;
-            now.beside = has_later && later.advance(context, team, member, s, beside) ? &beside : nullptr;
-            now.h_out = context.pointer(out) + time * batch * width + direction * hidden;
-            now.backwards = s % 2 == 1;
-            k.recurrent_step(now, begin, end, nullptr);
-            team.barrier();
-            now.h = now.h_out;
-            now.h_row = width;
-          }
-        });
-      };
-      if (length > 0 && batch > 0 && hidden > 0) p.add(std::move(step));
-      // The last output is the last state.
-      const int64_t final_time = direction == 1 ? 0 : length - 1;
-      View final_rows = length > 0 ? sliced(out, {final_time, 0, direction * hidden},
-                                            {final_time + 1, batch, (direction + 1) * hidden}, {1, 1, 1})
-                                   : part(first[0], run * batch * hidden, {1, batch, hidden});
-      p.copy(final_rows, part(last[0], run * batch * hidden, {1, batch, hidden}));
+      const int64_t number = layer * directions + direction;
+      const Run run{number, direction, params.data() + static_cast<size_t>(number) * each(c), rows, out};
+      add_steps(r, run, add_input_product(r, run));
+      copy_last_state(r, run);
     }
     x = out;
   }
-  if (runs == 0) return false;
   p.define(node.results[0], c.boolean("batch_first") ? transposed(x, {1, 0, 2}) : x);
-  for (size_t i = 0; i < kind.states; ++i) p.define(node.results[i + 1], last[i]);
+  for (size_t i = 0; i < kind.states; ++i) p.define(node.results[i + 1], r.last[i]);
   return true;
 }
 
