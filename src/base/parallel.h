@@ -7,24 +7,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
-#include <type_traits>
+
+#include "base/function_ref.h"
 
 namespace pycandle {
-
-// A callable that outlives the call it is passed to.
-template <class> class FunctionRef;
-template <class R, class... Args> class FunctionRef<R(Args...)> {
- public:
-  template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(const F& f)  // NOLINT(google-explicit-constructor): lambdas are passed where it is asked for
-      : object_(&f), call_([](const void* object, Args... args) -> R { return (*static_cast<const F*>(object))(args...); }) {}
-  R operator()(Args... args) const { return call_(object_, args...); }
-
- private:
-  const void* object_;
-  R (*call_)(const void*, Args...);
-};
 
 // Calls body(part) for every part of [0, parts), part p on the pool's pth thread (0 is the caller) unless that is late:
 // then the caller takes it. Returns when all are done and throws what a body threw first. Within a body, or while

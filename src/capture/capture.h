@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/dim_real.h"
+#include "base/function_ref.h"
 #include "capture/store.h"
 #include "ir/builder.h"
 #include "ops/core/promotion.h"
@@ -45,19 +46,7 @@ struct Leaf {
   void assign(Array) const;                     // of a state, likewise
 };
 
-// A lambda (Builder&, const Values& operands) → Values, by reference.
-class Build {
- public:
-  template <class F>
-  Build(const F& f)  // NOLINT(google-explicit-constructor): for arguments
-      : object_(&f),
-        call_([](const void* object, Builder& b, const Values& v) -> Values { return (*static_cast<const F*>(object))(b, v); }) {}
-  Values operator()(Builder& b, const Values& v) const { return call_(object_, b, v); }
-
- private:
-  const void* object_;
-  Values (*call_)(const void*, Builder&, const Values&);
-};
+using Build = FunctionRef<Values(Builder&, const Values& operands)>;
 
 class Capture {
  public:
