@@ -55,14 +55,19 @@ function(pycandle_common_headers target)
   endif()
 endfunction()
 
-# pycandle_folder(<folder> [QUICK] [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp and
-# src/<folder>/*/*.cpp as pycandle_<folder> (pycandle_backend_reference for backends/reference). QUICK: it is never hot, and is compiled with less effort.
+# pycandle_folder(<folder> [QUICK] [FLAT] [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp and
+# src/<folder>/*/*.cpp as pycandle_<folder> (pycandle_backend_reference for backends/reference). QUICK: it is never hot, and
+# is compiled with less effort. FLAT: without its subfolders.
 function(pycandle_folder folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK" "" "DEPENDS;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK;FLAT" "" "DEPENDS;LINKS")
   pycandle_target_name(${folder} target)
   set(seam "${PROJECT_BINARY_DIR}/seams/${target}")
   pycandle_seam(${folder} "${seam}")
-  pycandle_sources(${folder} sources)
+  if(arg_FLAT)
+    file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${folder}/*.cpp")
+  else()
+    pycandle_sources(${folder} sources)
+  endif()
   set(libraries ${arg_LINKS})
   foreach(dependency IN LISTS arg_DEPENDS)
     pycandle_target_name(${dependency} name)
