@@ -196,15 +196,16 @@ class Parser {
       result.value = program_.graph.add_input(result.type);
       define(scope_, at, *number, result.value);
     }
-    stored(result.file, result.key);
+    stored(result);
     result.persistent = !in_.accept_word("transient");
     program_.parameters.push_back(std::move(result));
     return true;
   }
 
-  void stored(std::string& file, std::string& key) {
-    if (in_.accept_word("in")) file = in_.string("a file name in quotes");
-    if (in_.accept_word("key")) key = in_.string("a key in quotes");
+  template <class Stored> void stored(Stored& value) {
+    if (in_.accept_word("in")) value.file = in_.string("a file name in quotes");
+    if (!value.file.empty()) value.key = value.name;
+    if (in_.accept_word("key")) value.key = in_.string("a key in quotes");
   }
 
   void state() {
@@ -215,7 +216,7 @@ class Parser {
     in_.expect(':');
     result.value = program_.graph.add_input(terms_.type());
     define(scope_, at, number, result.value);
-    stored(result.file, result.key);
+    stored(result);
     state_of_.emplace(result.value, program_.states.size());
     program_.states.push_back(std::move(result));
   }
@@ -397,7 +398,7 @@ class Parser {
     result.id = unique(tap_names_, "tap");
     result.inside = in_.accept_word("inside");
     result.value = use(scope_);
-    if (in_.accept_word("key")) result.key = in_.string("a key in quotes");
+    result.key = in_.accept_word("key") ? in_.string("a key in quotes") : result.id;
     program_.taps.push_back(std::move(result));
   }
 

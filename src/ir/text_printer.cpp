@@ -31,7 +31,7 @@ class Printer {
     section(p.parameters, [&](const Parameter& parameter) { print(parameter); });
     section(p.states, [&](const State& state) {
       add("state {} {}: {}", id(state.value), quoted(state.name), p.graph.type(state.value).text());
-      stored(state.file, state.key);
+      stored(state);
     });
     section(p.graph.nodes, [&](const Node& node) { print(node, p.graph); });
     section(p.outputs, [&](const Output& output) { add("output {} {}", quoted(output.name), id(output.value)); });
@@ -40,7 +40,7 @@ class Printer {
     });
     section(p.taps, [&](const Tap& tap) {
       add("tap {} {}{}", quoted(tap.id), tap.inside ? "inside " : "", id(tap.value));
-      if (!tap.key.empty()) add(" key {}", quoted(tap.key));
+      if (tap.key != tap.id) add(" key {}", quoted(tap.key));
     });
     section(p.checks, [&](const Check& check) {
       add("check {} == {} {}", check.left.text(), check.right.text(), quoted(check.what));
@@ -104,9 +104,10 @@ class Printer {
     }
   }
 
-  void stored(const std::string& file, const std::string& key) {
-    if (!file.empty()) add(" in {}", quoted(file));
-    if (!key.empty()) add(" key {}", quoted(key));
+  // Where a parameter or a state is stored. Its key in the file is its name unless another one is said.
+  template <class Stored> void stored(const Stored& value) {
+    if (!value.file.empty()) add(" in {}", quoted(value.file));
+    if (value.key != (value.file.empty() ? "" : value.name)) add(" key {}", quoted(value.key));
   }
 
   // loc(#3, 0:131, "x"): module call, file and line, the name it was assigned to; _ is unknown.
@@ -154,7 +155,7 @@ class Printer {
     add("{} {} {}", kinds[static_cast<size_t>(parameter.kind)], id(parameter.value), quoted(parameter.name));
     for (const std::string& alias : parameter.aliases) add(" alias {}", quoted(alias));
     add(": {}", parameter.type.text());
-    stored(parameter.file, parameter.key);
+    stored(parameter);
     if (!parameter.persistent) out_ += " transient";
   }
 
