@@ -66,9 +66,9 @@ template <class Visit> void visit_own_parameters(const CallTree& tree, int32_t c
   }
 }
 
-class Drafting {
+class DraftWriter {
  public:
-  Drafting(const CallTree& tree, int32_t call, std::vector<Draft>& drafts, const std::vector<ModuleClass>& classes)
+  DraftWriter(const CallTree& tree, int32_t call, std::vector<Draft>& drafts, const std::vector<ModuleClass>& classes)
       : tree_(&tree), call_(call), drafts_(&drafts), classes_(&classes), draft_(&drafts[call]) {}
 
   void write() {
@@ -567,7 +567,7 @@ class Drafting {
 }  // namespace
 
 void write_draft(const CallTree& tree, int32_t call, std::vector<Draft>& drafts, const std::vector<ModuleClass>& classes) {
-  Drafting(tree, call, drafts, classes).write();
+  DraftWriter(tree, call, drafts, classes).write();
 }
 
 }  // namespace pycandle::emit

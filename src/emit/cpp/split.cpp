@@ -85,9 +85,9 @@ void read(const std::string& statement, Unit& unit) {
   }
 }
 
-class Splitting {
+class Splitter {
  public:
-  Splitting(Forward& forward, std::set<std::string> taken) : forward_(&forward), taken_(std::move(taken)) {
+  Splitter(Forward& forward, std::set<std::string> taken) : forward_(&forward), taken_(std::move(taken)) {
     for (size_t s = 0; s < forward.statements.size();) {
       Unit unit{.begin = s,
                 .end = s + 1,
@@ -250,7 +250,7 @@ class Splitting {
 }  // namespace
 
 std::vector<Helper> split_long(Forward& forward, std::set<std::string> taken) {
-  return Splitting(forward, std::move(taken)).split();
+  return Splitter(forward, std::move(taken)).split();
 }
 
 }  // namespace pycandle::emit::cpp

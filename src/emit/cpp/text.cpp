@@ -34,9 +34,9 @@ struct Pieces {
   bool by_operators = false;
 };
 
-class Cutting {
+class Cutter {
  public:
-  explicit Cutting(std::string_view text) : text_(text) {}
+  explicit Cutter(std::string_view text) : text_(text) {}
 
   Pieces cut() {
     scan(0, text_.size());
@@ -143,7 +143,7 @@ class Layout {
 
   void write(std::string_view text, size_t indent, size_t after) {
     if (column_ + text.size() + after <= kColumns || (depth_ > 0 && !nests_)) return put(text);
-    const Pieces cut = Cutting(text).cut();
+    const Pieces cut = Cutter(text).cut();
     if (cut.pieces.empty()) return put(text);
     ++depth_;
     put(cut.head);
@@ -163,7 +163,7 @@ class Layout {
       // align what is broken in it with its bracket.
       const bool is_first = i == 0 && !cut.signs.empty() && !cut.by_operators;
       const bool is_list = piece.starts_with('{') && i < cut.signs.size();
-      const bool is_whole = is_list || (is_first && !Cutting(piece).cut().by_operators);
+      const bool is_whole = is_list || (is_first && !Cutter(piece).cut().by_operators);
       if (is_first && is_whole && column_ + piece.size() + behind > kColumns && cut.head.ends_with('(')) {
         out_.append("\n").append(indent, ' ');
         column_ = indent;

@@ -5,9 +5,9 @@
 namespace pycandle::emit::cpp {
 namespace {
 
-class Counting {
+class UseCounter {
  public:
-  Counting(const ModelTree& tree, const ModuleClass& made, const ExpressionPrinter& printer, Uses& uses)
+  UseCounter(const ModelTree& tree, const ModuleClass& made, const ExpressionPrinter& printer, Uses& uses)
       : tree_(&tree), class_(&made), printer_(&printer), uses_(&uses) {}
 
   void count() {
@@ -92,7 +92,7 @@ class Counting {
 }  // namespace
 
 Uses::Uses(const ModelTree& tree, const ModuleClass& made, const ExpressionPrinter& printer) {
-  Counting(tree, made, printer, *this).count();
+  UseCounter(tree, made, printer, *this).count();
 }
 
 }  // namespace pycandle::emit::cpp
