@@ -66,7 +66,7 @@ std::vector<Tensor> add_inputs(Capture& capture, const Signature& signature) {
       type.shape.back().collect_symbols(symbols);
       for (const std::string& name : symbols) {
         if (!capture.ranges.contains(name))
-          throw Error(ErrorCode::usage, fmt::format("no input has the size {} by itself", name))
+          throw Error(ErrorCode::usage, fmt::format("no input has an axis of size {}", name))
               .expected(fmt::format("an input with a dim \"{}\"", name))
               .found(fmt::format("{} of {}", type.shape.back().text(), input.name));
       }

@@ -125,10 +125,10 @@ void add_accept(Command& app, Context& context) {
       .add_option("project", options->path,
                   "a project whose test failed, or the program that the test kept (.pycandle/captured/*.ptir)")
       .required();
-  command.add_option("--reason", options->reason, "why the change is meant; goes into accepted.json").required();
+  command.add_option("--reason", options->reason, "why the change is intended; kept in accepted.json").required();
   command.add_option("--by", options->by, "who accepts it (git's user.name)");
-  command.add_option("--manifest", options->manifest, "the recording, when nothing beside the program says it");
-  command.add_flag("--force", options->force, "also a program that differs for some input");
+  command.add_option("--manifest", options->manifest, "the recording, if the program's folder does not name one");
+  command.add_flag("--force", options->force, "accept the program even if it differs for some input");
   command.callback([options, &context] { accept(*options, context); });
 }
 

@@ -373,10 +373,11 @@ void add_bench(Command& app, Context& context) {
   command.add_option("--peer", options->peers, "name=command: another runner, which speaks the protocol (repeatable)");
   add_tune_option(command, options->run);
   command.add_option("--python", options->python, "the Python that --against uses");
-  command.add_option("--keep", options->keep, "keep the files made for other runtimes here, and use those that are there");
-  command.add_option("--seconds", options->seconds, "how long each runner is measured, at least one run a round").shows_default();
+  command.add_option("--keep", options->keep, "folder for the files made for other runtimes; existing files are used again");
+  command.add_option("--seconds", options->seconds, "how long each runner is measured; at least one run in each round")
+      .shows_default();
   command.add_option("--rounds", options->rounds, "turns of each runner").shows_default().between(1, 1000);
-  command.add_option("--starts", options->starts, "starts of each runner, those that take seconds but one")
+  command.add_option("--starts", options->starts, "starts of each runner; one that takes over 5 s is started once")
       .shows_default()
       .between(1, 100);
   Option inputs = command.add_option("--inputs", options->run.inputs, "a safetensors file with the inputs, under their names");

@@ -195,7 +195,7 @@ void add_codegen(Command& app, Context& context) {
                    "also from a recording that has none (a model on the meta device): there is nothing to prove the code by");
   command.add_flag("--diff", options->diff, "write nothing: show what would change");
   command.add_flag("--check", options->check, "write nothing: exit 1 when the output is not what would be written");
-  command.add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");
+  command.add_flag("--merge", options->merge, "keep your edits where the new text does not touch the same lines");
   command.callback([options, &context] {
     if (options->analyze_only) return analyze(*options, context);
     if (options->out.empty()) {

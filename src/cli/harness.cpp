@@ -76,7 +76,7 @@ void add(Command& app, Context& context, const std::string& name, const std::str
   command.add_option("--out", options->out, "the file to write").required();
   command.add_option("--header", options->header, "what to include (model.hpp)");
   command.add_flag("--diff", options->diff, "write nothing: show what would change");
-  command.add_flag("--merge", options->merge, "keep what was edited since, where it is not the same lines");
+  command.add_flag("--merge", options->merge, "keep your edits where the new text does not touch the same lines");
   command.callback([options, &context, print] {
     const emit::cpp::Harness harness = harness_for(*options);
     const fs::path out(options->out);

@@ -122,7 +122,7 @@ cmake --build --preset release
 ctest --preset release
 ```
 
-`src/*.cpp` are programs, `tests/*.cpp` tests, `benches/*.cpp` benchmarks; CMake finds new ones by itself.
+`src/*.cpp` are programs, `tests/*.cpp` tests, `benches/*.cpp` benchmarks; CMake finds new ones.
 )text";
 
 constexpr const char* kEmittedReadme = R"text(# @NAME@

@@ -91,7 +91,7 @@ ValueId Builder::iota(Dim size, DType dtype) { return create("iota", {}, {{"size
 ValueId Builder::binary(std::string_view op, ValueId a, ValueId b) {
   if (dtype(a) != dtype(b)) {
     throw Error(ErrorCode::bad_input, fmt::format("the operands of {} have different dtypes", op))
-        .expected("equal dtypes: PTIR promotes nothing by itself")
+        .expected("equal dtypes: PTIR has no implicit promotion")
         .found(fmt::format("{} and {}", type(a).text(), type(b).text()))
         .op(std::string(op));
   }

@@ -5,7 +5,7 @@
 //   %5 = linear(%0, %2, _): f32[s0, 4]          →       %5 = linear(%0, %4, _): f32[s0, 12]
 //                                                       %6 = slice(%5) … [:, 0:8], %7 = slice(%5) … [:, 8:12]
 //
-// What an activation or a residual follows stays by itself: that is done before such a product is stored.
+// A product followed by an activation or a residual is not joined: those are applied before it is stored.
 #include <algorithm>
 #include <map>
 #include <set>

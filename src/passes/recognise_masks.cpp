@@ -139,7 +139,7 @@ class MaskRule {
     if (is_false(*allowed) || !s.rest.empty()) return std::nullopt;
     if (sum.allowed.empty() && !alibi && !sum.biases.empty()) return std::nullopt;
 
-    // What a query that attends nowhere gets hangs on the number that masks: only where there is none such, or with
+    // The result of a query that attends nowhere depends on the number that masks: only where there is none such, or with
     // one mask alone, may it be taken out of the sum.
     const auto all_at_most = [&](double most) {
       return std::all_of(sum.masked.begin(), sum.masked.end(), [&](double x) { return x <= most; });

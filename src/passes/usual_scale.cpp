@@ -1,4 +1,4 @@
-// Leaves out the scale of attention where it is the one that attention has by itself.   tests/passes/usual_scale.ptir
+// Drops attention's scale when it is the default, 1 / √width.   tests/passes/usual_scale.ptir
 //
 //   scaled_dot_product_attention(%0, %1, %2) {scale = 0.125}: f32[s0, 4, 6, 64]      →      {scale = none}
 #include <cmath>

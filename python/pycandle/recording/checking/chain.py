@@ -83,7 +83,7 @@ def choose_program(
 ) -> Chosen:
     """Tries with every group open and gives up groups until the program is sound.
 
-    `expected` are the model's outputs; None for a meta model that cannot run by itself. `exactly_these`: the user named the
+    `expected` are the model's outputs; None for a meta model, which cannot run. `exactly_these`: the user named the
     axes, so that no other is opened beside them.
     """
     attempts = _Attempts(eager, inputs, expected, decompositions, progress)

@@ -114,7 +114,7 @@ _DRAWN_BY_VALUES = {
 
 
 def is_random(node: torch.fx.Node) -> bool:
-    """Whether a node's value hangs on the random generator."""
+    """Whether a node's value depends on the random generator."""
     target = node.target
     if not isinstance(target, OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False

@@ -82,7 +82,7 @@ class DimNames:
             return expression
         if expression not in self._texts:
             resolved = self.resolve(self.in_order(expression))
-            # Named before ordering, so that the order of terms does not hang on torch's own symbol names.
+            # Named before ordering, so that the order of terms does not depend on torch's symbol names.
             for symbol in sorted(resolved.free_symbols, key=str):
                 self._name(symbol)
             text = self._texts[expression] = write_expression(resolved, self.names)

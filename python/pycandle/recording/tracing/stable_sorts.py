@@ -1,6 +1,6 @@
 """Sorts that leave the order of equal elements open are recorded as stable ones.
 
-torch then puts equal elements in an order of its own, which hangs on sizes and instruction sets. A model that computes
+torch then puts equal elements in an order that depends on sizes and instruction sets. A model that computes
 the same either way (a dispatch to experts) gets a program whose goldens anybody can reproduce; in one that does not, the
 comparison with the model says so.
 """
