@@ -8,6 +8,7 @@ releases that were tested. Symbolic sizes, which are slow to import, are in `sym
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 
@@ -184,6 +185,17 @@ def module_of(exported: torch.export.ExportedProgram) -> torch.nn.Module:
     """Without guards: whether a size fits is ours to say. (2.9; 2.8 makes none)"""
     has_guards = "check_guards" in inspect.signature(exported.module).parameters
     return exported.module(check_guards=False) if has_guards else exported.module()
+
+
+def decomposed(exported: torch.export.ExportedProgram, table: dict) -> torch.export.ExportedProgram:
+    """run_decompositions. That of 2.9 fails for `forward(*xs)`: it runs guards, which name such inputs wrongly. (2.8)"""
+    if not torch.__version__.startswith("2.9."):
+        return exported.run_decompositions(table)
+    exported.module = functools.partial(exported.module, check_guards=False)
+    try:
+        return exported.run_decompositions(table)
+    finally:
+        del exported.module
 
 
 def parts_of(spec: pytree.TreeSpec) -> list[pytree.TreeSpec]:

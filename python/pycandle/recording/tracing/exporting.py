@@ -19,6 +19,7 @@ from ..inputs import Inputs
 from ..places import frames_of_text, is_user_file, place_of_exception, place_of_text
 from ..sizes.float_sizes import FloatSizes
 from ..torch_compat import (
+    decomposed,
     export_prints_nothing,
     frames_chosen_by,
     grad_mode_ignored,
@@ -90,7 +91,7 @@ def export_model(
                     traced, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=shapes
                 )
             _keep_traces_of_inner_graphs(program)
-            program = program.run_decompositions(dict(decompositions))
+            program = decomposed(program, dict(decompositions))
             make_sorts_stable(program.graph_module)
     except RecordingError:
         raise
@@ -111,7 +112,7 @@ def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
             keywords_as_names(),
             floats.watching(),
         ):
-            program = program.run_decompositions(dict(decompositions))
+            program = decomposed(program, dict(decompositions))
             make_sorts_stable(program.graph_module)
             return Exported(program, floats=floats)
     except Exception as error:
