@@ -57,7 +57,12 @@ def agrees(model: nn.Module, manifest, x: torch.Tensor, axis: int) -> None:
             other = torch.randn(*x.shape[:axis], size, *x.shape[axis + 1 :])
             found, wanted = ours(other)["output"], model(other)
             assert found.shape == wanted.shape, (backend, size)
-            torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4, msg=f"{backend} {size}")
+            if torch.allclose(found, wanted, atol=1e-4, rtol=1e-4):
+                continue
+            # Releases of torch round positions in different ways: then ours must be as near to the exact values.
+            exact = model(other.double())
+            ours_is_off, torch_is_off = ((t - exact).abs().max() for t in (found, wanted))
+            assert ours_is_off <= 1.1 * torch_is_off, (backend, size)
 
 
 @pytest.mark.parametrize(
