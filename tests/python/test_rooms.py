@@ -135,7 +135,7 @@ def test_the_top_level_is_small_and_every_other_module_has_a_room() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["spy", "perturbation"])
+@pytest.mark.parametrize("name", ["spy", "patches", "perturbation"])
 def test_modules_that_scripts_import_by_name_stay_where_they_are(name: str) -> None:
     done = python("-c", f"import pycandle.{name} as m; print(sorted(m.__all__))")
     assert done.returncode == 0 and "[" in done.stdout, done.stderr
