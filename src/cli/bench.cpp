@@ -153,8 +153,9 @@ class Runners {
     if (!ask_python(python->path, "import pycandle.peers")) {
       throw Error(ErrorCode::usage, "--against needs a Python that has pycandle")
           .found(fmt::format("{} (from {}), which does not run or lacks it", python->path, python->how))
-          .hint("install PyCandle's wheel there (make wheel in its sources builds it), or name another Python with --python or "
-                "PYCANDLE_PYTHON");
+          .hint(
+              "install PyCandle's wheel there (make wheel in its sources builds it), or name another Python with --python or "
+              "PYCANDLE_PYTHON");
     }
     const auto command = [&](const std::vector<std::string>& names) {
       std::vector<std::string> words = {python->path, "-m", "pycandle.peers"};

@@ -49,8 +49,9 @@ Facts facts_of(const std::string& named) {
     throw Error(ErrorCode::usage,
                 "this Python cannot record: it has no " + std::string(found.package_folder.empty() ? "pycandle" : "torch"))
         .found(found.python_path)
-        .hint("install torch and PyCandle's wheel there (make wheel in its sources builds it), or name another Python with "
-              "--python or PYCANDLE_PYTHON");
+        .hint(
+            "install torch and PyCandle's wheel there (make wheel in its sources builds it), or name another Python with "
+            "--python or PYCANDLE_PYTHON");
   }
   return found;
 }
