@@ -100,6 +100,21 @@ def run_databases(jobs: int, backend: str) -> dict:
     return {"passed": passed, "failed": calls - passed, "skipped": 0, "seconds": seconds}
 
 
+def run_torch_versions() -> dict:
+    """Recording with other releases of torch; docs/torch-versions.md has the details."""
+    started = time.monotonic()
+    report = STATE / "torch-versions.json"
+    report.unlink(missing_ok=True)
+    subprocess.run([sys.executable, str(ROOT / "scripts/torch_versions.py"), "--json", str(report)], cwd=ROOT)
+    rows = (
+        json.loads(report.read_text()).values()
+        if report.exists()
+        else [{"passed": 0, "failed": 1, "skipped": 0}]
+    )
+    counts = {key: sum(row[key] for row in rows) for key in ("passed", "failed", "skipped")}
+    return counts | {"seconds": time.monotonic() - started}
+
+
 def table(results: dict[str, dict]) -> str:
     commit = output_of("git", "rev-parse", "--short", "HEAD").strip()
     total = {key: sum(r[key] for r in results.values()) for key in ("passed", "failed", "skipped", "seconds")}
@@ -121,10 +136,11 @@ def table(results: dict[str, dict]) -> str:
 
 
 # In this order; all but the first take long and have tables of their own.
-PARTS = ["tests", "databases", "databases-cpu", "zoo", "zoo-cpu", "zoo-emit", "people"]
+PARTS = ["tests", "databases", "databases-cpu", "zoo", "zoo-cpu", "zoo-emit", "people", "torch-versions"]
 CTEST, DATABASES, ZOO = "C++ (ctest)", "[operator and module databases](op-db.md)", "[zoo](zoo.md)"
 DATABASES_CPU, ZOO_CPU = "[those databases on cpu](op-db-cpu.md)", "[zoo on cpu](zoo-cpu.md)"
 ZOO_EMIT, PEOPLE = "[zoo as source code](zoo-emit.md)", "[models as people write them](people.md)"
+TORCH_VERSIONS = "[other releases of torch](torch-versions.md)"
 
 
 def chosen_runs(parts: list[str], jobs: int) -> dict[str, Callable[[], dict]]:
@@ -145,6 +161,8 @@ def chosen_runs(parts: list[str], jobs: int) -> dict[str, Callable[[], dict]]:
         runs[ZOO_EMIT] = partial(run_zoo, "zoo.zoo_emit", jobs)
     if "people" in parts:
         runs[PEOPLE] = partial(run_zoo, "people", jobs)
+    if "torch-versions" in parts:
+        runs[TORCH_VERSIONS] = run_torch_versions
     return runs
 
 

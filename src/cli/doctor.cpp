@@ -27,7 +27,17 @@ struct Finding {
   std::string hint = "";  // where it is not ok
 };
 
+constexpr const char* kAskTested = "from pycandle.recording.torch_versions import untested; print(untested())";
 constexpr const char* kAskBf16 = "from pycandle.recording.processor import torch_dies_in_bf16 as dies; print(dies())";
+
+// Recording goes on with any torch; releases that nobody tried it with are marked.
+void say_whether_tested(const std::string& python, Finding& torch) {
+  const auto untested = ask_python(python, kAskTested);
+  if (!untested) return;  // that Python has no pycandle
+  torch.found += untested->empty() ? ", tested" : ", not tested";
+  if (!untested->empty()) torch.state = State::note;
+  torch.hint = *untested;
+}
 
 bool is_good(State state) { return state == State::ok || state == State::note; }
 
@@ -55,8 +65,11 @@ std::vector<Finding> findings(const std::string& named) {
   for (const std::string package : {"pycandle", "torch", "safetensors", "numpy"}) {
     const auto found = ask_python(python->path, fmt::format("import importlib.metadata as m; print(m.version('{}'))", package));
     has_torch |= package == "torch" && found;
+    const bool ours = package == "pycandle";
     all.push_back({package + " in python", found.value_or("not installed"), found_or_missing(found.has_value()),
-                   fmt::format("recording needs it: install {} for that Python", package)});
+                   ours ? "recording needs it: install PyCandle's wheel for that Python (make wheel in its sources builds it)"
+                        : fmt::format("recording needs it: install {} for that Python", package)});
+    if (package == "torch" && found) say_whether_tested(python->path, all.back());
   }
   const auto dies = has_torch ? ask_python(python->path, kAskBf16) : std::nullopt;
   if (dies) {

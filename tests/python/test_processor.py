@@ -90,7 +90,7 @@ def test_answers_for_several_versions_of_torch_are_kept_and_a_user_without_home_
     amx()
     assert processor.torch_dies_in_bf16()
     amx(probe="pass")
-    monkeypatch.setattr(processor, "_torch_version", lambda: "99")
+    monkeypatch.setattr(processor, "installed", lambda: "99")
     assert not processor.torch_dies_in_bf16()
     assert sorted(json.loads((tmp_path / "pycandle/torch-bf16.json").read_text()).values()) == [False, True]
     amx()

@@ -7,9 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import pycandle
+from pycandle import GoldenRecorder
+from pycandle.recording.torch_versions import TESTED, untested
 
+ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pycandle.__file__).parent
 COMPAT = PACKAGE / "recording" / "torch_compat"
 OTHERS = sorted(p for p in PACKAGE.rglob("*.py") if COMPAT not in p.parents)
@@ -96,7 +100,37 @@ def test_every_entry_says_which_release_has_it() -> None:
         tree = ast.parse(file.read_text())
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                assert re.search(r"\(2\.\d+[);]", ast.get_docstring(node) or ""), f"{node.name} in {file.name}"
+                assert re.search(r"\(2\.\d+[);]", ast.get_docstring(node) or ""), (
+                    f"{node.name} in {file.name}"
+                )
         (listed,) = re.findall(r"__all__ = \[(.*?)\n\]", file.read_text(), re.DOTALL)
         for line in filter(str.strip, listed.splitlines()):
             assert re.search(r"# .+ \(2\.\d+\)$", line), line
+
+
+# ---- releases -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "2.11.0+cu130", "2.15.0"])
+def test_a_tested_release_passes_without_a_word(version: str) -> None:
+    assert untested(version) == ""
+
+
+@pytest.mark.parametrize("version", ["2.7.1", "3.0.0", "2.80.0", "none"])
+def test_another_release_is_told_and_recording_goes_on(version: str, monkeypatch, tmp_path) -> None:
+    said = untested(version)
+    assert version in said and f"{TESTED[0]} to {TESTED[-1]}" in said
+    monkeypatch.setattr("pycandle.recording.recorder.torch.__version__", version)
+    with pytest.warns(UserWarning, match="was tested with torch"):
+        recorder = GoldenRecorder(tmp_path)
+    recorder.record(torch.nn.Linear(2, 2).eval(), torch.ones(1, 2))
+
+
+def test_the_table_of_releases_has_a_row_for_each_tested_one() -> None:
+    table = (ROOT / "docs" / "torch-versions.md").read_text()
+    rows = {
+        tuple(row[0].split(".")[:2]): row
+        for row in re.findall(r"^\| ([\d.]+) (?:\|[^|]*){4}\| (\d+) \|", table, re.M)
+    }
+    assert set(rows) == {tuple(series.split(".")) for series in TESTED}
+    assert all(failed == "0" for _, failed in rows.values())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -44,6 +46,13 @@ def installed(wheel, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def without_torch(installed) -> Path:
+    """Its Python, once it has NumPy too: what running a model needs."""
+    run(installed / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "numpy")
+    return installed / "python"
+
+
+@pytest.fixture(scope="module")
 def project(installed, tmp_path_factory) -> Path:
     """A model that was recorded elsewhere, made into a project with what the wheel brought, and built."""
     folder = tmp_path_factory.mktemp("project") / "small"
@@ -76,6 +85,39 @@ def test_the_wheel_has_headers_both_libraries_and_the_cmake_package(wheel) -> No
         "lib/pkgconfig/pycandle.pc",
     ):
         assert f"pycandle/{name}" in names, name
+
+
+def test_recording_is_an_extra_and_running_needs_numpy_alone(wheel) -> None:
+    files = zipfile.ZipFile(wheel)
+    (name,) = [name for name in files.namelist() if name.endswith(".dist-info/METADATA")]
+    lines = files.read(name).decode().splitlines()
+    needed = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+    assert "Provides-Extra: record" in lines
+    assert [line for line in needed if "extra ==" not in line] == ["numpy>=1.26"]
+    assert {re.match(r"\w+", line)[0] for line in needed if "extra ==" in line} == {
+        "torch",
+        "safetensors",
+        "rich",
+    }
+
+
+def test_a_model_is_loaded_and_run_in_an_environment_without_torch(without_torch, tmp_path) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(6, 3).eval()
+    recorder = GoldenRecorder(tmp_path)
+    recorder.record(model, torch.randn(2, 6))
+    recorder.save("small")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import importlib.util, numpy, pycandle\n"
+        "assert importlib.util.find_spec('torch') is None\n"
+        "assert 'GoldenRecorder' not in dir(pycandle)\n"
+        "model = pycandle.load_model('.')\n"
+        "(y,) = model(numpy.ones((4, 6), numpy.float32)).values()\n"
+        "print(y.tolist())\n"
+    )
+    printed = json.loads(run(without_torch, "run.py", cwd=tmp_path))
+    torch.testing.assert_close(torch.tensor(printed), model(torch.ones(4, 6)).detach(), rtol=1e-5, atol=1e-6)
 
 
 def test_the_installed_program_says_where_its_cmake_package_is(installed) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import importlib.metadata
 import json
 import os
 import subprocess
@@ -17,6 +16,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from .torch_versions import installed
 
 if TYPE_CHECKING:
     import torch
@@ -47,7 +48,7 @@ def torch_dies_in_bf16() -> bool:
     flags = _processor_flags()
     if "amx_bf16" not in flags:
         return False
-    key = hashlib.sha256(f"{_torch_version()} {flags}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{installed()} {flags}".encode()).hexdigest()[:16]
     known = _known_answers()
     if known.get(key) in (True, False):
         return known[key]
@@ -103,13 +104,6 @@ def _processor_flags() -> str:
             if line.startswith("flags"):
                 return line.partition(":")[2].strip()
     return ""
-
-
-def _torch_version() -> str:
-    try:
-        return importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        return "none"
 
 
 def _cache_file() -> Path:

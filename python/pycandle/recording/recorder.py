@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,6 +45,7 @@ from .processor import dtypes_of, make_bf16_safe, safe_for
 from .progress import Progress
 from .settings import active
 from .sizes.dynamic import find_groups
+from .torch_versions import untested
 from .tracing.module_calls import class_name
 
 _TAPS = ("modules", "all", "none")
@@ -119,6 +121,8 @@ class GoldenRecorder:
         decompositions: dict | None = None,
     ):
         make_bf16_safe()
+        if advice := untested(torch.__version__):
+            warnings.warn(advice, stacklevel=2)
         overrides = active()
         chosen = overrides.options if overrides else {}
         taps, weights = chosen.get("taps", taps), chosen.get("weights", weights)
