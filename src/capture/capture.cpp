@@ -319,8 +319,8 @@ void ModuleScope::see_input(const Tensor& t) const {
   Capture* capture = current_capture;
   if (!capture || !t.defined() || Capture::leaf_of(t)) return;
   const OpenModule& module = open_modules_of_thread.back();
-  const std::string id = fmt::format("{}@{}/input", module.path, module.number);
-  capture->program.taps.push_back({id, capture->value_of(t), id, false});
+  const TapId id(TapId::Kind::module_input, module.path, module.number);
+  capture->program.taps.push_back({id, capture->value_of(t), id.text(), false});
 }
 
 }  // namespace pycandle::front

@@ -82,7 +82,7 @@ class Capture {
     Checker checker;
     std::string layer;
   };
-  std::multimap<std::string, Watch> watches;
+  std::multimap<TapId, Watch> watches;
   std::map<std::string, int32_t> calls_of_path;
 
  private:

@@ -20,7 +20,7 @@ namespace pycandle::front {
 
 struct Checker::State {
   std::vector<Safetensors> traces;            // of the calls
-  std::map<std::string, std::string> key_of;  // tap → name in the trace file
+  std::map<TapId, std::string> key_of;        // name in the trace file
   std::vector<std::string> inputs, outputs, states;
   std::string name;
   std::filesystem::path manifest;
@@ -46,14 +46,6 @@ struct Checker::State {
 };
 
 namespace {
-
-// "h.0.mlp" → "h.0.mlp@0/output"
-std::string tap_id(std::string_view layer) {
-  std::string id(layer);
-  if (id.find('@') == std::string::npos) id += "@0";
-  if (id.find('/', id.find('@')) == std::string::npos) id += "/output";
-  return id;
-}
 
 // What rounding may come to through a whole model, relative to the values.
 double default_tolerance(DType dtype) {
@@ -107,16 +99,16 @@ Checker Checker::load(const std::string& name, const std::string& folder) {
 
 bool Checker::has(std::string_view layer) const {
   if (!state_) return false;
-  const auto key = state_->key_of.find(tap_id(layer));
+  const auto key = state_->key_of.find(TapId::parse(layer));
   return key != state_->key_of.end() && state_->traces[0].contains(key->second);
 }
 
 Array Checker::golden(std::string_view layer) const {
   if (!has(layer))
-    throw Error(ErrorCode::bad_input, fmt::format("there is no golden value of {}", tap_id(layer)))
+    throw Error(ErrorCode::bad_input, fmt::format("there is no golden value of {}", TapId::parse(layer).text()))
         .expected(fmt::format("one of {} taps", state_ ? state_->key_of.size() : 0))
         .module_path(std::string(layer));
-  return state_->traces[0].get(state_->key_of.at(tap_id(layer)));
+  return state_->traces[0].get(state_->key_of.at(TapId::parse(layer)));
 }
 
 CheckResult how_close(const Array& expected, const Array& found, double tolerance) {
@@ -167,7 +159,8 @@ CheckResult Checker::compared(const std::string& name, const std::string& key, s
 
 CheckResult Checker::verify(std::string_view layer, const Array& ours) const {
   golden(layer);  // says that there is none
-  CheckResult result = compared(tap_id(layer), state_->key_of.at(tap_id(layer)), 0, ours);
+  const TapId id = TapId::parse(layer);
+  CheckResult result = compared(id.text(), state_->key_of.at(id), 0, ours);
   const std::lock_guard lock(state_->mutex);
   state_->results.push_back(result);
   return result;
@@ -219,18 +212,18 @@ void CheckerAccess::look(const Checker& checker, const std::string& layer, const
   throw Error(ErrorCode::verdict, result.why)
       .expected(fmt::format("what PyTorch computed for {} of {}", result.layer, checker.state_->name))
       .found(fmt::format("mse {:.3g}, max_diff {:.3g}, cosine {:.6f}", result.mse, result.max_diff, result.cosine))
-      .module_path(result.layer.substr(0, result.layer.find('@')));
+      .module_path(TapId::parse(layer).module);
 }
 
 void check(const Checker& checker, std::string_view layer, const Tensor& x) {
   if (!checker) return;
   Capture* capture = Capture::current();
   if (!capture) return CheckerAccess::look(checker, std::string(layer), x.array());
-  const std::string id = tap_id(layer);
+  const TapId id = TapId::parse(layer);
   const ValueId value = capture->value_of(x);
   std::vector<Tap>& taps = capture->program.taps;
   if (std::none_of(taps.begin(), taps.end(), [&](const Tap& tap) { return tap.id == id; }))
-    taps.push_back({id, value, id, false});
+    taps.push_back({id, value, id.text(), false});
   capture->watches.emplace(id, Capture::Watch{checker, std::string(layer)});
 }
 

@@ -86,7 +86,7 @@ struct Plan {
   Signature signature;
   Program program;  // in program form
   std::unique_ptr<Executable> executable;
-  std::multimap<std::string, Capture::Watch> watches;
+  std::multimap<TapId, Capture::Watch> watches;
   std::vector<std::shared_ptr<const Leaf>> states;  // in the order of program.states
   std::shared_ptr<const ParameterSource> parameters;
 };

@@ -22,7 +22,7 @@ void add_trace(Command& app, Context& context) {
     std::map<std::string, Array> tensors;
     size_t taps = 0;
     const auto outputs = model.trace(inputs, [&](const Tap& tap, const Array& value) {
-      tensors[tap.key.empty() ? tap.id : tap.key] = value;
+      tensors[tap.key.empty() ? tap.id.text() : tap.key] = value;
       progress.update(++taps, model.program().taps.size());
     });
     for (const auto& [name, value] : inputs) tensors["input:" + name] = value;
@@ -30,7 +30,7 @@ void add_trace(Command& app, Context& context) {
     write_safetensors(options->out, tensors);
     std::vector<std::string> inside;  // taken in by an op that was recognised: there is no such value
     for (const Tap& tap : model.program().taps) {
-      if (tap.inside) inside.push_back(tap.id);
+      if (tap.inside) inside.push_back(tap.id.text());
     }
     size_t bytes = 0;
     for (const auto& [name, value] : tensors) bytes += value.bytes();

@@ -37,14 +37,20 @@ const char* meaning_of(Verdict v) {
 }
 
 // The tap as a person calls it: a module's only output is the module.
-std::string label(const std::string& tap, const std::string& input) {
-  static const std::string kOutput = "/output", kState = "updated:";
-  const std::string name = tap.ends_with(kOutput) ? tap.substr(0, tap.size() - kOutput.size()) : tap;
+std::string label(const TapId& tap, const std::string& input) {
   const std::string of_input = input.empty() ? "" : input + ": ";
-  if (name.starts_with(kState)) return of_input + "state " + name.substr(kState.size());
-  return of_input + (name.starts_with("@0") ? "(root)" + name.substr(2) : name);
+  if (tap.kind == TapId::Kind::state_after) return of_input + "state " + tap.part;
+  if (!tap.is_of_module()) return of_input + tap.text();
+  const bool is_root = tap.module.empty() && tap.call == 0, is_all = !tap.is_argument() && tap.part.empty();
+  const std::string module = tap.module_call(), rest = is_all ? "" : tap.text().substr(module.size());
+  return of_input + (is_root ? "(root)" : module) + rest;
 }
 std::string label(const LayerResult& l) { return label(l.tap, l.input); }
+std::string label(const OutputError& output) {
+  const TapId id = TapId::parse(output.name);  // of a state
+  const std::string of_input = output.input.empty() ? "" : output.input + ": ";
+  return id.kind == TapId::Kind::state_after ? label(id, output.input) : of_input + output.name;
+}
 
 std::string whose(const VerifyResult& result) { return result.against.empty() ? "PyTorch" : result.against; }
 
@@ -104,7 +110,7 @@ void print_whole_run(const VerifyResult& result, size_t most) {
   }
   for (size_t i = 0; i < std::min(most, outputs.size()); ++i) {
     print_fact(i == 0 ? "whole run" : "", kFactIndent,
-               fmt::format("{} differs from {} by at most {}", label(outputs[i]->name, outputs[i]->input), whose(result),
+               fmt::format("{} differs from {} by at most {}", label(*outputs[i]), whose(result),
                            short_number(outputs[i]->metrics.max_abs)));
   }
   if (outputs.size() > most) print_fact("", kFactIndent, fmt::format("and {} more by less (--all)", outputs.size() - most));
@@ -113,14 +119,14 @@ void print_whole_run(const VerifyResult& result, size_t most) {
 // Taps that were not judged, by the reason.
 void print_skipped(const VerifyResult& result, bool all) {
   if (all) {
-    for (const SkippedTap& tap : result.skipped) print_fact("not judged", kFactIndent, tap.tap + ": " + tap.why);
+    for (const SkippedTap& tap : result.skipped) print_fact("not judged", kFactIndent, tap.tap.text() + ": " + tap.why);
     return;
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const SkippedTap& tap : result.skipped) {
     auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == tap.why; });
     if (found == reasons.end()) found = reasons.insert(reasons.end(), {tap.why, {}});
-    found->second.push_back(tap.tap);
+    found->second.push_back(tap.tap.text());
   }
   std::stable_sort(reasons.begin(), reasons.end(),
                    [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
@@ -167,8 +173,8 @@ std::string next_step(const LayerResult& layer, const Report& report) {
 
 void print_wrong(const LayerResult& layer, const Report& report) {
   constexpr size_t kIndent = 8;
-  const bool is_tap = layer.input.empty() && !layer.tap.starts_with("updated:");
-  fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), is_tap ? layer.tap : label(layer), layer.op);
+  const bool is_tap = layer.input.empty() && layer.tap.kind != TapId::Kind::state_after;
+  fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), is_tap ? layer.tap.text() : label(layer), layer.op);
   if (!layer.place.empty()) print_fact("in", kIndent, line_text(layer.place, layer.source));
   if (!layer.code.empty()) print_fact("code", kIndent, line_text(layer.code, layer.code_source));
   print_fact("why", kIndent, layer.why);
@@ -250,7 +256,7 @@ Json to_json(const Report& report) {
   const VerifyResult& result = report.result;
   Json layers = Json::array(), skipped = Json::array(), outputs = Json::array(), folders = Json::array();
   for (const LayerResult& layer : result.layers) layers.push_back(pycandle::to_json(layer));
-  for (const SkippedTap& tap : result.skipped) skipped.push_back({{"tap", tap.tap}, {"why", tap.why}});
+  for (const SkippedTap& tap : result.skipped) skipped.push_back({{"tap", tap.tap.text()}, {"why", tap.why}});
   for (const OutputError& output : result.outputs) outputs.push_back(pycandle::to_json(output));
   for (const auto& [tap, folder] : report.folders) folders.push_back(folder);
   return {{"status", result.passed() ? "passed" : "wrong"},

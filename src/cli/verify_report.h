@@ -10,7 +10,7 @@
 
 namespace pycandle::cli {
 
-using Reproductions = std::vector<std::pair<std::string, std::string>>;  // tap, and the folder that pycandle replay takes
+using Reproductions = std::vector<std::pair<TapId, std::string>>;  // the folder that pycandle replay takes
 
 struct Report {
   const VerifyResult& result;

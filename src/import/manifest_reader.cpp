@@ -288,7 +288,7 @@ class ManifestReader {
     Names names;
     each("taps", [&](const Field& f) {
       Tap tap;
-      tap.id = names.read(f, "id");
+      tap.id = TapId::parse(names.read(f, "id"));
       tap.value = values_->used(f["value"], defined_);
       tap.key = name_of_something(f["key"]);
       if (const auto shape = f.find("shape")) check_golden_shape(*shape, types.at(tap.value));

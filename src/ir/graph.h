@@ -15,6 +15,7 @@
 #include "base/dim.h"
 #include "base/dtype.h"
 #include "base/indexed_by.h"
+#include "ir/tap_id.h"
 
 namespace pycandle {
 
@@ -60,6 +61,7 @@ struct Origin {
   int32_t file = -1;  // index into Program::files
   int32_t line = 0;
   std::string assigned_to;
+  NodeId sliced_from = kNoNode;  // in a slice: the number of this node in the program that it was cut from
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
@@ -165,9 +167,9 @@ struct Output {
   ValueId value = kNoValue;
 };
 
-// A value with an identity that people know: path@call/output-path.
+// A value with an identity that people know.
 struct Tap {
-  std::string id;
+  TapId id;
   ValueId value = kNoValue;
   std::string key;                                    // its name in the trace file
   bool inside = false;                                // swallowed by the node that gives `value`: it has no value itself

@@ -395,10 +395,10 @@ class Parser {
 
   void tap() {
     Tap result;
-    result.id = unique(tap_names_, "tap");
+    result.id = TapId::parse(unique(tap_names_, "tap"));
     result.inside = in_.accept_word("inside");
     result.value = use(scope_);
-    result.key = in_.accept_word("key") ? in_.string("a key in quotes") : result.id;
+    result.key = in_.accept_word("key") ? in_.string("a key in quotes") : result.id.text();
     program_.taps.push_back(std::move(result));
   }
 

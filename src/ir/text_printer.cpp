@@ -39,8 +39,9 @@ class Printer {
       if (state.updated != kNoValue) add("update {} = {}", id(state.value), id(state.updated));
     });
     section(p.taps, [&](const Tap& tap) {
-      add("tap {} {}{}", quoted(tap.id), tap.inside ? "inside " : "", id(tap.value));
-      if (tap.key != tap.id) add(" key {}", quoted(tap.key));
+      const std::string name = tap.id.text();
+      add("tap {} {}{}", quoted(name), tap.inside ? "inside " : "", id(tap.value));
+      if (tap.key != name) add(" key {}", quoted(tap.key));
     });
     section(p.checks, [&](const Check& check) {
       add("check {} == {} {}", check.left.text(), check.right.text(), quoted(check.what));

@@ -247,7 +247,7 @@ class Verifier {
     }
     same_values("inputs", "inputs, parameters and states", inputs, p_.graph.inputs);
     same_values("outputs", "outputs and updated states", outputs, p_.graph.outputs);
-    for (const Tap& tap : p_.taps) value(tap.value, "tap " + quoted(tap.id));
+    for (const Tap& tap : p_.taps) value(tap.value, "tap " + quoted(tap.id.text()));
   }
 
   void same_values(const char* what, const char* from, const Values& expected, const Values& found) {
@@ -277,7 +277,10 @@ class Verifier {
     seen.clear();
     for (const Output& output : p_.outputs) unique("output", output.name);
     seen.clear();
-    for (const Tap& tap : p_.taps) unique("tap", tap.id);
+    std::set<TapId> taps;
+    for (const Tap& tap : p_.taps) {
+      if (!taps.insert(tap.id).second) fail(fmt::format("tap {} is there twice", quoted(tap.id.text())));
+    }
   }
 
   void in_table(int32_t index, size_t size, const char* table, const std::string& where) {

@@ -95,7 +95,8 @@ nb::dict outputs_to_python(const Model& model, const Model::Tensors& tensors) {
 nb::dict taps_to_python(const Model& model, const Model::Tensors& tensors) {
   nb::dict out;
   for (const Tap& tap : model.program().taps) {
-    if (const auto shown = tensors.find(tap.id); shown != tensors.end()) out[tap.id.c_str()] = to_python(shown->second);
+    const std::string id = tap.id.text();
+    if (const auto shown = tensors.find(id); shown != tensors.end()) out[id.c_str()] = to_python(shown->second);
   }
   return out;
 }
@@ -116,7 +117,7 @@ std::pair<nb::dict, nb::dict> trace(const Model& model, const nb::dict& inputs) 
   Model::Tensors taps, outputs;
   {
     const nb::gil_scoped_release unlocked;
-    outputs = model.trace(given, [&](const Tap& tap, const Array& value) { taps[tap.id] = value; });
+    outputs = model.trace(given, [&](const Tap& tap, const Array& value) { taps[tap.id.text()] = value; });
   }
   return {taps_to_python(model, taps), outputs_to_python(model, outputs)};
 }
@@ -273,7 +274,7 @@ NB_MODULE(_core, m) {
                    [](const Model& model) {
                      std::vector<std::string> ids;
                      for (const Tap& tap : model.program().taps) {
-                       if (!tap.inside) ids.push_back(tap.id);
+                       if (!tap.inside) ids.push_back(tap.id.text());
                      }
                      return ids;
                    })

@@ -50,7 +50,7 @@ void ResultWriter::start(const VerifyResult& result, const VerifyOptions& option
 void ResultWriter::layer(const LayerResult& layer) { state_->line({{"layer", to_json(layer)}}); }
 
 void ResultWriter::finish(const VerifyResult& result) {
-  for (const SkippedTap& tap : result.skipped) state_->line({{"skipped", {{"tap", tap.tap}, {"why", tap.why}}}});
+  for (const SkippedTap& tap : result.skipped) state_->line({{"skipped", {{"tap", tap.tap.text()}, {"why", tap.why}}}});
   for (const OutputError& output : result.outputs) state_->line({{"output", to_json(output)}});
   const std::string hash = hash128(state_->text).text();
   state_->line({{"complete",
@@ -143,12 +143,12 @@ std::optional<Change> change_of(const StoredLayer& before, const LayerResult& no
   constexpr double kNotable = 2;
   const bool same_side = is_fine(before.verdict) && is_fine(now.verdict);
   if (!same_side && before.verdict != now.verdict) {
-    return Change{now.verdict > before.verdict ? Change::Kind::worse : Change::Kind::better, now.tap,
+    return Change{now.verdict > before.verdict ? Change::Kind::worse : Change::Kind::better, now.tap.text(),
                   fmt::format("{}, was {}", to_string(now.verdict), to_string(before.verdict))};
   }
   const double was = in_floors(before.error_rms, before.floor_rms), is = in_floors(now.error_rms, now.floor_rms);
   if (is > kNotable * was || was > kNotable * is) {
-    return Change{is > was ? Change::Kind::worse : Change::Kind::better, now.tap,
+    return Change{is > was ? Change::Kind::worse : Change::Kind::better, now.tap.text(),
                   fmt::format("{:.2g} from the exact value, was {:.2g}", now.error_rms, before.error_rms)};
   }
   return std::nullopt;
@@ -168,9 +168,9 @@ Comparison compare_with(const StoredResult& before, const VerifyResult& now) {
   std::map<std::pair<std::string, std::string>, const StoredLayer*> stored;
   for (const StoredLayer& layer : before.layers) stored[{layer.input, layer.tap}] = &layer;
   for (const LayerResult& layer : now.layers) {
-    const auto old = stored.find({layer.input, layer.tap});
+    const auto old = stored.find({layer.input, layer.tap.text()});
     if (old == stored.end()) {
-      comparison.changes.push_back({Change::Kind::added, layer.tap, to_string(layer.verdict)});
+      comparison.changes.push_back({Change::Kind::added, layer.tap.text(), to_string(layer.verdict)});
       continue;
     }
     if (const auto change = change_of(*old->second, layer)) comparison.changes.push_back(*change);

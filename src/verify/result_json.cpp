@@ -28,8 +28,8 @@ Json to_json(const Metrics& m, const Sizes& shape) {
 }
 
 Json to_json(const LayerResult& l) {
-  Json json{{"tap", l.tap},       {"path", l.path},   {"op", l.op},      {"python", l.place},
-            {"source", l.source}, {"dtype", l.dtype}, {"shape", l.shape}};
+  Json json{{"tap", l.tap.text()}, {"path", l.path},   {"op", l.op},      {"python", l.place},
+            {"source", l.source},  {"dtype", l.dtype}, {"shape", l.shape}};
   if (!l.input.empty()) json["input"] = l.input;
   if (!l.code.empty()) json.update({{"cpp", l.code}, {"cpp_source", l.code_source}});
   json.update(to_json(l.metrics, l.shape));
@@ -38,7 +38,7 @@ Json to_json(const LayerResult& l) {
   json["error_max"] = number(l.error_max);
   json["floor_rms"] = number(l.floor_rms);
   json["floor_max"] = number(l.floor_max);
-  json["judged"] = l.judged;
+  json["judged"] = to_string(l.judged);
   json["verdict"] = to_string(l.verdict);
   json["why"] = l.why;
   if (!l.decisions.empty()) json["decisions"] = l.decisions;

@@ -9,15 +9,11 @@
 #include <vector>
 
 #include "runtime/model.h"
-#include "verify/judging/layer_result.h"
+#include "verify/judging/layer_judge.h"
 
 namespace pycandle {
 
 struct VerifyResult;
-
-struct Tolerance {
-  double atol = 0, rtol = 0;             // |ours - golden| <= atol + rtol * |golden|
-};
 
 struct VerifyOptions {
   std::string backend = "reference";
@@ -40,7 +36,8 @@ struct VerifyOptions {
 
 // A tap with a golden that was not judged.
 struct SkippedTap {
-  std::string tap, why;
+  TapId tap;
+  std::string why;
 };
 
 // One run from the golden inputs to the end: errors add up on the way, so this is information and no verdict.

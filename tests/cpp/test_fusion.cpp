@@ -32,7 +32,7 @@ Names fused(const std::string& body, const Arrays& inputs, const Weights& weight
   const Names plain = steps_of(p, 1, false);
   EXPECT_EQ(steps_of(p, 2, false), plain);
   for (const Node& node : p.graph.nodes) {
-    for (const ValueId v : node.results) p.taps.push_back({fmt::format("v{}@0/output", v), v, "", false});
+    for (const ValueId v : node.results) p.taps.push_back({TapId::parse(fmt::format("v{}@0/output", v)), v, "", false});
   }
   EXPECT_EQ(steps_of(p, 1, true), plain) << "taps change nothing";
   return plain;

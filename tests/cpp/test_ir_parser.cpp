@@ -152,7 +152,7 @@ TEST(Parser, refuses_every_proper_prefix_or_parses_it_whole) {
       "parameter %1 \"w\" alias \"v\": f32[3] in \"f\" key \"k\" transient state %2 \"s\": f32[3] "
       "%3 = norm(%0, %1, _) {eps = 1e-05, scale = none}: f32[s0, 3] loc(#0, 0:7, \"y\") "
       "%4 = scan(%2) {length = s0} (%0: f32[3]) { %1 = neg(%0): f32[3] yield %1 }: f32[3] "
-      "output \"o\" %3 update %2 = %4 tap \"t\" %3 key \"k\" check s0 == 2 \"c\" loc(_, 0:7) file #0 \"m\" { 7 \"x\" } "
+      "output \"o\" %3 update %2 = %4 tap \"t@0/output\" %3 key \"k\" check s0 == 2 \"c\" loc(_, 0:7) file #0 \"m\" { 7 \"x\" } "
       "call #0 \"\" @0 class \"M\" at 0:1 forward 2 attribute \"a\" = 1.5 config \"c\" = null arg \"x\" = {\"k\": [%0, (none)]} "
       "returns object \"O\" {\"y\": %3}";
   parse_program(text, test_table());

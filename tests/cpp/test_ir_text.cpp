@@ -77,7 +77,7 @@ Program sample() {
     b.create("constant", {}, {{"value", scalar}, {"shape", Dims{}}});
   }
   p.outputs = {{"output.0", y}, {"output.1", x}, {"output.2", y}};
-  p.taps = {{"@0/output", y, "k"}, {"node:3", all, ""}};
+  p.taps = {{TapId::parse("@0/output"), y, "k"}, {TapId::parse("node:3"), all, ""}};
   p.checks = {{s0 * 2, Dim::symbol("s1"), "x dim 0 and \"mask\" dim 1", {0, 0, 7, ""}}, {u0, 3, "", {}}};
 
   ModuleCall root, child;

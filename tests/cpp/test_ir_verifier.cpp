@@ -20,7 +20,7 @@ state %2 "s": f32[3]
 %7 = iota() {size = s0}: i64[s0]
 output "o" %3
 update %2 = %6
-tap "t" %5 key "k"
+tap "t@0/output" %5 key "k"
 check s0 == 2 "c"
 file #0 "m.py" { 7 "y = norm(x)" }
 call #0 "" @0 class "M" arg "x" = %0
@@ -108,8 +108,8 @@ const std::vector<Broken>& broken() {
          p.bind_outputs();
        },
        "state \"s\" changes its type"},
-      {"tap_outside", [](Program& p) { p.taps[0].value = kNoValue; }, "tap \"t\" is %-1"},
-      {"tap_named_twice", [](Program& p) { p.taps.push_back(p.taps[0]); }, "tap \"t\" is there twice"},
+      {"tap_outside", [](Program& p) { p.taps[0].value = kNoValue; }, "tap \"t@0/output\" is %-1"},
+      {"tap_named_twice", [](Program& p) { p.taps.push_back(p.taps[0]); }, "tap \"t@0/output\" is there twice"},
       {"check_with_an_unknown_symbol", [](Program& p) { p.checks[0].right = s9; }, "a check uses symbol s9"},
       {"origin_of_an_unknown_call", [](Program& p) { p.graph.nodes[0].origin.call = 2; }, "it refers to module call 2"},
       {"origin_of_an_unknown_file", [](Program& p) { p.graph.nodes[0].origin.file = 1; }, "it refers to file 1"},

@@ -173,7 +173,7 @@ output "y" %7
 
 TEST(CpuPlan, AValueThatAFusedKernelSwallowedIsNotShown) {
   Program p = parsed(kSwallowing);
-  for (const ValueId v : {2, 3}) p.taps.push_back({fmt::format("v{}@0/output", v), v, "", false});
+  for (const ValueId v : {2, 3}) p.taps.push_back({TapId::parse(fmt::format("v{}@0/output", v)), v, "", false});
   std::set<size_t> seen;
   RunRequest request;
   request.inputs = {numbers(DType::f32, {2, 3})};
@@ -522,7 +522,7 @@ TEST(CpuPlan, TapsShowEveryValueThatIsNotSwallowed) {
 
 output "y" %4
 )");
-  for (const ValueId v : {0, 1, 2, 3, 4}) p.taps.push_back({fmt::format("v{}@0/output", v), v, "", false});
+  for (const ValueId v : {0, 1, 2, 3, 4}) p.taps.push_back({TapId::parse(fmt::format("v{}@0/output", v)), v, "", false});
   const auto source = memory_parameters({});
   std::map<size_t, Array> expected, got;
   RunRequest request;

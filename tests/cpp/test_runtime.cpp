@@ -35,7 +35,7 @@ TEST(Model, TraceShowsEveryTapById) {
   const Model model = load_model(recording.manifest());
   std::map<std::string, Array> taps;
   const Model::Tensors out = model.trace({{"x", recording.goldens.at("input:x")}},
-                                         [&](const Tap& tap, const Array& a) { taps[tap.id] = a; });
+                                         [&](const Tap& tap, const Array& a) { taps[tap.id.text()] = a; });
   EXPECT_EQ(taps.size(), 5u);
   EXPECT_TRUE(taps.at("@0/output").same_bytes(out.at("output")));
 }

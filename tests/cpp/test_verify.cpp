@@ -262,11 +262,11 @@ TEST(Verify, ALayerIsTheModuleThatMadeItsValueAndNotADeeperOneThatHandsItOn) {
   const std::string deeper = R"({"id": "act.inner.identity@0/output", "value": 3, "key": "norm@0/output", "shape": [2, 4, 8]},)";
   manifest.insert(manifest.find(tap), deeper);
   write_text(recording.manifest(), manifest);
-  EXPECT_EQ(verify_recording(recording.manifest()).layers.at(0).tap, "norm@0/output");
+  EXPECT_EQ(verify_recording(recording.manifest()).layers.at(0).tap.text(), "norm@0/output");
   manifest.erase(manifest.find(tap), tap.size());
   write_text(recording.manifest(), manifest);
   const LayerResult layer = verify_recording(recording.manifest()).layers.at(0);
-  EXPECT_EQ(layer.tap, "act.inner.identity@0/output");
+  EXPECT_EQ(layer.tap.text(), "act.inner.identity@0/output");
   EXPECT_EQ(layer.path, "norm@0");
 }
 
@@ -276,8 +276,8 @@ TEST(Verify, AValueWithTwoTapsIsShownOnceOrTwiceWhenAsked) {
   options.all_taps = true;
   const VerifyResult r = verify_recording(recording.manifest(), options);
   ASSERT_EQ(r.layers.size(), 5u);
-  EXPECT_EQ(r.layers[3].tap, "rest@0/output");
-  EXPECT_EQ(r.layers[4].tap, "@0/output");
+  EXPECT_EQ(r.layers[3].tap.text(), "rest@0/output");
+  EXPECT_EQ(r.layers[4].tap.text(), "@0/output");
 }
 
 // The catalogue with one ATen overload's mapping spoiled: `spoil` is given the last node that it made.
@@ -322,7 +322,7 @@ void expect_wrong(const std::string& overload, const std::function<void(Node&)>&
   EXPECT_FALSE(r.passed());
   EXPECT_EQ(wrong_layers(r), std::vector<std::string>{path}) << "only the layer that is wrong";
   EXPECT_EQ(layer(r, path).place, place);
-  EXPECT_EQ(layer(r, path).judged, "program");
+  EXPECT_EQ(layer(r, path).judged, Judged::program);
   EXPECT_FALSE(layer(r, path).why.empty());
 }
 
@@ -374,7 +374,7 @@ TEST(Verify, ATolerancePassesWhatRoundingDoesNotExplainAndFailsWhatItDoes) {
   strict.tolerance = Tolerance{0, 1e-12};
   const VerifyResult r = verify_recording(recording.manifest(), strict);
   EXPECT_FALSE(r.passed());
-  EXPECT_EQ(layer(r, "norm@0").judged, "tolerance");
+  EXPECT_EQ(layer(r, "norm@0").judged, Judged::tolerance);
 }
 
 // A backend whose every result is a little off.
@@ -418,7 +418,7 @@ TEST(Verify, ABackendThatIsRightLayerByLayerAndWrongInTheWholeRunIsWrong) {
   options.backend_object = &off;
   const VerifyResult r = verify_recording(recording.manifest(), options);
   ASSERT_EQ(r.wrong(), 1);
-  EXPECT_EQ(r.layers.back().tap.rfind("whole run:", 0), 0U) << r.layers.back().tap;
+  EXPECT_EQ(r.layers.back().tap.kind, TapId::Kind::whole_run) << r.layers.back().tap.text();
   const InexactBackend close(1 + 0x1p-23, InexactBackend::Where::whole_program);
   options.backend_object = &close;
   EXPECT_TRUE(verify_recording(recording.manifest(), options).passed());
@@ -433,7 +433,7 @@ TEST(Verify, ABackendIsJudgedByWhatItComputes) {
   options.backend_object = &off;
   const VerifyResult r = verify_recording(recording.manifest(), options);
   EXPECT_EQ(r.wrong(), 4);
-  EXPECT_EQ(r.layers[0].judged, "backend");
+  EXPECT_EQ(r.layers[0].judged, Judged::backend);
 }
 
 // ---- decisions

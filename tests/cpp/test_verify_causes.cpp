@@ -66,7 +66,7 @@ Diagnosis of_program(const Edit& edit, const SmallRecording& recording = {}) {
   VerifyOptions options;
   options.change_program = [&](Program& p) { p = rewrite_outside_regions(std::move(p), catalogue(), edit); };
   const LayerResult layer = wrong_layer(verify_recording(recording.manifest(), options));
-  EXPECT_EQ(layer.judged, "program");
+  EXPECT_EQ(layer.judged, Judged::program);
   return layer.diagnosis.value();
 }
 
@@ -76,7 +76,7 @@ Diagnosis of_backend(const Edit& edit) {
   VerifyOptions options;
   options.backend_object = &backend;
   const LayerResult layer = wrong_layer(verify_recording(recording.manifest(), options));
-  EXPECT_EQ(layer.judged, "backend");
+  EXPECT_EQ(layer.judged, Judged::backend);
   return layer.diagnosis.value();
 }
 

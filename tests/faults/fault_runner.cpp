@@ -93,10 +93,10 @@ double effect(const Program& clean, const Backend& good, const Program& faulty, 
     largest = std::max(largest, size > 0 ? std::sqrt(difference / size) : std::sqrt(difference));
   };
   RunRequest request = inputs;
-  request.on_tap = [&](size_t tap, const Array& value) { before[clean.taps[tap].id] = value; };
+  request.on_tap = [&](size_t tap, const Array& value) { before[clean.taps[tap].id.text()] = value; };
   const std::vector<Array> outputs = good.compile(clean, catalogue(), parameters)->run(request);
   for (size_t i = 0; i < outputs.size(); ++i) before["output:" + clean.outputs[i].name] = outputs[i];
-  request.on_tap = [&](size_t tap, const Array& value) { compare_one(faulty.taps[tap].id, value); };
+  request.on_tap = [&](size_t tap, const Array& value) { compare_one(faulty.taps[tap].id.text(), value); };
   try {
     const std::vector<Array> now = bad.compile(faulty, catalogue(), parameters)->run(request);
     for (size_t i = 0; i < now.size(); ++i) compare_one("output:" + faulty.outputs[i].name, now[i]);

@@ -270,7 +270,7 @@ class FaultyBackend final : public Backend {
     const auto number = fault_.value("node", int64_t{-1});
     const bool is_whole = p.graph.nodes.size() == whole_nodes_;
     const auto is_node = [&](size_t index, const Node& node) {
-      return (is_whole ? static_cast<int64_t>(index) : node.origin.line) == number;
+      return (is_whole ? static_cast<int64_t>(index) : node.origin.sliced_from) == number;
     };
     bool has_node = false;
     for (size_t n = 0; n < p.graph.nodes.size(); ++n) has_node = has_node || is_node(n, p.graph.nodes[n]);

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from ..errors import UsageError
-from ..recording.graph.taps import _slots
+from ..recording.graph.taps import _slots, module_tap
 from ..recording.processor import dtypes_of, make_bf16_safe, safe_for
 from ..recording.tracing.module_calls import encode_tree
 from ..running.model import load_model
@@ -89,7 +89,7 @@ def _outputs(model: torch.nn.Module, args: tuple, kwargs: dict) -> list[tuple[st
         number = numbers.pop()
         tensors: list[torch.Tensor] = []
         for names, slot in _slots(encode_tree(output, tensors)):
-            found.append((".".join([f"{path}@{number}/output", *names]), tensors[slot].detach().clone()))
+            found.append((module_tap(path, number, "output", names), tensors[slot].detach().clone()))
 
     handles = []
     for path, module in model.named_modules():

@@ -17,11 +17,8 @@
 namespace pycandle {
 namespace {
 
-// Without the '/input' or '/output' part: "h.0.mlp@0".
-std::string call_of(const std::string& tap) { return tap.substr(0, tap.rfind('/')); }
-bool is_input(const std::string& tap) { return tap.ends_with("/input"); }
-
-std::string text_of(const ModuleCall& call) { return fmt::format("{}@{}", call.path, call.call); }
+TapId output_of(const ModuleCall& call) { return {TapId::Kind::module_output, call.path, call.call}; }
+TapId input_of(const ModuleCall& call) { return {TapId::Kind::module_input, call.path, call.call}; }
 
 void collect_values(const Tree& tree, Values& values) {
   if (tree.kind == Tree::Kind::value) values.push_back(tree.value);
@@ -93,11 +90,12 @@ class Adoption {
       const bool is_left = state.updated == kNoValue || state.updated == state.value;
       if (!is_left || recorded.updated == kNoValue || recorded.updated == recorded.value) continue;
       state.updated = state.value;
-      unchanged_.emplace(key_after(state), node_of(recorded).op->name);
+      unchanged_.emplace(TapId(TapId::Kind::state_after, state.name), node_of(recorded).op->name);
     }
     p_ = with_computed_states(std::move(p_), table_, [&](const State& state) {
       Origin origin = node_of(*state_named(program_.states, state.name)).origin;
-      const auto call = origin.call < 0 ? call_index_.end() : call_index_.find(text_of(program_.calls[origin.call]));
+      const auto call = origin.call < 0 ? call_index_.end()
+                                        : call_index_.find(output_of(program_.calls[origin.call]).module_call());
       origin.call = call == call_index_.end() ? -1 : call->second;
       computed_[state.name] = origin;
       origin.file = -1;  // files are the source code's until all is done
@@ -114,11 +112,11 @@ class Adoption {
   // Of the modules that Python called there.
   void places() {
     std::map<std::string, const ModuleCall*> by_name;
-    for (const ModuleCall& call : recorded_.calls) by_name.emplace(text_of(call), &call);
+    for (const ModuleCall& call : recorded_.calls) by_name.emplace(output_of(call).module_call(), &call);
     for (size_t c = 0; c < p_.calls.size(); ++c) {
       ModuleCall& call = p_.calls[c];
-      call_index_.emplace(text_of(call), static_cast<int32_t>(c));
-      const auto found = by_name.find(text_of(call));
+      call_index_.emplace(output_of(call).module_call(), static_cast<int32_t>(c));
+      const auto found = by_name.find(output_of(call).module_call());
       if (found == by_name.end()) continue;
       call.class_name = found->second->class_name;
       call.class_file = found->second->class_file;
@@ -167,7 +165,7 @@ class Adoption {
 
   // The name in the trace file of each tap. The only argument of a module is the only one that Python called it with.
   void taps() {
-    std::map<std::string, std::string> key_of;
+    std::map<TapId, std::string> key_of;
     std::map<ValueId, std::string> key_of_value;
     for (const Input& input : recorded_.inputs) key_of_value.emplace(input.value, "input:" + input.name);
     for (const Tap& tap : recorded_.taps) {
@@ -178,7 +176,7 @@ class Adoption {
       Values values;
       for (const auto& [name, tree] : call.args) collect_values(tree, values);
       const auto key = values.size() == 1 ? key_of_value.find(values[0]) : key_of_value.end();
-      if (key != key_of_value.end()) key_of.emplace(text_of(call) + "/input", key->second);
+      if (key != key_of_value.end()) key_of.emplace(input_of(call), key->second);
     }
     std::vector<Tap> known;
     for (Tap& tap : p_.taps) {
@@ -220,7 +218,7 @@ class Adoption {
   }
 
   // Which of the value's copies shows this golden; a new one when none does.
-  int copy_for(ValueId v, const std::string& key, const std::string& tap) {
+  int copy_for(ValueId v, const std::string& key, const TapId& tap) {
     std::vector<Golden>& known = goldens_of_[v];
     for (const Golden& g : known) {
       if (same_golden(g.key, key)) return g.copy;
@@ -228,8 +226,8 @@ class Adoption {
     const bool is_first = known.empty() && p_.graph.values[v].node >= 0;
     known.push_back({key, is_first ? -1 : static_cast<int>(copies_.size())});
     if (is_first) return -1;
-    const auto call = call_index_.find(call_of(tap));
-    copies_.push_back({v, call == call_index_.end() ? -1 : call->second, is_input(tap)});
+    const auto call = call_index_.find(tap.module_call());
+    copies_.push_back({v, call == call_index_.end() ? -1 : call->second, tap.is_argument()});
     return known.back().copy;
   }
 
@@ -254,16 +252,17 @@ class Adoption {
   }
 
   void give_each_golden_a_value() {
+    const TapId kRoot;
     for (const Input& input : p_.inputs) goldens_of_[input.value] = {{"input:" + input.name, -1}};
     std::vector<int> copy_of_tap, copy_of_output, copy_of_state;
     for (const Tap& tap : p_.taps) copy_of_tap.push_back(copy_for(tap.value, tap.key, tap.id));
     for (const Output& output : p_.outputs) {
       const std::string key = "output:" + output.name;
-      copy_of_output.push_back(is_in_all(key) ? copy_for(output.value, key, "@0/" + output.name) : -1);
+      copy_of_output.push_back(is_in_all(key) ? copy_for(output.value, key, kRoot) : -1);
     }
     for (const State& state : p_.states) {
       const bool is_judged = state.updated != kNoValue && is_in_all(key_after(state));
-      copy_of_state.push_back(is_judged ? copy_for(state.updated, key_after(state), "@0/state") : -1);
+      copy_of_state.push_back(is_judged ? copy_for(state.updated, key_after(state), kRoot) : -1);
     }
     if (copies_.empty()) return;
     p_ = rewrite_outside_regions(std::move(p_), table_,
@@ -317,11 +316,11 @@ class Adoption {
     std::vector<AbsentLayer> absent;
     for (const Tap& tap : program_.taps) {
       const NodeId node = program_.graph.values[tap.value].node;
-      const bool is_result = tap.id.find("/output") != std::string::npos && node >= 0;
-      if (!is_result || tap.inside || !is_in_all(tap.key) || call_index_.count(call_of(tap.id)) != 0) continue;
+      const bool is_result = tap.id.kind == TapId::Kind::module_output && node >= 0;
+      if (!is_result || tap.inside || !is_in_all(tap.key) || call_index_.count(tap.id.module_call()) != 0) continue;
       const Node& made_by = program_.graph.nodes[node];
-      if (program_.module_path(made_by.origin) != call_of(tap.id)) continue;  // it only hands on what another one computed
-      absent.push_back({tap.id, call_of(tap.id), made_by.op->name, tap.key});
+      if (program_.module_path(made_by.origin) != tap.id.module_call()) continue;  // it only hands on what another one computed
+      absent.push_back({tap.id, tap.id.module_call(), made_by.op->name, tap.key});
     }
     return absent;
   }
@@ -330,7 +329,7 @@ class Adoption {
   const Program &recorded_, &program_;
   const OpTable& table_;
   const std::vector<Safetensors>& traces_;
-  std::map<std::string, std::string> unchanged_;
+  std::map<TapId, std::string> unchanged_;
   std::vector<ModuleCall> calls_;
   std::map<std::string, int32_t> call_index_;
   std::map<std::string, Origin> computed_;  // states that are judged where Python computes them: its place there
@@ -385,7 +384,7 @@ NamedValues known_to_both(const Program& recorded, const Goldens& goldens, const
     both.names[v] = name;
   };
   for (const Tap& tap : recorded.taps) {
-    if (!tap.inside && keys.count(tap.key) != 0 && goldens.has(tap.value)) know(tap.value, tap.id);
+    if (!tap.inside && keys.count(tap.key) != 0 && goldens.has(tap.value)) know(tap.value, tap.id.text());
   }
   for (const Input& input : recorded.inputs) know(input.value, input.name);
   for (const State& state : recorded.states) know(state.value, state.name);

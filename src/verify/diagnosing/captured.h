@@ -15,7 +15,8 @@ namespace pycandle {
 
 // A module's value that PyTorch gave and the source code does not compute.
 struct AbsentLayer {
-  std::string tap, path, op;  // op: what PyTorch's program computes there
+  TapId tap;
+  std::string path, op;  // op: what PyTorch's program computes there
   std::string key;            // in the trace file
 };
 
@@ -32,7 +33,7 @@ struct CodeLine {
 
 struct CapturedProgram {
   Program program;  // its places are those in Python
-  std::map<std::string, std::string> unchanged;  // taps of states that only PyTorch's program changes, and by which op
+  std::map<TapId, std::string> unchanged;  // states that only PyTorch's program changes, and by which op
   std::vector<AbsentLayer> absent;
   std::vector<ExchangedModules> exchanged;
   std::set<std::pair<std::string, std::string>> recorded_ops;  // op and module of all that PyTorch's program computes

@@ -286,7 +286,7 @@ class Search {
     if (is_complex(s_.value.dtype()) || s_.value.dtype() == DType::boolean || !s_.beside) return;
     std::vector<std::pair<std::string, Array>> candidates = s_.beside(
         s_.slice.program.graph.type(s_.slice.program.outputs[0].value));
-    for (const auto& [layer, value] : s_.absent) candidates.emplace_back(layer.tap, value);
+    for (const auto& [layer, value] : s_.absent) candidates.emplace_back(layer.tap.text(), value);
     for (const auto& [name, array] : candidates) try_residual(name, array, "add");
     if (causes_.found.empty() && s_.recorded) {
       for (const Suspect::RecordedValue& r : s_.recorded()) try_residual("what " + r.made_by + " gives", r.value, r.read_by);

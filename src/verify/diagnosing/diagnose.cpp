@@ -36,6 +36,10 @@ bool fits_into(const Type& small, const Type& large) {
   return true;
 }
 
+bool is_inside(const std::string& module, const std::string& outer) {
+  return outer.empty() || module == outer || module.starts_with(outer + ".");
+}
+
 }  // namespace
 
 std::optional<Program> ordered_as(const std::vector<Array>& inputs, RecordedPart recorded) {
@@ -56,7 +60,8 @@ std::optional<Program> ordered_as(const std::vector<Array>& inputs, RecordedPart
 void Diagnostician::diagnose(ValueId v, const Slice& slice, const std::vector<Array>& inputs, const Evidence& evidence,
                              LayerResult& result) const {
   Diagnosis& d = result.diagnosis.emplace();
-  const bool is_backend = result.judged == "backend" || (result.judged == "tolerance" && &backend_ != &reference_backend());
+  const bool is_backend = result.judged == Judged::backend ||
+                          (result.judged == Judged::tolerance && &backend_ != &reference_backend());
   if (is_backend) {
     if (const std::optional<Isolated> part = isolate(slice, inputs, backend_, pipeline_, trials_)) {
       describe_place(part->nodes, d);
@@ -69,7 +74,7 @@ void Diagnostician::diagnose(ValueId v, const Slice& slice, const std::vector<Ar
     }
     d.op = slice.last_op;
     d.cause = "every op of this layer is right alone: what is wrong depends on what is around them";
-  } else if (result.judged == "program" && !look_at_unchanged_states(result)) {
+  } else if (result.judged == Judged::program && !look_at_unchanged_states(result)) {
     Evidence again;
     again.golden = evidence.golden;
     if (trials_.judge(slice.program, inputs, again).rounds_more) {
@@ -98,7 +103,7 @@ void Diagnostician::diagnose(ValueId v, const Slice& slice, const std::vector<Ar
     for (size_t n = 0; n < slice.program.graph.nodes.size(); ++n) {
       const Node& node = slice.program.graph.nodes[n];
       const bool is_named = causes.only() != nullptr && causes.only()->node == static_cast<int32_t>(n);
-      if (is_named || (causes.only() == nullptr && computes(node))) nodes.push_back(node.origin.line);
+      if (is_named || (causes.only() == nullptr && computes(node))) nodes.push_back(node.origin.sliced_from);
     }
     describe_place(nodes, d);
     describe_cause(causes, d);
@@ -115,7 +120,7 @@ void Diagnostician::explain_type(const Slice& slice, const std::vector<Array>& i
   const Causes causes = find_causes({p_, slice, inputs, golden}, trials_);
   if (causes.only() == nullptr) return;
   d.op.clear();
-  describe_place({slice.program.graph.nodes[causes.only()->node].origin.line}, d);
+  describe_place({slice.program.graph.nodes[causes.only()->node].origin.sliced_from}, d);
   describe_cause(causes, d);
 }
 
@@ -135,9 +140,9 @@ bool Diagnostician::look_at_unchanged_states(LayerResult& result) const {
   return true;
 }
 
-void Diagnostician::look_at_exchanged_modules(const std::string& tap, Diagnosis& d) const {
+void Diagnostician::look_at_exchanged_modules(const TapId& tap, Diagnosis& d) const {
   const auto found = std::find_if(captured_.exchanged.begin(), captured_.exchanged.end(),
-                                  [&](const ExchangedModules& e) { return tap.rfind(e.inside, 0) == 0; });
+                                  [&](const ExchangedModules& e) { return is_inside(tap.module, e.inside); });
   if (found == captured_.exchanged.end()) return;
   d.cause = fmt::format("looks like {} is called where the model calls {}", found->called, found->instead_of);
   d.cause_kind = "wrong layer";
@@ -215,7 +220,7 @@ std::vector<std::pair<AbsentLayer, Array>> Diagnostician::absent() const {
 
 bool Diagnostician::has_foreign_op(const Slice& slice) const {
   return std::any_of(slice.program.graph.nodes.begin(), slice.program.graph.nodes.end(), [&](const Node& node) {
-    const Node& original = p_.graph.nodes.at(node.origin.line);
+    const Node& original = p_.graph.nodes.at(node.origin.sliced_from);
     return !only_moves(node) && captured_.recorded_ops.count({node.op->name, p_.module_path(original.origin)}) == 0;
   });
 }

@@ -33,12 +33,6 @@ using RecordedSlice = std::function<std::optional<RecordedPart>(const std::strin
 // Its program with the inputs in the order of these, by their bytes: a structure counts them by their place.
 std::optional<Program> ordered_as(const std::vector<Array>& inputs, RecordedPart);
 
-// The whole program is dumped once; a folder for every slice would bury it.
-inline PipelineOptions without_dumps(PipelineOptions pipeline) {
-  pipeline.dump_dir.clear();
-  return pipeline;
-}
-
 class Diagnostician {
  public:
   Diagnostician(const Program& p, const Backend& backend, const Goldens& goldens, const PipelineOptions& pipeline,
@@ -66,7 +60,7 @@ class Diagnostician {
   std::string name_of_input(ValueId) const;
   std::optional<Program> recorded_program(ValueId, const std::vector<Array>& inputs) const;
   bool look_at_unchanged_states(LayerResult&) const;
-  void look_at_exchanged_modules(const std::string& tap, Diagnosis&) const;
+  void look_at_exchanged_modules(const TapId& tap, Diagnosis&) const;
   void show(const LayerResult&, const Program&, const std::vector<Array>& inputs, const Array& expected, const Array& got) const;
   void describe_place(const std::vector<NodeId>& nodes, Diagnosis&) const;
   std::vector<std::pair<AbsentLayer, Array>> absent() const;

@@ -93,7 +93,7 @@ std::string EqualValues::key(const Graph& g, const Node& node, const std::vector
 }
 
 void EqualValues::find(const AtTap& at_tap) {
-  std::map<std::string, ValueId> recorded_tap;
+  std::map<TapId, ValueId> recorded_tap;
   for (const Tap& tap : r_.taps) {
     if (!tap.inside) recorded_tap.emplace(tap.id, tap.value);
   }

@@ -18,7 +18,7 @@ namespace pycandle {
 class EqualValues {
  public:
   // A tapped value that was not proven: recorded, captured. Does it count as equal from there on?
-  using AtTap = std::function<bool(const std::string& tap, ValueId recorded, ValueId captured)>;
+  using AtTap = std::function<bool(const TapId& tap, ValueId recorded, ValueId captured)>;
   EqualValues(const Program& recorded, const Program& captured, const Matching&, const OpTable&);
 
   // Goes through the whole program. Without `at_tap` nothing is taken to be equal.

@@ -237,11 +237,11 @@ class ProgramComparer {
   void try_inside() {
     EqualValues equal(r_.program, c_.program, matching_, table_);
     size_t looked_at = 0;
-    equal.find([&](const std::string& tap, ValueId recorded, ValueId captured) {
+    equal.find([&](const TapId& tap, ValueId recorded, ValueId captured) {
       if (found_.shown || recorded_inputs_.empty() || ++looked_at > kMostParts) return true;
       const Slice theirs = Slicer(r_.program, equal.known_recorded()).slice(recorded);
       const Slice ours = Slicer(c_.program, equal.known_captured()).slice(captured);
-      return try_slices(tap.substr(0, tap.rfind('/')), theirs, ours, equal);
+      return try_slices(tap.module_call(), theirs, ours, equal);
     });
   }
 
@@ -320,7 +320,7 @@ class ProgramComparer {
     for (const State& s : p.states) found.emplace(s.value, r_.parameters->get_state(s, p.graph.type(s.value)));
     std::erase_if(found, [&](const auto& known) { return !std::binary_search(values.begin(), values.end(), known.first); });
     for (ValueId v : values) {
-      if (found.count(v) == 0) p.taps.push_back({fmt::format("v{}", v), v, "", false});
+      if (found.count(v) == 0) p.taps.push_back({{TapId::Kind::node, fmt::format("{}", v)}, v, "", false});
     }
     RunRequest request;
     request.inputs = inputs;

@@ -32,8 +32,8 @@ class Isolation {
     for (const Input& i : p_.inputs) known[i.value] = true;
     for (ValueId v : p_.graph.nodes[last].results) {
       Isolated found;
-      found.part = Slicer(p_, known, Slicer::Of::slice).slice(v);
-      for (const Node& node : found.part.program.graph.nodes) found.nodes.push_back(node.origin.line);
+      found.part = Slicer(p_, known).slice(v);
+      for (const Node& node : found.part.program.graph.nodes) found.nodes.push_back(node.origin.sliced_from);
       for (ValueId input : found.part.inputs) found.inputs.push_back(values_[input]);
       Evidence e;
       e.golden = found.expected = values_[v];

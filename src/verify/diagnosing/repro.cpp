@@ -112,7 +112,7 @@ std::string filled(std::string_view form, const std::map<std::string, std::strin
 
 std::filesystem::path write_reproduction(const std::filesystem::path& parent, const LayerResult& layer, const Reproduction& r,
                                          const std::string& backend, const PipelineOptions& pipeline) {
-  const std::filesystem::path folder = parent / folder_name(layer.tap);
+  const std::filesystem::path folder = parent / folder_name(layer.tap.text());
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) {
@@ -128,24 +128,24 @@ std::filesystem::path write_reproduction(const std::filesystem::path& parent, co
   const std::string op = layer.diagnosis ? layer.diagnosis->op : layer.op;
   const std::string cause = layer.diagnosis ? layer.diagnosis->cause : "";
   write_safetensors(folder / "repro.safetensors", tensors,
-                    {{"tap", layer.tap},
+                    {{"tap", layer.tap.text()},
                      {"op", op},
                      {"backend", backend},
                      {"threads", std::to_string(pipeline.threads)},
                      {"overrides", Json(pipeline.overrides).dump()},
-                     {"judged", layer.judged},
+                     {"judged", to_string(layer.judged)},
                      {"sizes", Json(r.sizes).dump()}});
   write_text(folder / "op.ptir", print(p, {.origins = false}));
   const TorchSource source = torch_source(p, r.sizes);
   const std::string nothing = fmt::format(
       "    print(\"not run in PyTorch: {} has no short spelling there, see op.ptir\")\n    return None\n", source.unspelled);
-  const std::string title = fmt::format("{}: {} on {}", layer.tap, op, backend);
+  const std::string title = fmt::format("{}: {} on {}", layer.tap.text(), op, backend);
   write_text(folder / "debug_layer.py", filled(kScript, {{"{title}", title},
                                                          {"{helpers}", std::string(torch_helpers())},
                                                          {"{body}", (source.unspelled.empty() ? source.text : nothing) + "\n"}}));
   write_text(folder / "README.md",
              fmt::format("{} is wrong: {}\n{}{}\nNext: pycandle replay {} --backend {}, or python debug_layer.py here.\n",
-                         layer.tap, layer.why, layer.place.empty() ? "" : layer.place + "  ", cause.empty() ? op : cause,
+                         layer.tap.text(), layer.why, layer.place.empty() ? "" : layer.place + "  ", cause.empty() ? op : cause,
                          folder.string(), backend));
   return folder;
 }

@@ -24,21 +24,21 @@ Goldens::Goldens(const Program& p, const std::filesystem::path& trace, Types typ
     key_of_[input.value] = key;
   }
   sizes_ = bind_inputs(p, inputs_);
-  for (const State& state : p.states) add(p, state.value, key_before(state), key_before(state), types);
+  for (const State& state : p.states) add(p, state.value, key_before(state), {TapId::Kind::state_before, state.name}, types);
   for (const Tap& tap : p.taps) {
     if (!tap.inside) add(p, tap.value, tap.key, tap.id, types);
   }
-  for (const Output& output : p.outputs) add(p, output.value, "output:" + output.name, "output:" + output.name, types);
+  for (const Output& output : p.outputs) add(p, output.value, "output:" + output.name, {TapId::Kind::output, output.name}, types);
   for (const State& state : p.states) {
-    if (state.updated != kNoValue) add(p, state.updated, key_after(state), key_after(state), types);
+    if (state.updated != kNoValue) add(p, state.updated, key_after(state), {TapId::Kind::state_after, state.name}, types);
   }
 }
 
-std::string key_before(const State& state) { return "state:" + state.name; }
-std::string key_after(const State& state) { return "updated:" + state.name; }
+std::string key_before(const State& state) { return TapId(TapId::Kind::state_before, state.name).text(); }
+std::string key_after(const State& state) { return TapId(TapId::Kind::state_after, state.name).text(); }
 
 // The first golden of a value counts; the golden budget may have left any of them out.
-void Goldens::add(const Program& p, ValueId v, const std::string& key, const std::string& tap, Types types) {
+void Goldens::add(const Program& p, ValueId v, const std::string& key, const TapId& tap, Types types) {
   const auto entry = file_.entries().find(key);
   if (entry == file_.entries().end()) return;
   const Type& type = p.graph.type(v);

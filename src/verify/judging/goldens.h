@@ -16,7 +16,8 @@ namespace pycandle {
 // A golden that has another type than the program gives there.
 struct Mistyped {
   ValueId value = kNoValue;
-  std::string tap, key, expected, found;  // key: in the trace file; expected: the golden's type
+  TapId tap;
+  std::string key, expected, found;  // key: in the trace file; expected: the golden's type
 };
 
 // Views of the mapped trace file, checked against the program's types.
@@ -42,7 +43,7 @@ class Goldens {
   void release() const;
 
  private:
-  void add(const Program&, ValueId, const std::string& key, const std::string& tap, Types);
+  void add(const Program&, ValueId, const std::string& key, const TapId& tap, Types);
   std::optional<Array> result(const std::string& key) const;
   // The file's format has no c128: such a golden is pairs of f64, one axis more.
   bool is_pairs(const std::string& key, const Type&) const;

@@ -9,6 +9,8 @@ constexpr const char* kVerdictTexts[] = {
     "exact", "within rounding", "within tolerance", "accumulated rounding", "reference unstable", "wrong upstream", "wrong here"};
 static_assert(std::size(kVerdictTexts) == std::size(kVerdicts));
 
+constexpr const char* kJudgedTexts[] = {"both", "program", "backend", "tolerance"};
+
 }  // namespace
 
 const char* to_string(Verdict v) { return kVerdictTexts[static_cast<size_t>(v)]; }
@@ -16,6 +18,15 @@ const char* to_string(Verdict v) { return kVerdictTexts[static_cast<size_t>(v)];
 std::optional<Verdict> verdict_from_text(std::string_view text) {
   for (Verdict v : kVerdicts) {
     if (text == to_string(v)) return v;
+  }
+  return std::nullopt;
+}
+
+const char* to_string(Judged j) { return kJudgedTexts[static_cast<size_t>(j)]; }
+
+std::optional<Judged> judged_from_text(std::string_view text) {
+  for (size_t i = 0; i < std::size(kJudgedTexts); ++i) {
+    if (text == kJudgedTexts[i]) return static_cast<Judged>(i);
   }
   return std::nullopt;
 }

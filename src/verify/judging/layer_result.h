@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/op_def.h"
+#include "ir/tap_id.h"
 #include "params/parameters.h"
 #include "verify/judging/metrics.h"
 
@@ -33,6 +34,11 @@ inline constexpr Verdict kVerdicts[] = {Verdict::exact,
 const char* to_string(Verdict);          // "exact", "within rounding", …
 std::optional<Verdict> verdict_from_text(std::string_view);
 
+// Which question a verdict answers: what failed, or both when the layer is fine.
+enum class Judged { both, program, backend, tolerance };
+const char* to_string(Judged);           // "both", …
+std::optional<Judged> judged_from_text(std::string_view);
+
 // What is known of a layer that is wrong here.
 struct Diagnosis {
   std::string op;                        // the smallest part that is wrong: one op, or a few that are wrong together
@@ -45,7 +51,8 @@ struct Diagnosis {
 
 struct LayerResult {
   std::string input;                     // which goldens, when there are several
-  std::string tap, op, place, source;    // place: file:line
+  TapId tap;
+  std::string op, place, source;         // place: file:line
   std::string path;                      // module and call: "transformer.h.3.mlp@0"; the root is ""
   std::string dtype;
   Sizes shape;
@@ -53,7 +60,7 @@ struct LayerResult {
   std::optional<Metrics> cumulative;     // the same in one run of the whole program; a fused kernel may hide the value
   double error_rms = 0, error_max = 0;   // what was judged …
   double floor_rms = 0, floor_max = 0;   // … against what (before the factors 4 and 16)
-  std::string judged;                    // "program", "backend" or "tolerance": what failed, or "both" when fine
+  Judged judged = Judged::both;
   Verdict verdict = Verdict::exact;
   std::string why;                       // one sentence when it is not plainly fine
   std::string decisions;                 // of argmax, topk and sort: how many, and by what margin

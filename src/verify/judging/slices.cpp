@@ -32,7 +32,7 @@ bool only_moves(const Node& node) {
 
 std::string name_of_value(const Program& p, ValueId v) {
   for (const Tap& tap : p.taps)
-    if (tap.value == v && !tap.inside) return tap.id;
+    if (tap.value == v && !tap.inside) return tap.id.text();
   for (const Input& input : p.inputs)
     if (input.value == v) return input.name;
   for (const State& state : p.states)
@@ -40,9 +40,8 @@ std::string name_of_value(const Program& p, ValueId v) {
   return "";
 }
 
-Slicer::Slicer(const Program& p, PerValue<bool> is_known, Of of)
+Slicer::Slicer(const Program& p, PerValue<bool> is_known)
     : program_(p),
-      of_(of),
       is_known_(std::move(is_known)),
       parameter_of_(p.graph.values.size(), -1),
       node_mark_(p.graph.nodes.size(), -1),
@@ -118,7 +117,7 @@ Slice Slicer::slice(ValueId target) {
     copy.op = node.op;
     copy.attributes = node.attributes;
     copy.regions = node.regions;
-    copy.origin.line = of_ == Of::slice ? node.origin.line : n;
+    copy.origin.sliced_from = node.origin.sliced_from >= 0 ? node.origin.sliced_from : n;
     for (Graph& region : copy.regions) forget_places(region);
     for (ValueId v : node.operands) copy.operands.push_back(v == kNoValue ? kNoValue : mark(v).value);
     std::vector<Type> types;

@@ -9,8 +9,8 @@
 namespace pycandle {
 
 struct Slice {
-  // One output; inputs are the values below, parameters stay parameters. A slice has no tables of calls and files: the
-  // `line` of a node's origin is the number of that node in the original program, also in a slice of a slice.
+  // One output; inputs are the values below, parameters stay parameters. A slice has no tables of calls and files: all that
+  // is known of a node's origin is `sliced_from`, its number in the original program, also in a slice of a slice.
   Program program;
   Values inputs;             // in the original program, in the order of program.inputs
   std::string last_op;       // the op that gives the value, in program form
@@ -30,8 +30,7 @@ std::string name_of_value(const Program&, ValueId);
 class Slicer {
  public:
   // is_known: values that a slice begins with (per value of the graph); inputs and states of the program are too.
-  enum class Of { program, slice };
-  Slicer(const Program&, PerValue<bool> is_known, Of = Of::program);
+  Slicer(const Program&, PerValue<bool> is_known);
   // Values that no node computes have no slice: ask only for results of nodes.
   Slice slice(ValueId);
 
@@ -43,10 +42,9 @@ class Slicer {
   std::vector<NodeId> nodes_of(ValueId);
 
   const Program& program_;
-  Of of_;
   PerValue<bool> is_known_;
   PerValue<int32_t> parameter_of_;  // per value, or -1
-  PerNode<int32_t> node_mark_;     // per node: the last slice it was in
+  PerNode<int32_t> node_mark_;      // per node: the last slice it was in
   PerValue<Mark> in_slice_;         // per value of the program: its value in the slice
   int32_t count_ = 0;
 };

@@ -9,6 +9,12 @@
 
 namespace pycandle {
 
+// The whole program is dumped once; a folder for every slice would bury it.
+inline PipelineOptions without_dumps(PipelineOptions pipeline) {
+  pipeline.dump_dir.clear();
+  return pipeline;
+}
+
 class Trials {
  public:
   Trials(const OpTable& table, std::shared_ptr<const ParameterSource> parameters, Bindings sizes)

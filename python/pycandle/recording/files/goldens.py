@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ..graph.interpreter import run_call
-from ..graph.taps import symbol_sizes, tap_bytes
+from ..graph.taps import is_node_tap, symbol_sizes, tap_bytes
 from .tensor_files import TensorFile
 
 
@@ -77,7 +77,7 @@ def within_budget(taps: list, chosen, inputs, budget: int | None, notes: list[st
         return taps
     sizes = symbol_sizes(chosen.program, inputs)
     spent, kept, left_out, bytes_left_out = 0, set(), 0, 0
-    order = sorted(range(len(taps)), key=lambda i: (taps[i].id.startswith("node:"), taps[i].id.count("."), i))
+    order = sorted(range(len(taps)), key=lambda i: (is_node_tap(taps[i].id), taps[i].id.count("."), i))
     keys: set[str] = set()
     for i in order:
         tap = taps[i]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -25,6 +25,22 @@ class Tap:
     value: int
     key: str
     shape: list[int] = field(default_factory=list)
+
+
+def module_tap(path: str, call: int, side: str, names: Iterable[str] = ()) -> str:
+    """`h.3.mlp@0/output.1`: what a module's call gave (side `output`) or was given (`input`). src/ir/tap_id.h has every form."""
+    return ".".join([f"{path}@{call}/{side}", *names])
+
+
+def node_tap(value: int) -> str:
+    return f"{_NODE}{value}"
+
+
+def is_node_tap(identity: str) -> bool:
+    return identity.startswith(_NODE)
+
+
+_NODE = "node:"
 
 
 def choose_taps(writer: GraphWriter, inputs: list[dict], outputs: list[dict], level: str) -> list[Tap]:
@@ -51,12 +67,12 @@ def choose_taps(writer: GraphWriter, inputs: list[dict], outputs: list[dict], le
     if level != "none":
         for call in program.calls:
             for path, slot in _slots(call.output):
-                add(".".join([f"{call.path}@{call.number}/output", *path]), call.outputs[slot])
+                add(module_tap(call.path, call.number, "output", path), call.outputs[slot])
         for call in program.calls:
             for name, tree in call.arguments:
                 for path, slot in _slots(tree):
                     if writer.value_of(call.inputs[slot]) not in tapped:
-                        add(".".join([f"{call.path}@{call.number}/input.{name}", *path]), call.inputs[slot])
+                        add(module_tap(call.path, call.number, "input", [name, *path]), call.inputs[slot])
     drawn_by = {
         writer.value_of(used)
         for node in program.graph.nodes
@@ -67,7 +83,8 @@ def choose_taps(writer: GraphWriter, inputs: list[dict], outputs: list[dict], le
     for node, index, value in _node_values(writer):
         always = is_random(node) or value in drawn_by or (node, index) in choices
         if value not in tapped and (level == "all" or always):
-            taps.append(Tap(f"node:{value}", node, index, value, keys.setdefault(value, f"node:{value}")))
+            identity = node_tap(value)
+            taps.append(Tap(identity, node, index, value, keys.setdefault(value, identity)))
     return taps
 
 

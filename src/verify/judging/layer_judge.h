@@ -1,0 +1,74 @@
+// The judge of one call's layers: each from golden inputs, and all of them in one whole run. docs/verification.md has the
+// method.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "verify/judging/floors.h"
+#include "verify/judging/goldens.h"
+#include "verify/judging/layer_result.h"
+#include "verify/judging/slices.h"
+#include "verify/judging/trials.h"
+#include "verify/judging/whole_run.h"
+
+namespace pycandle {
+
+struct Tolerance {
+  double atol = 0, rtol = 0;  // |ours - golden| <= atol + rtol * |golden|
+};
+
+// Values that depend on one that is wrong.
+class Taint {
+ public:
+  explicit Taint(const Graph& g) : g_(g), is_tainted_(g.values.size()) {}
+  void add(ValueId v) { is_tainted_[v] = true; }
+  // Ask in the order of computation, after every wrong value before it was added.
+  bool reaches(ValueId v);
+
+ private:
+  const Graph& g_;
+  PerValue<bool> is_tainted_;
+  size_t next_node_ = 0;
+};
+
+class LayerJudge {
+ public:
+  struct Options {
+    PipelineOptions pipeline;
+    std::optional<Tolerance> tolerance;  // decides instead of the rounding floor
+    std::string whose = "PyTorch";       // the goldens
+  };
+  LayerJudge(const Program&, const Backend&, const Goldens&, const Trials&, KeptFloors&, Options);
+
+  // Where the slice's value stands, before anything is said of it.
+  LayerResult place(const Slice&, const Array& golden) const;
+  // From golden inputs: fills in evidence.ours and what the result says of it. evidence.golden is there.
+  void judge(const std::string& key, const Slice&, const std::vector<Array>& inputs, Evidence&, LayerResult&) const;
+  // Once per value, in the order of computation: is it off in the whole run, and because of a layer before it?
+  void look_at_whole_run(ValueId, const Array& golden, LayerResult&);
+
+  // Right layer by layer is not yet right as a whole: fusion across layers and the memory that they share show only
+  // there. An output, or what a state became, that is much further off than in the reference's own whole run is judged by
+  // what rounding does to the program from its inputs to that value.
+  std::vector<LayerResult> wrong_as_a_whole() const;
+  const WholeRun& whole_run() const { return whole_; }
+
+ private:
+  void judge_by_floor(const std::string& key, const Slice&, const std::vector<Array>& inputs, Evidence&, LayerResult&) const;
+  void judge_sizes(const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
+  void judge_integers(const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
+
+  const Program& p_;
+  const Backend& backend_;
+  const Goldens& goldens_;
+  const Trials& trials_;
+  KeptFloors& floors_;
+  const Options options_;
+  const WholeRun whole_;
+  Taint taint_;
+};
+
+}  // namespace pycandle
