@@ -18,13 +18,6 @@
 namespace pycandle {
 namespace {
 
-std::filesystem::path cache_folder() {
-  const char *chosen = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  if (chosen && *chosen) return std::filesystem::path(chosen) / "pycandle";
-  if (home && *home) return std::filesystem::path(home) / ".cache" / "pycandle";
-  return {};
-}
-
 // The text after "name:" in one of the system's virtual files, which have no size to map them by.
 std::string fact_of_system(const char* file, const std::string& name) {
   std::ifstream lines(file);
@@ -45,6 +38,13 @@ double seconds_of(const std::function<void()>& work) {
 }
 
 }  // namespace
+
+std::filesystem::path cache_folder() {
+  const char *chosen = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (chosen && *chosen) return std::filesystem::path(chosen) / "pycandle";
+  if (home && *home) return std::filesystem::path(home) / ".cache" / "pycandle";
+  return {};
+}
 
 std::string machine_name() {
   static const std::string name = [] {

@@ -11,9 +11,12 @@ namespace pycandle {
 
 std::string machine_name();  // the processor's own name for itself, and the instruction set that kernels use
 
+// XDG_CACHE_HOME/pycandle, or ~/.cache/pycandle; empty: the user has none.
+std::filesystem::path cache_folder();
+
 size_t peak_memory();        // of this process so far, in bytes; 0 when the system does not say
 
-// A JSON file in the user's cache folder (XDG_CACHE_HOME/pycandle, or ~/.cache/pycandle). Keys name the machine and this
+// A JSON file in the user's cache folder. Keys name the machine and this
 // version of the library; a file that cannot be read or written only means measuring again.
 class MeasuredCache {
  public:

@@ -27,13 +27,6 @@ namespace {
 
 // ---- floors that were kept
 
-// gpt2_trace.safetensors → gpt2_floor.safetensors
-std::filesystem::path floor_file(const std::filesystem::path& trace) {
-  std::string name = trace.stem().string();
-  if (const size_t suffix = name.rfind("_trace"); suffix != std::string::npos) name.resize(suffix);
-  return trace.parent_path() / (name + "_floor.safetensors");
-}
-
 std::string floor_identity(const Recording& recording, const std::filesystem::path& manifest, const std::filesystem::path& trace,
                            const VerifyOptions& options) {
   std::string text;
@@ -46,7 +39,7 @@ KeptFloors kept_floors(const Subject& s, const GoldenFile& file) {
   const VerifyOptions& o = s.options;
   const bool are_as_recorded = !s.is_captured() && o.against.empty() && !o.change_program && !o.table;
   if (!are_as_recorded) return KeptFloors::none();
-  return {floor_file(file.path), floor_identity(s.recording, s.manifest, file.path, o)};
+  return KeptFloors(floor_identity(s.recording, s.manifest, file.path, o));
 }
 
 // ---- what the diagnosis asks of the recording

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -258,27 +259,56 @@ def test_a_backend_is_verified_against_another_one_without_goldens(manifest, tmp
     assert "reference against cpu" in said and "PyTorch" not in said
 
 
-def test_the_floor_of_a_model_that_takes_long_is_kept_and_judges_the_same(tmp_path, pycandle):
+@pytest.fixture
+def wide(tmp_path, monkeypatch) -> tuple[Path, Path]:
+    """A recording whose floors take long enough to be kept, and the folder that keeps them."""
     torch.manual_seed(0)
     model = nn.Sequential(*(nn.Conv2d(64, 64, 3, padding=1) for _ in range(4))).eval()
-    recorder = GoldenRecorder(tmp_path)
+    recorder = GoldenRecorder(tmp_path / "wide")
     recorder.record(model, torch.randn(1, 64, 112, 112))
     recorder.save("wide")
-    manifest, kept = tmp_path / "wide_manifest.json", tmp_path / "wide_floor.safetensors"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "wide" / "wide_manifest.json", tmp_path / "cache" / "pycandle" / "floors"
+
+
+def test_the_floor_of_a_model_that_takes_long_is_kept_and_judges_the_same(wide, pycandle):
+    manifest, folder = wide
+    before = set(manifest.parent.iterdir())
     first = pycandle.json("verify", manifest, "--backend", "cpu")
-    assert kept.exists()
-    written = kept.stat().st_mtime_ns
+    (kept,) = folder.iterdir()
+    assert set(manifest.parent.iterdir()) == before, "nothing beside the goldens decides verdicts"
+    written = kept.stat().st_ino
     again = pycandle.json("verify", manifest, "--backend", "cpu")
-    assert kept.stat().st_mtime_ns == written
+    assert kept.stat().st_ino == written
     for a, b in zip(first["layers"], again["layers"], strict=True):
         assert a["verdict"] == b["verdict"] and b["floor_rms"] == pytest.approx(a["floor_rms"], rel=1e-5)
         assert b["error_rms"] == pytest.approx(a["error_rms"], rel=1e-5)
-    kept.write_bytes(kept.read_bytes()[:-100])  # cut: computed and written again
-    assert pycandle.json("verify", manifest, "--backend", "cpu")["status"] == "passed"
-    assert kept.stat().st_mtime_ns != written
     # Goldens that are other ones have another floor.
-    tensors = load_file(tmp_path / "wide_trace.safetensors")
+    tensors = load_file(manifest.with_name("wide_trace.safetensors"))
     (key,) = [key for key in tensors if key.startswith("2@0")]
-    save_file(tensors | {key: tensors[key] * 1.001}, tmp_path / "wide_trace.safetensors")
+    save_file(tensors | {key: tensors[key] * 1.001}, manifest.with_name("wide_trace.safetensors"))
     rows = pycandle.json("verify", manifest, "--backend", "cpu", status=1)["layers"]
     assert next(row["tap"] for row in rows if row["verdict"] == "wrong here") == "2@0/output"
+
+
+def cut(kept: Path) -> None:
+    kept.write_bytes(kept.read_bytes()[:-100])
+
+
+def without_any_rounding(kept: Path) -> None:
+    with safe_open(kept, "pt") as file:
+        metadata = file.metadata()
+    tensors = load_file(kept)
+    none = {name: torch.zeros_like(t) for name, t in tensors.items() if name.endswith("/floor")}
+    save_file(tensors | none, kept, metadata)
+
+
+@pytest.mark.parametrize("damage", [cut, without_any_rounding])
+def test_a_kept_floor_that_was_damaged_or_forged_is_computed_again(damage, wide, pycandle):
+    manifest, folder = wide
+    good = pycandle.json("verify", manifest, "--backend", "cpu")
+    (kept,) = folder.iterdir()
+    damage(kept)
+    again = pycandle.json("verify", manifest, "--backend", "cpu")
+    for a, b in zip(good["layers"], again["layers"], strict=True):
+        assert a["verdict"] == b["verdict"] and b["floor_rms"] == pytest.approx(a["floor_rms"], rel=1e-5)

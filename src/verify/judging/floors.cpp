@@ -6,13 +6,16 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/json.h"
+#include "runtime/machine.h"
 
 namespace pycandle {
 namespace {
 
 constexpr double kWorthKeeping = 0.1;               // seconds
 constexpr size_t kMostBytes = size_t{1} << 30;
+constexpr uintmax_t kMostInFolder = uintmax_t{4} << 30;
 constexpr const char* kIdentity = "identity";
 
 // Half the bytes where nothing is lost: differences and floors need no more digits than f32 has.
@@ -24,28 +27,59 @@ Array stored(DType dtype, const std::vector<double>& values) {
 
 Json facts_of(const Judgement& j) { return {j.error_rms, j.error_max, j.floor_rms, j.floor_max, j.scale}; }
 
+std::string checksum_of(const std::string& identity, const std::string& key, const std::string& facts, const Array& rest,
+                        const Array& floor) {
+  std::string text = identity + '\n' + key + '\n' + facts + '\n';
+  for (const Array* a : {&rest, &floor}) text += hash128(a->data(), a->bytes()).text() + to_string(a->shape());
+  return hash128(text).text();
+}
+
+std::filesystem::path file_for(const std::string& identity) {
+  const std::filesystem::path cache = cache_folder();
+  if (cache.empty() || identity.empty()) return {};
+  return cache / "floors" / (hash128(identity).text() + ".safetensors");
+}
+
+// The files that were not used for longest go.
+void limit_size(const std::filesystem::path& folder) {
+  std::error_code failure;
+  std::map<std::filesystem::file_time_type, std::filesystem::path> by_age;
+  uintmax_t total = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, failure)) {
+    by_age.emplace(entry.last_write_time(failure), entry.path());
+    total += entry.file_size(failure);
+  }
+  for (const auto& [time, path] : by_age) {
+    if (total <= kMostInFolder) return;
+    const uintmax_t size = std::filesystem::file_size(path, failure);
+    if (!failure && std::filesystem::remove(path, failure)) total -= size;
+  }
+}
+
 }  // namespace
 
-KeptFloors::KeptFloors(std::filesystem::path file, std::string identity)
-    : file_(std::move(file)), identity_(std::move(identity)) {
+KeptFloors::KeptFloors(std::string identity) : file_(file_for(identity)), identity_(std::move(identity)) {
   std::error_code failure;
   if (file_.empty() || !std::filesystem::is_regular_file(file_, failure)) return;
   try {
     Safetensors read = Safetensors::open(file_);
     const auto found = read.metadata().find(kIdentity);
     if (found != read.metadata().end() && found->second == identity_) kept_ = std::move(read);
+    if (kept_) std::filesystem::last_write_time(file_, std::filesystem::file_time_type::clock::now(), failure);
   } catch (const Error&) {  // it will be written again
   }
 }
 
 std::optional<KeptFloor> KeptFloors::find(const std::string& key, const Array& golden) const {
   if (!kept_ || !kept_->contains(key + "/floor") || !kept_->contains(key + "/rest")) return std::nullopt;
-  const auto facts = kept_->metadata().find(key);
-  const std::vector<double> values = as_reals(golden), rest = load_double(kept_->get(key + "/rest"));
+  const auto facts = kept_->metadata().find(key), checksum = kept_->metadata().find(key + "/checksum");
+  if (facts == kept_->metadata().end() || checksum == kept_->metadata().end()) return std::nullopt;
+  const Array stored_rest = kept_->get(key + "/rest"), stored_floor = kept_->get(key + "/floor");
+  if (checksum->second != checksum_of(identity_, key, facts->second, stored_rest, stored_floor)) return std::nullopt;
+  const std::vector<double> values = as_reals(golden), rest = load_double(stored_rest);
   KeptFloor kept;
-  kept.backend.allowed = load_double(kept_->get(key + "/floor"));
-  if (facts == kept_->metadata().end() || rest.size() != values.size() || kept.backend.allowed.size() != values.size())
-    return std::nullopt;
+  kept.backend.allowed = load_double(stored_floor);
+  if (rest.size() != values.size() || kept.backend.allowed.size() != values.size()) return std::nullopt;
   const Json numbers = Json::parse(facts->second, nullptr, false);
   if (!numbers.is_array() || numbers.size() != 5) return std::nullopt;
   Judgement& j = kept.program;
@@ -75,6 +109,7 @@ void KeptFloors::add(const std::string& key, const KeptFloor& kept, const Array&
   added_[key + "/rest"] = stored(dtype, rest);
   added_[key + "/floor"] = stored(dtype, allowed);
   facts_[key] = facts_of(kept.program).dump();
+  facts_[key + "/checksum"] = checksum_of(identity_, key, facts_[key], added_[key + "/rest"], added_[key + "/floor"]);
 }
 
 void KeptFloors::write() const {
@@ -87,7 +122,10 @@ void KeptFloors::write() const {
     for (const auto& [name, text] : kept_->metadata()) facts.emplace(name, text);
   }
   try {
+    std::error_code failure;
+    std::filesystem::create_directories(file_.parent_path(), failure);
     write_safetensors(file_, all, facts);
+    limit_size(file_.parent_path());
   } catch (const Error&) {
   }
 }

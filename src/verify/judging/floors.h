@@ -1,5 +1,6 @@
-// What rounding may do to the values of a recording, kept beside it between runs: computing it takes the reference four
-// runs of every layer, and it is the same for every backend.
+// What rounding may do to the values of a recording, kept between runs: computing it takes the reference four runs of every
+// layer, and it is the same for every backend. The files are in the user's cache folder, one for each content that was
+// verified; nothing beside a recording has a say in verdicts. Every entry has a checksum: one that does not fit is none.
 #pragma once
 
 #include <filesystem>
@@ -21,8 +22,8 @@ struct KeptFloor {
 class KeptFloors {
  public:
   // identity: of all that the floors depend on. A file that was written for anything else, or that cannot be read, is none.
-  KeptFloors(std::filesystem::path file, std::string identity);
-  static KeptFloors none() { return {{}, {}}; }
+  explicit KeptFloors(std::string identity);
+  static KeptFloors none() { return KeptFloors(""); }
 
   std::optional<KeptFloor> find(const std::string& key, const Array& golden) const;
   void add(const std::string& key, const KeptFloor&, const Array& golden, double seconds);
