@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "pycandle/checker.h"
 #include "pycandle/model.h"
 
 namespace pycandle {
@@ -36,6 +37,12 @@ class PYCANDLE_API Recorded {
   // The states that a call changes stay changed: the next one goes on from them.
   Tensors run(const Tensors& inputs) const;
   Tensors run(const Tensors& inputs, Tensors& states) const;  // with the caller's own states, which the call changes
+
+  // Outputs that the same model gave by other means, judged by what rounding does to the recorded program from these inputs
+  // to each of them. With states: those before the call, and what it made of them.
+  std::vector<CheckResult> check(const Tensors& inputs, const Tensors& outputs) const;
+  std::vector<CheckResult> check(const Tensors& inputs, const Tensors& outputs, const Tensors& states_before,
+                                 const Tensors& states_after) const;
 
   Tensors states() const;                                     // copies, as they are now, by name
   void set_states(const Tensors&) const;                      // some or all, by name

@@ -13,6 +13,7 @@
 #include "capture/capture.h"
 #include "capture/shared_modules.h"
 #include "import/manifest.h"
+#include "verify/floor_file.h"
 #include "verify/judging/judge.h"
 #include "verify/judging/recorded_rounding.h"
 
@@ -26,16 +27,24 @@ struct Checker::State {
   std::filesystem::path manifest;
   SharedModules modules;
   double tolerance = 0;                       // 0: the dtype's own
-  double of_inputs = 0;                       // nothing is more exact than what it was computed from
+  double of_inputs = 0;                       // of a guess: nothing is more exact than what it was computed from
+  std::vector<RunFloors> floors;              // of the calls; empty: there is no such file
   bool only_collects = false;
   mutable std::mutex mutex;
   mutable std::vector<CheckResult> results;
   mutable std::optional<RecordedRounding> rounding;  // once it was asked for
   mutable int wrong = 0;                             // that rounding does not explain
 
-  // Why rounding alone may give this value; nothing where it may not, or where the recording cannot be run (it has gaps, or
+  const RunFloor* floor(const std::string& key, size_t call) const {
+    if (call >= floors.size()) return nullptr;
+    const auto found = floors[call].find(key);
+    return found == floors[call].end() ? nullptr : &found->second;
+  }
+
+  // Rounding alone may give this value; nothing where it may not, or where the recording cannot be run (it has gaps, or
   // its weights are elsewhere): the check itself must not fail for that. The mutex is locked.
-  std::optional<std::string> explained_by_rounding(const std::string& key, size_t call, const Array& ours) const {
+  std::optional<RecordedRounding::Explanation> explained_by_rounding(const std::string& key, size_t call,
+                                                                     const Array& ours) const {
     try {
       if (!rounding) rounding.emplace(manifest);
       return rounding->explains(key, call, ours);
@@ -47,8 +56,8 @@ struct Checker::State {
 
 namespace {
 
-// What rounding may come to through a whole model, relative to the values.
-double default_tolerance(DType dtype) {
+// What rounding may come to through a whole model, relative to the values: a guess, for where no floor is at hand.
+double guessed_tolerance(DType dtype) {
   switch (dtype) {
     case DType::f64:
     case DType::c128: return 1e-8;
@@ -86,13 +95,16 @@ Checker Checker::load(const std::string& name, const std::string& folder) {
   }
   for (const Tap& tap : recording.program.taps) state.key_of.emplace(tap.id, tap.key);
   state.modules = SharedModules(recording.program);
+  Recording beside = recording;
+  beside.folder = folder;
+  state.floors = read_floor_file(manifest, beside);
   for (const Input& input : recording.program.inputs) state.inputs.push_back(input.name);
   for (const Output& output : recording.program.outputs) state.outputs.push_back(output.name);
   for (const pycandle::State& s : recording.program.states) state.states.push_back(s.name);
   for (const std::string& input : state.inputs) {
     if (!state.traces[0].contains("input:" + input)) continue;
     const DType dtype = state.traces[0].get("input:" + input).dtype();
-    if (is_inexact(dtype)) state.of_inputs = std::max(state.of_inputs, default_tolerance(dtype));
+    if (is_inexact(dtype)) state.of_inputs = std::max(state.of_inputs, guessed_tolerance(dtype));
   }
   return checker;
 }
@@ -111,13 +123,15 @@ Array Checker::golden(std::string_view layer) const {
   return state_->traces[0].get(state_->key_of.at(TapId::parse(layer)));
 }
 
-CheckResult how_close(const Array& expected, const Array& found, double tolerance) {
-  CheckResult result;
+namespace {
+
+// The distances alone; says so when the types differ, and then there are none.
+std::optional<Metrics> measured(const Array& expected, const Array& found, CheckResult& result) {
   if (found.dtype() != expected.dtype() || found.shape() != expected.shape()) {
     result.cosine = 0;
     result.mse = result.max_diff = result.error = std::numeric_limits<double>::infinity();
     result.why = fmt::format("is {} where PyTorch has {}", type_text(found), type_text(expected));
-    return result;
+    return std::nullopt;
   }
   const Metrics metrics = compare(found, expected);
   const double scale = root_mean_square(as_reals(expected));
@@ -125,32 +139,74 @@ CheckResult how_close(const Array& expected, const Array& found, double toleranc
   result.max_diff = metrics.max_abs;
   result.cosine = metrics.cosine;
   result.error = scale > 0 ? metrics.rms / scale : metrics.rms;
-  result.tolerance = !is_inexact(found.dtype()) ? 0 : tolerance > 0 ? tolerance : default_tolerance(found.dtype());
-  result.passed = metrics.nan_mismatches == 0 && result.error <= result.tolerance;
+  return metrics;
+}
+
+std::string distance_text(const CheckResult& result, const Metrics& metrics, const std::string& allowed) {
+  return fmt::format("is off by {:.2g} of its size ({}), {:.2g} at the worst element{}", result.error, allowed, result.max_diff,
+                     metrics.nan_mismatches > 0 ? ", and has NaN or infinities elsewhere" : "");
+}
+
+CheckResult within(const Array& expected, const Array& found, double tolerance, bool is_guess) {
+  CheckResult result;
+  const std::optional<Metrics> metrics = measured(expected, found, result);
+  if (!metrics) return result;
+  result.guessed = is_guess && is_inexact(found.dtype());
+  result.tolerance = is_inexact(found.dtype()) ? tolerance : 0;
+  result.passed = metrics->nan_mismatches == 0 && result.error <= result.tolerance;
   if (!result.passed)
-    result.why = fmt::format("is off by {:.2g} of its size ({:.2g} at most), {:.2g} at the worst element{}", result.error,
-                             result.tolerance, result.max_diff,
-                             metrics.nan_mismatches > 0 ? ", and has NaN or infinities elsewhere" : "");
+    result.why = distance_text(result, *metrics,
+                               fmt::format("{:.2g} at most{}", result.tolerance, result.guessed ? ", which is a guess" : ""));
   return result;
 }
 
-// One that is far off may be right all the same: an orthogonal matrix has a log-determinant that is rounding alone.
+CheckResult by_floor(const Array& expected, const Array& found, const RunFloor& floor) {
+  CheckResult result;
+  const std::optional<Metrics> metrics = measured(expected, found, result);
+  if (!metrics) return result;
+  const Judgement judgement = judge_whole_run(expected, found, floor);
+  const double scale = root_mean_square(as_reals(expected));
+  result.tolerance = kRmsFactor * floor.rms / (scale > 0 ? scale : 1);
+  result.passed = judgement.passed;
+  const std::string distance = distance_text(result, *metrics, fmt::format("rounding explains {:.2g}", result.tolerance));
+  if (!result.passed) result.why = distance;
+  const std::optional<std::string> unstable = instability(judgement, found.dtype());
+  if (result.passed && unstable && result.error > 0) {
+    result.unstable = true;
+    result.why = distance + ", and unstable: " + *unstable;
+  }
+  return result;
+}
+
+}  // namespace
+
+CheckResult how_close(const Array& expected, const Array& found, double tolerance) {
+  return within(expected, found, tolerance > 0 ? tolerance : guessed_tolerance(found.dtype()), tolerance <= 0);
+}
+
+// The floors decide where they are kept. What misses them, or a guess, is judged by runs of the recorded program itself: an
+// orthogonal matrix has a log-determinant that is rounding alone.
 CheckResult Checker::compared(const std::string& name, const std::string& key, size_t call, const Array& ours) const {
   if (call >= calls() || !state_->traces[call].contains(key))
     throw Error(ErrorCode::bad_input, fmt::format("there is no golden value {} of call {}", key, call))
         .found(fmt::format("{} calls were recorded", calls()));
   const Array expected = stored_as(ours.dtype(), state_->traces[call].get(key));
-  const double own = std::max(default_tolerance(ours.dtype()), state_->of_inputs);
-  CheckResult result = how_close(expected, ours, state_->tolerance > 0 ? state_->tolerance : own);
+  const RunFloor* floor = state_->floor(key, call);
+  CheckResult result = state_->tolerance > 0 ? within(expected, ours, state_->tolerance, false)
+                       : floor && is_inexact(ours.dtype())
+                           ? by_floor(expected, ours, *floor)
+                           : within(expected, ours, std::max(guessed_tolerance(ours.dtype()), state_->of_inputs), true);
   result.layer = name;
+  if (!result.why.empty()) result.why = name + " " + result.why;
   if (result.passed) return result;
-  result.why = name + " " + result.why;
   constexpr int kMostWrong = 4;  // the rest of a model that is wrong is not worth its time
   const std::lock_guard lock(state_->mutex);
   if (state_->tolerance > 0 || state_->wrong >= kMostWrong) return result;
   if (const auto why = state_->explained_by_rounding(key, call, ours)) {
-    result.passed = result.unstable = true;
-    result.why += ", and unstable: " + *why;
+    result.passed = true;
+    result.guessed = false;
+    result.unstable = !why->unstable.empty();
+    result.why = result.unstable ? result.why + ", and unstable: " + why->unstable : "";
   } else {
     ++state_->wrong;
   }

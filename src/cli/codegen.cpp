@@ -15,6 +15,7 @@
 #include "import/importer.h"
 #include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
+#include "verify/floor_file.h"
 
 namespace pycandle::cli {
 namespace {
@@ -174,7 +175,10 @@ void generate(const Options& options, Context& context) {
   if (options.merge) files.merge();
   const std::string said = context.json ? to_json(files, printed).dump(2) + "\n" : listed(files);
   files.write();
-  if (files.files().size() > 1) write_around(options, printed, {name, manifest_from_project(options), origin});
+  if (files.files().size() > 1) {  // a project, with tests
+    write_around(options, printed, {name, manifest_from_project(options), origin});
+    write_floor_file(options.manifest);
+  }
   fmt::print("{}", said);  // what an error kept from being written was not written
 }
 

@@ -14,6 +14,7 @@
 #include "import/importer.h"
 #include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
+#include "verify/floor_file.h"
 
 namespace pycandle::cli {
 namespace {
@@ -84,6 +85,7 @@ void add(Command& app, Context& context, const std::string& name, const std::str
     if (options->diff) return fmt::print("{}", files.diff());
     if (options->merge) files.merge();
     files.write();
+    if (print == emit::cpp::print_test) write_floor_file(options->manifest);
     if (context.json) {
       fmt::print("{}\n", Json{{"path", options->out}, {"model", harness.model}, {"namespace", harness.name_space}}.dump(2));
     } else {

@@ -6,7 +6,9 @@
 #include "pycandle/model.h"
 #include "pycandle/nn.h"
 #include "pycandle/project.h"
+#include "pycandle/recorded.h"
 #include "small_recording.h"
+#include "verify/floor_file.h"
 
 namespace pycandle {
 namespace {
@@ -96,6 +98,44 @@ TEST_F(CheckedModel, ThatIsWrongSaysInWhichLayerFirst) {
   ASSERT_EQ(checker.results().size(), 5U);
   EXPECT_TRUE(checker.results()[0].passed);
   EXPECT_FALSE(checker.results()[1].passed);
+}
+
+TEST_F(CheckedModel, IsJudgedByTheFloorsBesideTheGoldens) {
+  front::compile(Small(weights, checker), signature).run(checker.inputs());
+  for (const CheckResult& r : checker.results()) EXPECT_TRUE(r.guessed) << r.layer << ": there are no floors yet";
+
+  ASSERT_TRUE(write_floor_file(manifest));
+  const Checker by_floors = Checker::load("small", recording.folder.path().string());
+  front::compile(Small(weights, by_floors), signature).run(by_floors.inputs());
+  for (const CheckResult& r : by_floors.results()) {
+    EXPECT_TRUE(r.passed && !r.guessed) << r.why;
+    EXPECT_LT(r.tolerance, 1e-5) << r.layer;
+  }
+  Checker of_wrong = Checker::load("small", recording.folder.path().string());
+  of_wrong.collect();
+  front::compile(Small(weights, of_wrong, "tanh"), signature).run(of_wrong.inputs());
+  EXPECT_TRUE(of_wrong.results()[0].passed);
+  EXPECT_FALSE(of_wrong.results()[1].passed) << "the guess of 1e-3 lets the tanh GELU pass";
+  EXPECT_NE(of_wrong.results()[1].why.find("rounding explains"), std::string::npos) << of_wrong.results()[1].why;
+}
+
+TEST_F(CheckedModel, TrustsNoFloorsOfAnotherRecording) {
+  ASSERT_TRUE(write_floor_file(manifest));
+  std::string text = read_text(manifest);
+  write_text(manifest, text + "\n");
+  const Checker other = Checker::load("small", recording.folder.path().string());
+  EXPECT_TRUE(other.verify("norm", other.golden("norm")).guessed);
+}
+
+TEST_F(CheckedModel, OutputsAtOtherInputsAreJudgedByTheRecordedProgram) {
+  const front::Recorded recorded = front::Recorded::load(manifest, {.backend = "reference"});
+  const auto inputs = recorded.random_inputs(3);
+  const auto right = front::compile(Small(weights), signature).run(inputs);
+  const auto wrong = front::compile(Small(weights, {}, "tanh"), signature).run(inputs);
+  ASSERT_EQ(recorded.check(inputs, right).size(), 1U);
+  EXPECT_TRUE(recorded.check(inputs, right)[0].passed) << recorded.check(inputs, right)[0].why;
+  EXPECT_FALSE(recorded.check(inputs, wrong)[0].passed);
+  EXPECT_FALSE(recorded.check(inputs, {})[0].passed) << "an output that is not there";
 }
 
 TEST_F(CheckedModel, IsCheckedEagerlyToo) {

@@ -133,6 +133,24 @@ TEST(Judge, RowsThatAreRoundingAloneHideNoErrorOfTheOthers) {
   EXPECT_NE(j.why.find("in the rows that are stable"), std::string::npos) << j.why;
 }
 
+TEST(Judge, AWholeRunIsAllowedFourFloorsAndSixteenAtTheWorstElement) {
+  const auto passes = [](double first, double all) {
+    return judge_whole_run(f32({1, 2, 3, 4}), f32({1 + first + all, 2 + all, 3 + all, 4 + all}), {1e-3, 1e-3, 2.7}).passed;
+  };
+  EXPECT_TRUE(passes(0, 3.9e-3));
+  EXPECT_FALSE(passes(0, 4.1e-3));
+  EXPECT_TRUE(passes(7e-3, 0));
+  EXPECT_FALSE(passes(1.7e-2, 0));
+}
+
+TEST(Judge, OfAWholeRunTheLowestNumberOfAMaskHidesNoOtherError) {
+  const double lowest = std::numeric_limits<float>::lowest();
+  const RunFloor floor{1e-7, 1e-7, 1.6};
+  EXPECT_TRUE(judge_whole_run(f32({1, lowest, 2}), f32({1, lowest, 2}), floor).passed);
+  EXPECT_FALSE(judge_whole_run(f32({1, lowest, 2}), f32({1.1, lowest, 2}), floor).passed);
+  EXPECT_FALSE(judge_whole_run(f32({1, lowest, 2}), f32({1, 0, 2}), floor).passed);
+}
+
 TEST(Judge, TheBackendIsAllowedWhatTheGoldenNeededAndNoMore) {
   const double off = 1e-4;
   EXPECT_TRUE(judge_backend(evidence({1 + off, 2}, {1 - off, 2}, {1, 2})).passed);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 import torch
 from test_codegen_states import outcome_of
@@ -30,6 +32,31 @@ class Flow(nn.Module):
         y, a = self.first(x)
         y, b = self.second(torch.tanh(y))
         return y, a + b
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Sequential(nn.Linear(32, 32), nn.Tanh()) for _ in range(3)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x) * 0.5
+
+
+def test_an_edit_that_a_guessed_tolerance_lets_pass_is_found_by_the_floors(tmp_path, pycandle):
+    """Off by 2e-4: less than the guess of 1e-3, and a thousand times what rounding does."""
+    torch.manual_seed(0)
+    inputs = {"x": torch.randn(8, 32)}
+    ran = outcome_of(Scaled().eval(), tmp_path, pycandle, inputs, ("0.5", "0.5001"))
+    wrong = "[  FAILED  ] Scaled.GivesTheRecordedOutput"
+    assert wrong in ran.stdout and "rounding explains" in ran.stdout and "are guessed" not in ran.stdout
+    (tmp_path / "model_floors.json").unlink()
+    guessed = subprocess.run([tmp_path / "test_model"], cwd=tmp_path, capture_output=True, text=True)
+    assert wrong not in guessed.stdout
+    assert "note: tolerances are guessed, 0.001 for " in guessed.stdout
+    assert "[  FAILED  ] Scaled.AgreesAtAnotherShape" in guessed.stdout, (
+        "the recorded program is at hand there"
+    )
 
 
 @pytest.mark.parametrize("edit", [("", ""), ("a + b", "a - b - 0.01")])

@@ -52,9 +52,10 @@ const Backend& reference_backend() {
 }
 
 std::vector<ReferenceRun> run_reference_modes(const Program& decomposed, const ParameterSource& parameters,
-                                              const std::vector<ReferenceMode>& modes, const RunRequest& request) {
+                                              const std::vector<ReferenceMode>& modes, const RunRequest& request,
+                                              const OnTapOfModes& on_tap) {
   const WalkPlan plan(decomposed);
-  Walker walker(plan, parameters, modes, request);
+  Walker walker(plan, parameters, modes, request, on_tap);
   walker.run();
   std::vector<ReferenceRun> runs(modes.size());
   for (size_t lane = 0; lane < modes.size(); ++lane) {

@@ -1,6 +1,9 @@
 // The reference backend: walks the graph and calls the evaluators. It is the definition of what a program computes.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "backends/backend.h"
 
 namespace pycandle {
@@ -22,10 +25,13 @@ struct ReferenceRun {
   std::vector<Array> outputs;  // in the order of Program::outputs
 };
 
+// A tapped value in every mode, as soon as it exists.
+using OnTapOfModes = std::function<void(size_t tap, const std::vector<Array>& values)>;
+
 // A run for each mode; the first mode is the rounded one. All of them see the inputs, states and seed of the request.
 // The program is decomposed already (decompose_to_primitives).
 std::vector<ReferenceRun> run_reference_modes(const Program& decomposed, const ParameterSource&,
-                                              const std::vector<ReferenceMode>&, const RunRequest&);
+                                              const std::vector<ReferenceMode>&, const RunRequest&, const OnTapOfModes& = {});
 // The backend pipeline down to primitives.
 Program decompose_to_primitives(const Program&, const OpTable&);
 

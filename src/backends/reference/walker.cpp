@@ -77,10 +77,11 @@ WalkPlan::WalkPlan(Program decomposed) : program(std::move(decomposed)) {
 }
 
 Walker::Walker(const WalkPlan& plan, const ParameterSource& parameters, const std::vector<ReferenceMode>& modes,
-               const RunRequest& request)
+               const RunRequest& request, OnTapOfModes on_tap)
     : plan_(plan),
       parameters_(parameters),
       request_(request),
+      on_tap_(std::move(on_tap)),
       shared_values_(plan.program.graph.values.size()),
       is_shared_(plan.program.graph.values.size()),
       bindings_(bind_inputs(plan.program, request.inputs, request.symbols)) {
@@ -137,6 +138,11 @@ void Walker::define(ValueId v, Array array) {
 }
 
 void Walker::deliver_taps(ValueId v) {
+  if (on_tap_ && !plan_.taps_of[v].empty()) {
+    std::vector<Array> values;
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) values.push_back(value(lane, v));
+    for (size_t tap : plan_.taps_of[v]) on_tap_(tap, values);
+  }
   if (!request_.on_tap) return;
   for (size_t tap : plan_.taps_of[v]) request_.on_tap(tap, value(0, v));
 }

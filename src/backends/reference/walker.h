@@ -25,7 +25,7 @@ struct WalkPlan {
 
 class Walker {
  public:
-  Walker(const WalkPlan&, const ParameterSource&, const std::vector<ReferenceMode>&, const RunRequest&);
+  Walker(const WalkPlan&, const ParameterSource&, const std::vector<ReferenceMode>&, const RunRequest&, OnTapOfModes = {});
 
   void run();
   Array value(size_t lane, ValueId);         // after run(): inputs, parameters, outputs and updated states
@@ -61,6 +61,7 @@ class Walker {
   const WalkPlan& plan_;
   const ParameterSource& parameters_;
   const RunRequest& request_;
+  const OnTapOfModes on_tap_;
   bool jitters_ = false;
   bool has_long_sums_ = false;
   std::vector<Lane> lanes_;

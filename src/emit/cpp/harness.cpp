@@ -24,7 +24,8 @@ std::string manifest() {
 
 )text";
 
-constexpr const char* kProgram = R"text(// Runs @MODEL@ on the recorded inputs and says what came out: main [FOLDER OF THE RECORDING]
+constexpr const char* kProgram =
+    R"text(// Runs @MODEL@ on the recorded inputs and says what came out: main [FOLDER OF THE RECORDING]
 #include <pycandle/pycandle.h>
 
 #include <iostream>
@@ -76,15 +77,16 @@ CompileOptions on_reference() {
   return {.backend = "reference"};
 }
 
-void expect_close(const Array& expected, const Array& found, const std::string& name) {
-  const CheckResult r = how_close(expected, found);
-  EXPECT_TRUE(r.passed) << name << " " << r.why;
-}
-
-// A value that rounding alone moves as far as it is off from PyTorch's proves nothing: that is said.
+// What rounding does to the recorded program decides what is close. A value that it moves as far as it is off from PyTorch's
+// proves nothing, and without the file of floors a tolerance is guessed: both are said.
 void expect_passed(const CheckResult& r) {
+  static bool was_guess_said = false;
   EXPECT_TRUE(r.passed) << r.why;
   if (r.unstable) std::cout << "note: " << r.why << "\n";
+  if (!r.guessed || was_guess_said) return;
+  was_guess_said = true;
+  std::cout << "note: tolerances are guessed, " << r.tolerance << " for " << r.layer
+            << ": there are no floors beside the recording (pycandle gen-test writes them)\n";
 }
 
 @GOLDENS@TEST(@MODEL@, AgreesAtAnotherShape) {
@@ -92,7 +94,7 @@ void expect_passed(const CheckResult& r) {
   const auto inputs = recorded.random_inputs(1, other_sizes(recorded));
   const @SPACE@::@MODEL@ model(Weights::open(manifest()));
   const auto outputs = compile(model, signature_of(manifest()), on_reference()).run(inputs);
-  for (const auto& [name, expected] : recorded.run(inputs)) expect_close(expected, outputs.at(name), name);
+  for (const CheckResult& r : recorded.check(inputs, outputs)) expect_passed(r);
 }
 
 @STATES@TEST(@MODEL@, IsTheRecordedProgram) {
@@ -151,17 +153,15 @@ TEST(@MODEL@, KeepsItsStatesBetweenCalls) {
   const Recorded recorded = Recorded::load(manifest(), {.backend = "reference"});
   const @SPACE@::@MODEL@ model(Weights::open(manifest()));
   const Compiled run = compile(model, signature_of(manifest()), on_reference());
-  Recorded::Tensors states = recorded.states();
   for (const uint64_t call : {1, 2, 3}) {
     const auto inputs = recorded.random_inputs(call);
+    const auto before = run.states();
     const auto outputs = run.run(inputs);
-    for (const auto& [name, expected] : recorded.run(inputs, states)) expect_close(expected, outputs.at(name), name);
-    const auto now = run.states();
-    for (const auto& [name, expected] : states) expect_close(expected, now.at(name), name);
+    for (const CheckResult& r : recorded.check(inputs, outputs, before, run.states())) expect_passed(r);
   }
   run.reset();
   const auto now = run.states();
-  for (const auto& [name, expected] : recorded.states()) expect_close(expected, now.at(name), name);
+  for (const auto& [name, recorded_value] : recorded.states()) EXPECT_EQ(how_close(recorded_value, now.at(name)).max_diff, 0) << name;
 }
 
 )text";

@@ -101,33 +101,41 @@ bool leave_out_unstable_rows(const Floor& by, const Sizes& shape, DType dtype, s
   return true;
 }
 
-// |candidate − exact| against the floor. `must_agree` decides with the candidate where NaN and infinities stand.
-Judgement judge(const Array& candidate, const std::string& name, const Array& must_agree, const std::string& agree_name,
-                const Floor& by) {
-  const DType dtype = candidate.dtype();
+// NaN, infinities and sentinels stand where they should; those elements no longer count. Else why not.
+std::optional<std::string> special_mismatch(const std::vector<double>& values, const std::string& name,
+                                            const std::vector<double>& other, const std::string& agree_name,
+                                            const std::vector<double>& exact, DType dtype, std::vector<bool>& counts) {
   const double u = unit_roundoff(dtype);
-  const std::vector<double> values = as_reals(candidate), other = as_reals(must_agree);
-  Judgement result;
-  result.scale = by.scale;
-  std::vector<bool> counts(values.size(), true);
   for (size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i]) || !std::isfinite(other[i])) {
       counts[i] = false;
       if (same_number(values[i], other[i])) continue;
-      result.passed = false;
-      result.why = fmt::format("{} has {} where {} has {}, at element {}", name, number_text(values[i]), agree_name,
-                               number_text(other[i]), i);
-      return result;
+      return fmt::format("{} has {} where {} has {}, at element {}", name, number_text(values[i]), agree_name,
+                         number_text(other[i]), i);
     }
-    const double truth = by.exact[i];
+    const double truth = exact[i];
     if (is_sentinel(truth, dtype)) {
       counts[i] = false;
       if (std::abs(values[i] - truth) <= kMaxFactor * u * std::abs(truth)) continue;
-      result.passed = false;
-      result.why = fmt::format("{} has {} where the program gives {}, at element {}", name, number_text(values[i]),
-                               number_text(truth), i);
-      return result;
+      return fmt::format("{} has {} where the program gives {}, at element {}", name, number_text(values[i]), number_text(truth),
+                         i);
     }
+  }
+  return std::nullopt;
+}
+
+// |candidate − exact| against the floor. `must_agree` decides with the candidate where NaN and infinities stand.
+Judgement judge(const Array& candidate, const std::string& name, const Array& must_agree, const std::string& agree_name,
+                const Floor& by) {
+  const DType dtype = candidate.dtype();
+  const std::vector<double> values = as_reals(candidate), other = as_reals(must_agree);
+  Judgement result;
+  result.scale = by.scale;
+  std::vector<bool> counts(values.size(), true);
+  if (auto why = special_mismatch(values, name, other, agree_name, by.exact, dtype, counts)) {
+    result.passed = false;
+    result.why = *std::move(why);
+    return result;
   }
   measure(values, by, counts, result);
   decide(name, "", result);
@@ -157,6 +165,35 @@ Judgement judge_backend(const Evidence& e) { return judge_backend(e, backend_flo
 
 Judgement judge_backend(const Evidence& e, const Floor& floor) {
   return judge(e.ours, "the backend's value", e.golden, e.whose, floor);
+}
+
+RunFloor run_floor(const Evidence& e) {
+  const Judgement program = judge_program(e);
+  if (!program.passed) return {program.floor_rms, program.floor_max, program.scale};
+  Evidence with_golden = e;
+  with_golden.ours = e.rounded;
+  const Judgement backend = judge_backend(with_golden);
+  return {backend.floor_rms, backend.floor_max, backend.scale};
+}
+
+Judgement judge_whole_run(const Array& golden, const Array& ours, const RunFloor& floor) {
+  const std::vector<double> values = as_reals(ours), expected = as_reals(golden);
+  Judgement result;
+  result.scale = floor.scale;
+  std::vector<bool> counts(values.size(), true);
+  if (auto why = special_mismatch(values, "ours", expected, "the golden", expected, golden.dtype(), counts)) {
+    result.passed = false;
+    result.why = *std::move(why);
+    return result;
+  }
+  measure(values, {expected, std::vector<double>(values.size()), floor.scale}, counts, result);
+  result.floor_rms = floor.rms;
+  result.floor_max = floor.max;
+  result.passed = result.error_rms <= kRmsFactor * floor.rms && result.error_max <= kMaxFactor * floor.max;
+  if (!result.passed)
+    result.why = fmt::format("ours is {:.2g} (rms) from the golden, rounding in the whole run comes to {:.2g}", result.error_rms,
+                             floor.rms);
+  return result;
 }
 
 std::optional<std::string> instability(const Judgement& j, DType dtype) {

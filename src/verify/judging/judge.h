@@ -38,11 +38,23 @@ Judgement judge_program(const Evidence&);
 // Is ours, once the golden is? The floor has nothing of ours in it.
 Judgement judge_backend(const Evidence& e);
 Judgement judge_backend(const Evidence& e, const Floor&);
+// What rounding does to a value in a whole run, before the factors below: of such a value nothing else is kept.
+struct RunFloor {
+  double rms = 0, max = 0;       // |value - exact|
+  double scale = 0;              // RMS of the exact value
+};
+// Of a run of the whole program; the golden counts when it is within rounding itself.
+RunFloor run_floor(const Evidence&);
+// Ours beside the golden, both of a whole run.
+Judgement judge_whole_run(const Array& golden, const Array& ours, const RunFloor&);
 // Integers and bools are equal, or wrong.
 Judgement judge_exactly(const Array& golden, const Array& ours, const std::string& whose = "PyTorch");
 
 // How much more than the floor an error may be: its RMS, and its largest element.
 inline constexpr double kRmsFactor = 4, kMaxFactor = 16;
+// A miss within so many floors is judged once more with more runs: two random ones may both land close to the exact value,
+// and PyTorch may have added many equal terms.
+inline constexpr double kNearMiss = 32;
 
 // Half of the digits gone by rounding alone, in words: a bug could hide behind such a floor.
 std::optional<std::string> instability(const Judgement&, DType);

@@ -14,7 +14,8 @@ RecordedRounding::RecordedRounding(const std::filesystem::path& manifest)
   program_ = program_to_judge(recording_.program, catalogue());
 }
 
-std::optional<std::string> RecordedRounding::explains(const std::string& key, size_t call, const Array& ours) const {
+std::optional<RecordedRounding::Explanation> RecordedRounding::explains(const std::string& key, size_t call,
+                                                                        const Array& ours) const {
   const Goldens goldens(program_, recording_.traces().at(call));
   const ValueId v = goldens.value_of(key);
   if (v == kNoValue || program_.graph.values[v].node < 0) return std::nullopt;
@@ -27,11 +28,11 @@ std::optional<std::string> RecordedRounding::explains(const std::string& key, si
   const Slice slice = Slicer(program_, drawn_values(program_, goldens)).slice(v);
   const std::vector<Array> inputs = known_arrays(program_, goldens, *parameters_, slice.inputs);
   const Judgement program = trials.judge(slice.program, inputs, evidence);
-  const std::optional<std::string> unstable = instability(program, ours.dtype());
-  if (!program.passed || !unstable) return std::nullopt;
+  if (!program.passed) return std::nullopt;
   Judgement backend = judge_backend(evidence);
   if (!backend.passed) backend = trials.judge_backend_again(slice.program, inputs, backend, evidence);
-  return backend.passed ? unstable : std::nullopt;
+  if (!backend.passed) return std::nullopt;
+  return Explanation{instability(program, ours.dtype()).value_or("")};
 }
 
 }  // namespace pycandle

@@ -16,9 +16,12 @@ namespace pycandle {
 class RecordedRounding {
  public:
   explicit RecordedRounding(const std::filesystem::path& manifest);
-  // The golden of this name in the trace of this call is unstable, and ours is no further off than rounding explains: how
-  // far that is, in words. Nothing when it is wrong.
-  std::optional<std::string> explains(const std::string& key, size_t call, const Array& ours) const;
+  struct Explanation {
+    std::string unstable;  // rounding moves the golden by half of its digits or more: how far that is, in words
+  };
+  // Ours is no further off than rounding explains, from the inputs to the golden of this name in the trace of this call.
+  // Nothing when it is wrong.
+  std::optional<Explanation> explains(const std::string& key, size_t call, const Array& ours) const;
 
  private:
   Recording recording_;

@@ -10,9 +10,7 @@
 #include "verify/judging/states.h"
 
 namespace pycandle {
-namespace {
 
-// With an input in the place of every value that is drawn; all others keep their numbers.
 Program with_drawn_inputs(Program p, const Goldens& goldens, const PerValue<bool>& is_drawn, std::vector<Array>& inputs) {
   std::map<ValueId, ValueId> input_of;
   for (size_t v = 0; v < is_drawn.size(); ++v) {
@@ -37,8 +35,6 @@ Program with_drawn_inputs(Program p, const Goldens& goldens, const PerValue<bool
   p.bind_outputs();
   return p;
 }
-
-}  // namespace
 
 PerValue<bool> drawn_values(const Program& p, const Goldens& goldens) {
   const size_t count = p.graph.values.size();

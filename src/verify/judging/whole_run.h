@@ -21,6 +21,9 @@ PerValue<bool> drawn_values(const Program&, const Goldens&);
 // Sizes that the data decides and no golden shows are those that the program finds from the golden inputs.
 Bindings all_sizes(const Program&, const OpTable&, const ParameterSource&, const Goldens&);
 
+// With an input in the place of every value that is drawn; all others keep their numbers. Their goldens join `inputs`.
+Program with_drawn_inputs(Program, const Goldens&, const PerValue<bool>& is_drawn, std::vector<Array>& inputs);
+
 struct WholeRun {
   struct Result {
     std::string name;                    // an output, or "updated:NAME": what a state became
