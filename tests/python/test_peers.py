@@ -127,6 +127,44 @@ def test_a_peer_that_fails_or_computes_something_else_has_a_row_with_the_reason(
     assert found["rows"][1]["runner"] == "mine" and reason in found["rows"][1]["failed"]
 
 
+class Spectrum(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.rfft(x) * 2
+
+
+SPECTRUM = """
+import json, sys, time
+import numpy as np
+from safetensors.numpy import load_file, save_file
+(x,) = load_file(sys.argv[sys.argv.index("--inputs") + 1]).values()
+y = (np.fft.rfft(x) * 2 * {factor}).astype(np.complex64)
+save_file({{"0000": y}}, sys.argv[sys.argv.index("--outputs") + 1])
+now = time.monotonic()
+print(json.dumps({{"loaded": now, "first": now}}), flush=True)
+for line in sys.stdin:
+    print(json.dumps([float(line)]), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "status", "said"),
+    [("1", 0, {}), ("1.0001", 0, {"note": "a guess"}), ("1.01", 1, {"failed": "computes something else"})],
+)
+def test_complex_outputs_are_judged_by_the_floor_and_a_guess_is_said(
+    pycandle, tmp_path, factor, status, said
+):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Spectrum().eval(), torch.randn(2, 16))
+    manifest = recorder.save("spectrum").manifest
+    script = tmp_path / "runner.py"
+    script.write_text(SPECTRUM.format(factor=factor))
+    found = bench(pycandle, manifest, "--peer", f"mine={sys.executable} {script} {{threads}}", status=status)
+    ours, theirs = found["rows"]
+    assert found["judged_by"] == "floors" and not {"note", "failed"} & ours.keys()
+    assert {"note", "failed"} & theirs.keys() == said.keys()
+    assert all(text in theirs[key] for key, text in said.items())
+
+
 def test_sizes_that_depend_on_data_are_refused_before_torch_is_asked(tmp_path):
     class Counted(nn.Module):
         def forward(self, x):
