@@ -290,7 +290,10 @@ TEST(Depthwise, AgreesWithALoop) {
       g.weight = weight.data();
       g.out = out.data();
       if (random.chance(0.5)) g.bias = bias.data();
-      if (random.chance(0.5)) g.activation = Unary::relu6;
+      if (random.chance(0.5)) {  // ReLU6
+        g.activation = Unary::clamp;
+        g.q = 6;
+      }
       RUN(k, depthwise, g);
       ASSERT_TRUE(out.intact());
       for (int64_t j = 0; j < out.size(); ++j) {
@@ -304,7 +307,7 @@ TEST(Depthwise, AgreesWithALoop) {
               want += term;
               scale += std::fabs(term);
             });
-        if (g.activation == Unary::relu6) want = std::min(std::max(want, 0.0), 6.0);
+        if (g.activation == Unary::clamp) want = std::min(std::max(want, 0.0), 6.0);
         ASSERT_TRUE(agrees(out[j], want, scale * 8 * kEps))
             << "kernel " << g.window.kernel[1] << " stride " << g.window.stride[1];
       }

@@ -14,41 +14,89 @@ using Kind = Instruction::Kind;
 
 template <class Enum> using Names = std::map<std::string_view, Enum>;
 
-const Names<Unary>& unary_functions() {
-  static const Names<Unary> table = {{"neg", Unary::neg},
-                                     {"abs", Unary::abs},
-                                     {"sqrt", Unary::sqrt},
-                                     {"rsqrt", Unary::rsqrt},
-                                     {"exp", Unary::exp},
-                                     {"reciprocal", Unary::reciprocal},
-                                     {"ceil", Unary::ceil},
-                                     {"floor", Unary::floor},
-                                     {"round", Unary::round},
-                                     {"trunc", Unary::trunc},
-                                     {"exp2", Unary::exp2},
-                                     {"log", Unary::log},
-                                     {"log2", Unary::log2},
-                                     {"log10", Unary::log10},
-                                     {"sin", Unary::sin},
-                                     {"cos", Unary::cos},
-                                     {"tanh", Unary::tanh},
-                                     {"erf", Unary::erf},
-                                     {"expm1", Unary::expm1},
-                                     {"log1p", Unary::log1p},
-                                     {"erfc", Unary::erfc},
-                                     {"tan", Unary::tan},
-                                     {"atan", Unary::atan},
-                                     {"sinh", Unary::sinh},
-                                     {"cosh", Unary::cosh},
-                                     {"sigmoid", Unary::sigmoid},
-                                     {"relu", Unary::relu},
-                                     {"silu", Unary::silu},
-                                     {"quick_gelu", Unary::quick_gelu},
-                                     {"mish", Unary::mish},
-                                     {"hardswish", Unary::hardswish},
-                                     {"hardsigmoid", Unary::hardsigmoid},
-                                     {"log_sigmoid", Unary::log_sigmoid}};
-  return table;
+bool is_f32(const Call& c) { return c.type("x").dtype == DType::f32; }
+float number(const Call& c, const char* name) { return static_cast<float>(as_double(c.scalar(name))); }
+bool is_one(const Call& c, const char* name) { return as_double(c.scalar(name)) == 1; }
+// No bound is NaN.
+bool has_real_bounds(const Call& c, const char* low, const char* high) {
+  const auto is_real = [&](const char* name) { return !c.has(name) || !std::isnan(as_double(c.scalar(name))); };
+  return is_f32(c) && is_real(low) && is_real(high);
+}
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// The ops of one number: the function of kernels/unary.inc, which calls of a functional are run whole, and the parameters of
+// the functions that have some.
+struct UnaryRow {
+  const char* op;
+  Unary function;
+  bool (*claims)(const Call&) = nullptr;                    // functionals
+  void (*set)(const Call&, Instruction&) = nullptr;
+};
+const UnaryRow kUnary[] = {
+    {"neg", Unary::neg},
+    {"abs", Unary::abs},
+    {"sqrt", Unary::sqrt},
+    {"rsqrt", Unary::rsqrt},
+    {"exp", Unary::exp},
+    {"reciprocal", Unary::reciprocal},
+    {"ceil", Unary::ceil},
+    {"floor", Unary::floor},
+    {"round", Unary::round},
+    {"trunc", Unary::trunc},
+    {"exp2", Unary::exp2},
+    {"log", Unary::log},
+    {"log2", Unary::log2},
+    {"log10", Unary::log10},
+    {"sin", Unary::sin},
+    {"cos", Unary::cos},
+    {"tanh", Unary::tanh},
+    {"erf", Unary::erf},
+    {"expm1", Unary::expm1},
+    {"log1p", Unary::log1p},
+    {"erfc", Unary::erfc},
+    {"tan", Unary::tan},
+    {"atan", Unary::atan},
+    {"sinh", Unary::sinh},
+    {"cosh", Unary::cosh},
+    {"sigmoid", Unary::sigmoid, is_f32},
+    {"relu", Unary::relu, is_f32},
+    {"silu", Unary::silu, is_f32},
+    {"quick_gelu", Unary::quick_gelu, is_f32},
+    {"mish", Unary::mish, is_f32},
+    {"hardswish", Unary::hardswish, is_f32},
+    {"hardsigmoid", Unary::hardsigmoid, is_f32},
+    {"log_sigmoid", Unary::log_sigmoid, is_f32},
+    {"relu6", Unary::clamp, is_f32, [](const Call&, Instruction& i) { i.q = 6; }},
+    {"gelu", Unary::gelu,
+     [](const Call& c) { return is_f32(c) && (c.string("approximate") == "none" || c.string("approximate") == "tanh"); },
+     [](const Call& c, Instruction& i) {
+       if (c.string("approximate") == "tanh") i.function = static_cast<int>(Unary::gelu_tanh);
+     }},
+    {"leaky_relu", Unary::leaky_relu, is_f32, [](const Call& c, Instruction& i) { i.p = number(c, "negative_slope"); }},
+    {"elu", Unary::elu, [](const Call& c) { return is_f32(c) && is_one(c, "scale") && is_one(c, "input_scale"); },
+     [](const Call& c, Instruction& i) { i.p = number(c, "alpha"); }},
+    {"softplus", Unary::softplus1,
+     [](const Call& c) { return is_f32(c) && is_one(c, "beta") && as_double(c.scalar("threshold")) == 20; }},
+    {"hardtanh", Unary::clamp, [](const Call& c) { return has_real_bounds(c, "min_val", "max_val"); },
+     [](const Call& c, Instruction& i) {
+       i.p = number(c, "min_val");
+       i.q = number(c, "max_val");
+     }},
+    {"clamp", Unary::clamp, [](const Call& c) { return has_real_bounds(c, "min", "max"); },
+     [](const Call& c, Instruction& i) {
+       i.p = c.has("min") ? number(c, "min") : -kInfinity;
+       i.q = c.has("max") ? number(c, "max") : kInfinity;
+     }},
+};
+
+const UnaryRow* unary_row(std::string_view op) {
+  static const auto table = [] {
+    Names<const UnaryRow*> rows;
+    for (const UnaryRow& row : kUnary) rows.emplace(row.op, &row);
+    return rows;
+  }();
+  const auto found = table.find(op);
+  return found == table.end() ? nullptr : found->second;
 }
 
 const Names<Binary>& binary_functions() {
@@ -87,29 +135,14 @@ std::optional<float> repeated(Planner& p, ValueId v) {
 
 std::optional<Instruction> activation(const Planner& p, size_t index) {
   const Node& node = p.node(index);
-  const std::string& op = node.op->name;
   if (node.results.size() != 1 || p.dtype(node.results[0]) != DType::f32) return std::nullopt;
-  const Call call = p.call(index);
-  const auto number = [&](const char* name) { return static_cast<float>(as_double(call.scalar(name))); };
-  const auto as = [](Unary function, float first = 0, float second = 0) {
-    Instruction i;
-    i.kind = Kind::unary;
-    i.function = static_cast<int>(function);
-    i.p = first;
-    i.q = second;
-    return i;
-  };
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (op == "gelu") return as(call.string("approximate") == "tanh" ? Unary::gelu_tanh : Unary::gelu);
-  if (op == "leaky_relu") return as(Unary::leaky_relu, number("negative_slope"));
-  if (op == "elu") return as(Unary::elu, number("alpha"));
-  if (op == "softplus") return as(Unary::softplus1);
-  if (op == "relu6") return as(Unary::clamp, 0, 6);
-  if (op == "hardtanh") return as(Unary::clamp, number("min_val"), number("max_val"));
-  if (op == "clamp")
-    return as(Unary::clamp, call.has("min") ? number("min") : -kInfinity, call.has("max") ? number("max") : kInfinity);
-  const auto found = unary_functions().find(op);
-  return found == unary_functions().end() ? std::nullopt : std::optional(as(found->second));
+  const UnaryRow* row = unary_row(node.op->name);
+  if (!row) return std::nullopt;
+  Instruction i;
+  i.kind = Kind::unary;
+  i.function = static_cast<int>(row->function);
+  if (row->set) row->set(p.call(index), i);
+  return i;
 }
 
 std::optional<Elementwise> elementwise(Planner& p, size_t index) {
@@ -157,44 +190,13 @@ std::optional<Elementwise> elementwise(Planner& p, size_t index) {
   return std::nullopt;
 }
 
-namespace {
-
-bool is_f32(const Call& c) { return c.type("x").dtype == DType::f32; }
-bool is_known_gelu(const Call& c) {
-  return is_f32(c) && (c.string("approximate") == "none" || c.string("approximate") == "tanh");
-}
-// The kernels know the usual parameters; no bound is NaN.
-bool is_usual_elu(const Call& c) {
-  return is_f32(c) && as_double(c.scalar("scale")) == 1 && as_double(c.scalar("input_scale")) == 1;
-}
-bool is_usual_softplus(const Call& c) {
-  return is_f32(c) && as_double(c.scalar("beta")) == 1 && as_double(c.scalar("threshold")) == 20;
-}
-bool has_real_bounds(const Call& c) {
-  const bool is_clamp = c.op().name == "clamp";
-  const auto is_real = [&](const char* name) { return !c.has(name) || !std::isnan(as_double(c.scalar(name))); };
-  return is_f32(c) && is_real(is_clamp ? "min" : "min_val") && is_real(is_clamp ? "max" : "max_val");
-}
-bool joins_chain(Planner&, size_t) { return false; }  // nodes without steps of their own go to the chains
-
-}  // namespace
-
 std::vector<Lowering> elementwise_lowerings() {
-  return {{"sigmoid", is_f32, joins_chain},
-          {"relu", is_f32, joins_chain},
-          {"silu", is_f32, joins_chain},
-          {"relu6", is_f32, joins_chain},
-          {"quick_gelu", is_f32, joins_chain},
-          {"gelu", is_known_gelu, joins_chain},
-          {"leaky_relu", is_f32, joins_chain},
-          {"mish", is_f32, joins_chain},
-          {"hardswish", is_f32, joins_chain},
-          {"hardsigmoid", is_f32, joins_chain},
-          {"log_sigmoid", is_f32, joins_chain},
-          {"elu", is_usual_elu, joins_chain},
-          {"softplus", is_usual_softplus, joins_chain},
-          {"hardtanh", has_real_bounds, joins_chain},
-          {"clamp", has_real_bounds, joins_chain}};
+  const auto joins_chain = [](Planner&, size_t) { return false; };  // nodes without steps of their own go to the chains
+  std::vector<Lowering> all;
+  for (const UnaryRow& row : kUnary) {
+    if (row.claims) all.push_back({row.op, row.claims, joins_chain});
+  }
+  return all;
 }
 
 }  // namespace pycandle::cpu

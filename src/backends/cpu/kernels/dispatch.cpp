@@ -79,9 +79,9 @@ const Kernels& chosen() {
 }
 
 constexpr const char* kUnaryNames[] = {
-#define X(name) #name,
-    PYCANDLE_UNARY(X)
-#undef X
+#define UNARY(name, ...) #name,
+#include "backends/cpu/kernels/unary.inc"
+#undef UNARY
 };
 constexpr const char* kBinaryNames[] = {
 #define X(name) #name,

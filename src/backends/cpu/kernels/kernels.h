@@ -20,28 +20,12 @@ namespace pycandle::cpu {
 
 // ---- functions of one number
 
-// The first letters name the parameters p and q of those that have them. "libm" is computed one number at a time.
-// The others are vectorised; math.h states their errors. NaN goes in, NaN comes out (but relu and clamp do as torch: NaN too).
-// clang-format off: it never comes to rest
-#define PYCANDLE_UNARY(X) \
-  X(identity) X(neg) X(abs) X(sign) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(ceil) X(floor) X(round) X(trunc) \
-  X(exp) X(exp2) X(log) X(log2) X(log10) X(sin) X(cos) X(tanh) X(erf) \
-  X(sigmoid) X(relu) X(gelu) X(gelu_tanh) X(silu) X(mish) X(relu6) X(hardswish) X(hardsigmoid) X(softplus1) \
-  X(affine)      /* x*p+q */ \
-  X(clamp)       /* to [p, q] */ \
-  X(leaky_relu)  /* slope p */ \
-  X(elu)         /* alpha p */ \
-  X(quick_gelu)  /* x*sigmoid(1.702x) */ \
-  X(softsign) X(log_sigmoid) \
-  /* libm */ X(expm1) X(log1p) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh) X(acosh) X(atanh) X(erfc) \
-  X(power)       /* x to the p */
-// clang-format on
-
+// unary.inc has them all.
 enum class Unary : uint8_t {
-#define X(name) name,
-  PYCANDLE_UNARY(X)
-#undef X
-      count
+#define UNARY(name, ...) name,
+#include "backends/cpu/kernels/unary.inc"
+#undef UNARY
+  count
 };
 
 // max, min: NaN when either is. pow, atan2, fmod: libm.
@@ -72,8 +56,6 @@ using SelectFn = void (*)(const uint8_t* c, int64_t c_step, const float* a, int6
 // out = a * b + c, rounded twice as mul and add would, so that fusing them changes no bit.
 using MulAddFn = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step, const float* c, int64_t c_step,
                           float* out, int64_t n);
-using ToFloatFn = void (*)(const void* x, float* out, int64_t n);  // of bf16 or f16 bits
-using FromFloatFn = void (*)(const float* x, void* out, int64_t n);
 
 // ---- matrix products
 
@@ -360,8 +342,6 @@ struct Kernels {
   CompareFn compare[static_cast<int>(Compare::count)];
   SelectFn select;
   MulAddFn mul_add;
-  ToFloatFn from_bf16, from_f16;
-  FromFloatFn to_bf16, to_f16;  // rounded to nearest even
   int64_t (*packed_size)(int64_t k, int64_t n);
   int64_t (*packed_a_size)(int64_t m, int64_t k);
   int64_t (*packed_recurrent_size)(Cell cell, int64_t hidden);

@@ -4,15 +4,15 @@
 
 namespace pycandle::cpu::PYCANDLE_ISA {
 
-#define X(name)                                                                             \
+#define UNARY(name, ...)                                                                    \
   static void unary_##name(const float* x, float* out, int64_t n, float p, float q) {       \
     const F vp = set(p), vq = set(q);                                                       \
     int64_t i = 0;                                                                          \
     for (; i + kLanes <= n; i += kLanes) store(out + i, apply_##name(load(x + i), vp, vq)); \
     if (i < n) store_n(out + i, n - i, apply_##name(load_n(x + i, n - i), vp, vq));         \
   }
-PYCANDLE_UNARY(X)
-#undef X
+#include "backends/cpu/kernels/unary.inc"
+#undef UNARY
 
 // An operand of n numbers, or of one.
 struct Operand {
@@ -95,68 +95,10 @@ static void mul_add(const float* pa, int64_t a_step, const float* pb, int64_t b_
   if (i < n) store_n(out + i, n - i, at_end(a, i, n - i) * at_end(b, i, n - i) + at_end(c, i, n - i));
 }
 
-// ---- narrow floats
-
-static void bf16_to_float(const void* x, float* out, int64_t n) {
-  const auto* from = static_cast<const uint16_t*>(x);
-  for (int64_t i = 0; i < n; i += kLanes) store_n(out + i, smaller(kLanes, n - i), from_bf16(from + i, smaller(kLanes, n - i)));
-}
-
-static void float_to_bf16(const float* x, void* out, int64_t n) {
-  auto* to = static_cast<uint16_t*>(out);
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t bits = 0;
-    __builtin_memcpy(&bits, x + i, 4);
-    const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-    to[i] = static_cast<uint16_t>(nan ? (bits >> 16) | 0x40u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-  }
-}
-
-static float half_to_float(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16, rest = h & 0x7fffu;
-  uint32_t bits = 0;
-  if (rest >= 0x7c00u) {
-    bits = sign | 0x7f800000u | ((rest & 0x3ffu) << 13);
-  } else if (rest >= 0x400u) {
-    bits = sign | ((rest << 13) + 0x38000000u);
-  } else {
-    const float value = static_cast<float>(rest) * 5.9604644775390625e-08f;  // 2^-24
-    __builtin_memcpy(&bits, &value, 4);
-    bits |= sign;
-  }
-  float out = 0;
-  __builtin_memcpy(&out, &bits, 4);
-  return out;
-}
-
-static uint16_t float_to_half(float x) {
-  uint32_t bits = 0;
-  __builtin_memcpy(&bits, &x, 4);
-  const uint32_t sign = (bits >> 16) & 0x8000u, rest = bits & 0x7fffffffu;
-  if (rest > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((rest >> 13) & 0x3ffu));
-  if (rest >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and more
-  if (rest < 0x38800000u) {  // the addition rounds at 2^-24, as the hardware would
-    float value = 0;
-    __builtin_memcpy(&value, &rest, 4);
-    value += 0.5f;
-    uint32_t shifted = 0;
-    __builtin_memcpy(&shifted, &value, 4);
-    return static_cast<uint16_t>(sign | (shifted - 0x3f000000u));
-  }
-  return static_cast<uint16_t>(sign | ((rest + 0xfffu + ((rest >> 13) & 1u) - 0x38000000u) >> 13));
-}
-
-static void f16_to_float(const void* x, float* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) out[i] = half_to_float(static_cast<const uint16_t*>(x)[i]);
-}
-static void float_to_f16(const float* x, void* out, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) static_cast<uint16_t*>(out)[i] = float_to_half(x[i]);
-}
-
 void fill_elementwise(Kernels& k) {
-#define X(name) k.unary[static_cast<int>(Unary::name)] = unary_##name;
-  PYCANDLE_UNARY(X)
-#undef X
+#define UNARY(name, ...) k.unary[static_cast<int>(Unary::name)] = unary_##name;
+#include "backends/cpu/kernels/unary.inc"
+#undef UNARY
 #define X(name) k.binary[static_cast<int>(Binary::name)] = binary_##name;
   PYCANDLE_BINARY(X)
 #undef X
@@ -165,10 +107,6 @@ void fill_elementwise(Kernels& k) {
 #undef X
   k.select = select_between;
   k.mul_add = mul_add;
-  k.from_bf16 = bf16_to_float;
-  k.to_bf16 = float_to_bf16;
-  k.from_f16 = f16_to_float;
-  k.to_f16 = float_to_f16;
 }
 
 }  // namespace pycandle::cpu::PYCANDLE_ISA

@@ -137,38 +137,10 @@ INLINE F vlog1p_exp(F x) {  // log(1 + e^x) without overflow
   return max2(set(0), x) + each(e, [](float v) { return __builtin_log1pf(v); });
 }
 
-// ---- the functions of PYCANDLE_UNARY, each of x and its parameters
+// The functions of unary.inc that are more than an expression.
 
-#define UNARY(name) INLINE F apply_##name([[maybe_unused]] F x, [[maybe_unused]] F p, [[maybe_unused]] F q)
-#define LIBM(name, call)                          \
-  UNARY(name) {                                   \
-    return each(x, [](float v) { return call; }); \
-  }
-UNARY(identity) { return x; }
-UNARY(neg) { return -x; }
-UNARY(abs) { return absolute(x); }
-UNARY(sign) { return select(lt(set(0), x), set(1), select(lt(x, set(0)), set(-1), select(is_nan(x), x, set(0)))); }
-UNARY(square) { return x * x; }
-UNARY(sqrt) { return sqrt(x); }
-UNARY(rsqrt) { return set(1) / sqrt(x); }
-UNARY(reciprocal) { return set(1) / x; }
-UNARY(ceil) { return ceil(x); }
-UNARY(floor) { return floor(x); }
-UNARY(round) { return round(x); }
-UNARY(trunc) { return trunc(x); }
-UNARY(exp) { return vexp(x); }
-UNARY(exp2) { return vexp2(x); }
-UNARY(log) { return vlog(x); }
-UNARY(log2) { return log_to_base(x, 1.44269504f, 1); }
-UNARY(log10) { return log_to_base(x, 0.434294482f, 0.301029996f); }
-UNARY(sin) { return vsin(x); }
-UNARY(cos) { return vcos(x); }
-UNARY(tanh) { return vtanh(x); }
-UNARY(erf) { return verf(x); }
-UNARY(sigmoid) { return vsigmoid(x); }
-UNARY(relu) { return max2(set(0), x); }
 // x * P(normal <= x), where P(normal <= -a) = 2^g(a), fitted up to 5.6; beyond, f32 knows 0 and 1 only.
-UNARY(gelu) {
+INLINE F vgelu(F x) {
   constexpr float g[] = {-0.9999999783f,    -1.151105724f,     -0.4592049072f,   -0.05250502882f,  0.007075471939f,
                          -0.0001458702334f, -0.0001825475776f, 3.862074679e-05f, -2.772049617e-06f};
   const F a = absolute(x), limit = set(5.6f);
@@ -176,45 +148,22 @@ UNARY(gelu) {
   return x * select(lt(x, set(0)), below, set(1) - below);
 }
 // (1 + tanh u) / 2 = 1 / (1 + e^-2u)
-UNARY(gelu_tanh) {
+INLINE F vgelu_tanh(F x) {
   const F cubic = x * fma(x * x, set(-0.10294325f), set(-2.3022082f));  // -2 log2(e) sqrt(2 / pi) (x + 0.044715 x³)
   return x / (set(1) + vexp2(cubic));
 }
-UNARY(silu) { return x / (set(1) + vexp(-x)); }
-UNARY(mish) { return x * vtanh(vlog1p_exp(x)); }
-UNARY(relu6) { return clamped(x, set(0), set(6)); }
-UNARY(hardsigmoid) { return clamped(x + set(3), set(0), set(6)) / set(6); }
-UNARY(hardswish) { return x * clamped(x + set(3), set(0), set(6)) / set(6); }
-UNARY(softplus1) { return select(lt(set(20), x), x, vlog1p_exp(x)); }
-UNARY(affine) { return x * p + q; }
-UNARY(clamp) { return clamped(x, p, q); }
-UNARY(leaky_relu) { return select(lt(set(0), x), x, x * p); }
-UNARY(elu) {
-  return select(lt(set(0), x), x, p * each(x, [](float v) { return __builtin_expm1f(v); }));
-}
-UNARY(quick_gelu) { return x * vsigmoid(x * set(1.702f)); }
-UNARY(softsign) { return x / (set(1) + absolute(x)); }
-UNARY(log_sigmoid) {
-  return min2(set(0), x) - each(vexp(-absolute(x)), [](float v) { return __builtin_log1pf(v); });
-}
-LIBM(expm1, __builtin_expm1f(v))
-LIBM(log1p, __builtin_log1pf(v))
-LIBM(tan, __builtin_tanf(v))
-LIBM(asin, __builtin_asinf(v))
-LIBM(acos, __builtin_acosf(v))
-LIBM(atan, __builtin_atanf(v))
-LIBM(sinh, __builtin_sinhf(v))
-LIBM(cosh, __builtin_coshf(v))
-LIBM(asinh, __builtin_asinhf(v))
-LIBM(acosh, __builtin_acoshf(v))
-LIBM(atanh, __builtin_atanhf(v))
-LIBM(erfc, __builtin_erfcf(v))
-UNARY(power) {
+INLINE F vpower(F x, F p) {
   float exponent[kLanes];
   store(exponent, p);
   return each(x, [e = exponent[0]](float v) { return __builtin_powf(v, e); });
 }
-#undef LIBM
+
+// apply_relu(x, p, q) and so on.
+#define LIBM(call) each(x, [](float v) { return call; })
+#define UNARY(name, ...) \
+  INLINE F apply_##name([[maybe_unused]] F x, [[maybe_unused]] F p, [[maybe_unused]] F q) { return __VA_ARGS__; }
+#include "backends/cpu/kernels/unary.inc"
 #undef UNARY
+#undef LIBM
 
 }  // namespace pycandle::cpu::PYCANDLE_ISA

@@ -64,9 +64,6 @@ INLINE M truths(const uint8_t* p, int64_t n) {
   return _mm_test_epi8_mask(bytes, bytes);
 }
 INLINE void store_truths(uint8_t* p, int64_t n, M m) { _mm_mask_storeu_epi8(p, first(n), _mm_maskz_set1_epi8(m, 1)); }
-INLINE F from_bf16(const uint16_t* p, int64_t n) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(first(n), p)), 16));
-}
 
 #elif defined(__AVX2__)
 
@@ -175,12 +172,6 @@ INLINE M truths(const uint8_t* p, int64_t n) {
 INLINE void store_truths(uint8_t* p, int64_t n, M m) {
   for (int i = 0; i < kLanes; ++i)
     if (i < n) p[i] = m[i] != 0 ? 1 : 0;
-}
-INLINE F from_bf16(const uint16_t* p, int64_t n) {
-  I x = {};
-  for (int i = 0; i < kLanes; ++i)
-    if (i < n) x[i] = static_cast<int32_t>(static_cast<uint32_t>(p[i]) << 16);
-  return (F)x;
 }
 #endif
 
