@@ -358,24 +358,27 @@ struct PYCANDLE_API RNNCell : Module<RNNCell> {
 
 // ---- activations
 
-#define PYCANDLE_ACTIVATION(Name)                       \
+// Those without parameters: the class, and the functional that it is.
+#define PYCANDLE_ACTIVATIONS(X) \
+  X(ReLU, relu)                 \
+  X(ReLU6, relu6)               \
+  X(SiLU, silu)                 \
+  X(Mish, mish)                 \
+  X(Sigmoid, sigmoid)           \
+  X(Tanh, tanh)                 \
+  X(Hardswish, hardswish)       \
+  X(Hardsigmoid, hardsigmoid)   \
+  X(LogSigmoid, log_sigmoid)
+#define PYCANDLE_ACTIVATION(Name, functional)           \
   struct PYCANDLE_API Name : Module<Name> {             \
     explicit Name(const Weights& w = {}) : Module(w) {} \
     Tensor forward(const Tensor& x) const;              \
   };
-PYCANDLE_ACTIVATION(ReLU)
-PYCANDLE_ACTIVATION(ReLU6)
-PYCANDLE_ACTIVATION(SiLU)
-PYCANDLE_ACTIVATION(Mish)
-PYCANDLE_ACTIVATION(Sigmoid)
-PYCANDLE_ACTIVATION(Tanh)
-PYCANDLE_ACTIVATION(Hardswish)
-PYCANDLE_ACTIVATION(Hardsigmoid)
-PYCANDLE_ACTIVATION(LogSigmoid)
-PYCANDLE_ACTIVATION(Softsign)
-PYCANDLE_ACTIVATION(Tanhshrink)
-PYCANDLE_ACTIVATION(SELU)
-PYCANDLE_ACTIVATION(Identity)
+PYCANDLE_ACTIVATIONS(PYCANDLE_ACTIVATION)
+PYCANDLE_ACTIVATION(Softsign, )
+PYCANDLE_ACTIVATION(Tanhshrink, )
+PYCANDLE_ACTIVATION(SELU, )
+PYCANDLE_ACTIVATION(Identity, )
 #undef PYCANDLE_ACTIVATION
 
 struct PYCANDLE_API GELU : Module<GELU> {
@@ -533,6 +536,64 @@ template <class T> class ModuleList {
  private:
   std::vector<T> modules_;
 };
+
+#ifdef PYCANDLE_INSIDE
+// What emitted code names, for the proof that reads it again: the fields of options, and each class with its options and
+// the arguments before them.
+// clang-format off
+#define PYCANDLE_NN_OPTIONS(X)                                                                          \
+  X(Linear::Options, bias, weight_order)                                                                \
+  X(LayerNorm::Options, eps, elementwise_affine, bias)                                                  \
+  X(RMSNorm::Options, eps, elementwise_affine, compute_dtype, round_before_weight, weight_offset)       \
+  X(GroupNorm::Options, eps, affine)                                                                    \
+  X(BatchNormOptions, eps, affine)                                                                      \
+  X(ConvOptions, stride, padding, dilation, groups, bias, same)                                         \
+  X(ConvTransposeOptions, stride, padding, output_padding, dilation, groups, bias)                      \
+  X(MaxPoolOptions, stride, padding, dilation, ceil_mode)                                               \
+  X(AvgPoolOptions, stride, padding, ceil_mode, count_include_pad, divisor_override)                    \
+  X(MultiheadAttention::Options, bias, batch_first, kdim, vdim)                                         \
+  X(RecurrentOptions, num_layers, bias, batch_first, bidirectional, nonlinearity)                       \
+  X(GELU::Options, approximate)                                                                         \
+  X(Hardtanh::Options, min_val, max_val)
+
+struct NoOptions {};
+#define PYCANDLE_NN_CLASSES(X)                                               \
+  X(Linear, Linear::Options, int64_t, int64_t)                               \
+  X(Embedding, NoOptions, int64_t, int64_t)                                  \
+  X(LayerNorm, LayerNorm::Options, Spread)                                   \
+  X(RMSNorm, RMSNorm::Options, Spread)                                       \
+  X(GroupNorm, GroupNorm::Options, int64_t, int64_t)                         \
+  X(BatchNorm1d, BatchNormOptions, int64_t)                                  \
+  X(BatchNorm2d, BatchNormOptions, int64_t)                                  \
+  X(BatchNorm3d, BatchNormOptions, int64_t)                                  \
+  X(Conv1d, ConvOptions, int64_t, int64_t, Spread)                           \
+  X(Conv2d, ConvOptions, int64_t, int64_t, Spread)                           \
+  X(Conv3d, ConvOptions, int64_t, int64_t, Spread)                           \
+  X(ConvTranspose1d, ConvTransposeOptions, int64_t, int64_t, Spread)         \
+  X(ConvTranspose2d, ConvTransposeOptions, int64_t, int64_t, Spread)         \
+  X(ConvTranspose3d, ConvTransposeOptions, int64_t, int64_t, Spread)         \
+  X(MaxPool1d, MaxPoolOptions, Spread)                                       \
+  X(MaxPool2d, MaxPoolOptions, Spread)                                       \
+  X(MaxPool3d, MaxPoolOptions, Spread)                                       \
+  X(AvgPool1d, AvgPoolOptions, Spread)                                       \
+  X(AvgPool2d, AvgPoolOptions, Spread)                                       \
+  X(AvgPool3d, AvgPoolOptions, Spread)                                       \
+  X(AdaptiveAvgPool1d, NoOptions, Spread)                                    \
+  X(AdaptiveAvgPool2d, NoOptions, Spread)                                    \
+  X(AdaptiveAvgPool3d, NoOptions, Spread)                                    \
+  X(MultiheadAttention, MultiheadAttention::Options, int64_t, int64_t)       \
+  X(LSTM, RecurrentOptions, int64_t, int64_t)                                \
+  X(GRU, RecurrentOptions, int64_t, int64_t)                                 \
+  X(RNN, RecurrentOptions, int64_t, int64_t)                                 \
+  X(GELU, GELU::Options)                                                     \
+  X(Hardtanh, Hardtanh::Options)                                             \
+  X(LeakyReLU, NoOptions, double)                                            \
+  X(ELU, NoOptions, double)                                                  \
+  X(PReLU, NoOptions, int64_t)                                               \
+  X(Softmax, NoOptions, int64_t)                                             \
+  X(LogSoftmax, NoOptions, int64_t)
+// clang-format on
+#endif
 
 }  // namespace nn
 }  // namespace pycandle::front

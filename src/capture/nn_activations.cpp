@@ -3,15 +3,10 @@
 
 namespace pycandle::front::nn {
 
-Tensor ReLU::forward(const Tensor& x) const { return functional::relu(x); }
-Tensor ReLU6::forward(const Tensor& x) const { return functional::relu6(x); }
-Tensor SiLU::forward(const Tensor& x) const { return functional::silu(x); }
-Tensor Mish::forward(const Tensor& x) const { return functional::mish(x); }
-Tensor Sigmoid::forward(const Tensor& x) const { return functional::sigmoid(x); }
-Tensor Tanh::forward(const Tensor& x) const { return functional::tanh(x); }
-Tensor Hardswish::forward(const Tensor& x) const { return functional::hardswish(x); }
-Tensor Hardsigmoid::forward(const Tensor& x) const { return functional::hardsigmoid(x); }
-Tensor LogSigmoid::forward(const Tensor& x) const { return functional::log_sigmoid(x); }
+#define FORWARD(Name, function) \
+  Tensor Name::forward(const Tensor& x) const { return functional::function(x); }
+PYCANDLE_ACTIVATIONS(FORWARD)
+#undef FORWARD
 Tensor Softsign::forward(const Tensor& x) const { return x / (functional::abs(x) + 1); }
 Tensor Tanhshrink::forward(const Tensor& x) const { return x - functional::tanh(x); }
 Tensor Identity::forward(const Tensor& x) const { return x; }
