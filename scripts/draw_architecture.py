@@ -33,7 +33,7 @@ WALKS = {
         Step(f"{RECORDING}/files/goldens.py", "keeps the tensor's value as PyTorch computed it: the golden"),
         Step("src/import/manifest_reader.cpp", "reads the manifest and checks every field"),
         Step("src/import/importer.cpp", "asks the catalogue for the overload and adds the node to the graph"),
-        Step("src/ops/nn/normalization.cpp", "the op's paragraph: `from_aten` says which overloads become `layer_norm`, `infer` its type"),
+        Step("src/ops/nn/layer_norm.cpp", "the op's paragraph: `from_aten` says which overloads become `layer_norm`, `infer` its type"),
         Step("src/ir/builder.cpp", "checks the constraints, infers the type, appends the node"),
         Step("src/passes/pipeline.cpp", "the passes in order; `recognise.cpp` finds norms that people spell out"),
     ],

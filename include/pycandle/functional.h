@@ -235,6 +235,9 @@ PYCANDLE_API Tensor where(const Operand& condition, const Operand& yes, const Op
 // x in another dtype: rounded to nearest even, truncated toward zero to integers, which wrap; bool is x != 0
 PYCANDLE_API Tensor cast(const Tensor& x, DType dtype, Here = Here::current());
 
+// the bytes of x, of dtype `from`, read as another dtype; the last axis grows or shrinks with the size of an element
+PYCANDLE_API Tensor bitcast(const Tensor& x, DType from, DType to, Here = Here::current());
+
 // the same elements in row-major order under another shape
 PYCANDLE_API Tensor reshape(const Tensor& x, const Dims& shape, Here = Here::current());
 
@@ -247,8 +250,35 @@ PYCANDLE_API Tensor broadcast(const Tensor& x, const Dims& shape, const Ints& ax
 // x[starts : stops : steps] on every axis; 0 <= start <= stop <= size, steps are positive
 PYCANDLE_API Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Ints& steps, Here = Here::current());
 
+// x cut along an axis into parts of these sizes, one after another
+PYCANDLE_API std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int64_t axis, Here = Here::current());
+
+struct SliceScatterOptions {
+  int64_t step = 1;
+};
+// x with x[start : stop : step] on an axis replaced by src
+PYCANDLE_API Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t axis, Dim start, Dim stop, const SliceScatterOptions& options = {}, Here = Here::current());
+
 // the tensors one after another along an axis
 PYCANDLE_API Tensor concat(const std::vector<Tensor>& xs, int64_t axis, Here = Here::current());
+
+struct StackOptions {
+  int64_t axis = 0;
+};
+// tensors of one type along a new axis
+PYCANDLE_API Tensor stack(const std::vector<Tensor>& xs, const StackOptions& options = {}, Here = Here::current());
+
+// x repeated as a whole along every axis; repeats has an entry for each axis of the result, aligned at the end
+PYCANDLE_API Tensor repeat(const Tensor& x, const Dims& repeats, Here = Here::current());
+
+// each slice of an axis several times in a row
+PYCANDLE_API Tensor repeat_interleave(const Tensor& x, Dim repeats, int64_t axis, Here = Here::current());
+
+// the axes run backwards
+PYCANDLE_API Tensor reverse(const Tensor& x, const Ints& axes, Here = Here::current());
+
+// elements moved along axes; what leaves at the end comes back at the start. Without axes, x counts as flat
+PYCANDLE_API Tensor roll(const Tensor& x, const Dims& shifts, const Ints& axes, Here = Here::current());
 
 struct PadOptions {
   Scalar value = int64_t{0};
@@ -256,8 +286,43 @@ struct PadOptions {
 // x with low elements before and high after it on every axis; a negative amount crops
 PYCANDLE_API Tensor pad(const Tensor& x, const Dims& low, const Dims& high, const PadOptions& options = {}, Here = Here::current());
 
-// the axes run backwards
-PYCANDLE_API Tensor reverse(const Tensor& x, const Ints& axes, Here = Here::current());
+// x continued at its edges by its mirror image, without repeating the edge
+PYCANDLE_API Tensor reflection_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
+
+// x continued at its edges by its outermost elements
+PYCANDLE_API Tensor replication_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
+
+// x continued at its edges by its other end
+PYCANDLE_API Tensor circular_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
+
+struct TrilOptions {
+  Dim diagonal = 0;
+};
+// the lower triangle of matrices, zero above it
+PYCANDLE_API Tensor tril(const Tensor& x, const TrilOptions& options = {}, Here = Here::current());
+
+struct TriuOptions {
+  Dim diagonal = 0;
+};
+// the upper triangle of matrices, zero below it
+PYCANDLE_API Tensor triu(const Tensor& x, const TriuOptions& options = {}, Here = Here::current());
+
+struct DiagonalOptions {
+  int64_t offset = 0;
+  int64_t axis1 = 0;
+  int64_t axis2 = 1;
+};
+// the diagonal of two axes, as a new last axis
+PYCANDLE_API Tensor diagonal(const Tensor& x, const DiagonalOptions& options = {}, Here = Here::current());
+
+struct DiagEmbedOptions {
+  int64_t offset = 0;
+};
+// matrices with the last axis of x on a diagonal, zero elsewhere, as two new last axes
+PYCANDLE_API Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options = {}, Here = Here::current());
+
+// windows of an axis: their number takes the axis' place, their elements are a new last axis
+PYCANDLE_API Tensor unfold(const Tensor& x, int64_t axis, Dim size, Dim step, Here = Here::current());
 
 // sum over the axes, accumulated in double; integers wrap
 PYCANDLE_API Tensor reduce_sum(const Tensor& x, const Ints& axes, Here = Here::current());
@@ -485,68 +550,6 @@ struct ClampOptions {
 // x, not below min and not above max (max wins when they cross); NaN stays NaN
 PYCANDLE_API Tensor clamp(const Tensor& x, const ClampOptions& options = {}, Here = Here::current());
 
-// x cut along an axis into parts of these sizes, one after another
-PYCANDLE_API std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int64_t axis, Here = Here::current());
-
-struct StackOptions {
-  int64_t axis = 0;
-};
-// tensors of one type along a new axis
-PYCANDLE_API Tensor stack(const std::vector<Tensor>& xs, const StackOptions& options = {}, Here = Here::current());
-
-// x repeated as a whole along every axis; repeats has an entry for each axis of the result, aligned at the end
-PYCANDLE_API Tensor repeat(const Tensor& x, const Dims& repeats, Here = Here::current());
-
-// each slice of an axis several times in a row
-PYCANDLE_API Tensor repeat_interleave(const Tensor& x, Dim repeats, int64_t axis, Here = Here::current());
-
-// elements moved along axes; what leaves at the end comes back at the start. Without axes, x counts as flat
-PYCANDLE_API Tensor roll(const Tensor& x, const Dims& shifts, const Ints& axes, Here = Here::current());
-
-struct SliceScatterOptions {
-  int64_t step = 1;
-};
-// x with x[start : stop : step] on an axis replaced by src
-PYCANDLE_API Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t axis, Dim start, Dim stop, const SliceScatterOptions& options = {}, Here = Here::current());
-
-// x continued at its edges by its mirror image, without repeating the edge
-PYCANDLE_API Tensor reflection_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
-
-// x continued at its edges by its outermost elements
-PYCANDLE_API Tensor replication_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
-
-// x continued at its edges by its other end
-PYCANDLE_API Tensor circular_pad(const Tensor& x, const Dims& low, const Dims& high, Here = Here::current());
-
-struct TrilOptions {
-  Dim diagonal = 0;
-};
-// the lower triangle of matrices, zero above it
-PYCANDLE_API Tensor tril(const Tensor& x, const TrilOptions& options = {}, Here = Here::current());
-
-struct TriuOptions {
-  Dim diagonal = 0;
-};
-// the upper triangle of matrices, zero below it
-PYCANDLE_API Tensor triu(const Tensor& x, const TriuOptions& options = {}, Here = Here::current());
-
-struct DiagonalOptions {
-  int64_t offset = 0;
-  int64_t axis1 = 0;
-  int64_t axis2 = 1;
-};
-// the diagonal of two axes, as a new last axis
-PYCANDLE_API Tensor diagonal(const Tensor& x, const DiagonalOptions& options = {}, Here = Here::current());
-
-struct DiagEmbedOptions {
-  int64_t offset = 0;
-};
-// matrices with the last axis of x on a diagonal, zero elsewhere, as two new last axes
-PYCANDLE_API Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options = {}, Here = Here::current());
-
-// windows of an axis: their number takes the axis' place, their elements are a new last axis
-PYCANDLE_API Tensor unfold(const Tensor& x, int64_t axis, Dim size, Dim step, Here = Here::current());
-
 struct ArangeOptions {
   Dim start = 0;
   int64_t step = 1;
@@ -631,9 +634,6 @@ PYCANDLE_API Tensor bincount(const Tensor& x, Dim count, const BincountOptions& 
 
 // each place of a vector of repeats as often as it says: [2, 0, 1] gives [0, 0, 2]; their number binds the symbol `count`
 PYCANDLE_API Tensor repeat_indices(const Tensor& repeats, Dim count, Here = Here::current());
-
-// the bytes of x, of dtype `from`, read as another dtype; the last axis grows or shrinks with the size of an element
-PYCANDLE_API Tensor bitcast(const Tensor& x, DType from, DType to, Here = Here::current());
 
 // determinants of matrices
 PYCANDLE_API Tensor det(const Tensor& a, Here = Here::current());

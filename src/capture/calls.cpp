@@ -3,13 +3,6 @@
 #include <string_view>
 
 namespace pycandle::front {
-namespace {
-
-// Division of integers and angles are floating.
-bool is_float_op(std::string_view op) { return op == "div" || op == "atan2"; }
-
-}  // namespace
-
 pycandle::Dim known(Dim d) {
   const pycandle::Dim dim = DimAccess::base(d);
   if (dim.is_number() || Capture::current() || eager_sizes().empty()) return dim;
@@ -55,7 +48,7 @@ Tensor elementwise(const char* op, std::initializer_list<Operand> operands, Here
       const Values choices = promote(b, {all[1], all[2]});
       return {b.select(condition, choices[0], choices[1])};
     }
-    const auto to = is_float_op(op) ? std::optional<DType>(float_result(result_type(b, all))) : std::nullopt;
+    const auto to = b.table().at(op).gives_floats ? std::optional<DType>(float_result(result_type(b, all))) : std::nullopt;
     return {arithmetic(b, op, all[0], all[1], to)};
   });
 }

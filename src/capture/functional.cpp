@@ -294,6 +294,10 @@ Tensor cast(const Tensor& x, DType dtype, Here here) {
   return call("cast", {&x}, nullptr, {{"dtype", attribute(dtype)}}, here);
 }
 
+Tensor bitcast(const Tensor& x, DType from, DType to, Here here) {
+  return call("bitcast", {&x}, nullptr, {{"from", attribute(from)}, {"to", attribute(to)}}, here);
+}
+
 Tensor reshape(const Tensor& x, const Dims& shape, Here here) {
   return call("reshape", {&x}, nullptr, {{"shape", attribute(shape)}}, here);
 }
@@ -310,16 +314,72 @@ Tensor slice(const Tensor& x, const Dims& starts, const Dims& stops, const Ints&
   return call("slice", {&x}, nullptr, {{"starts", attribute(starts)}, {"stops", attribute(stops)}, {"steps", attribute(steps)}}, here);
 }
 
+std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int64_t axis, Here here) {
+  return call_all("split", {&x}, nullptr, {{"sizes", attribute(sizes)}, {"axis", attribute(axis)}}, here);
+}
+
+Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t axis, Dim start, Dim stop, const SliceScatterOptions& options, Here here) {
+  return call("slice_scatter", {&x, &src}, nullptr, {{"axis", attribute(axis)}, {"start", attribute(start)}, {"stop", attribute(stop)}, {"step", attribute(options.step)}}, here);
+}
+
 Tensor concat(const std::vector<Tensor>& xs, int64_t axis, Here here) {
   return call("concat", {}, &xs, {{"axis", attribute(axis)}}, here);
+}
+
+Tensor stack(const std::vector<Tensor>& xs, const StackOptions& options, Here here) {
+  return call("stack", {}, &xs, {{"axis", attribute(options.axis)}}, here);
+}
+
+Tensor repeat(const Tensor& x, const Dims& repeats, Here here) {
+  return call("repeat", {&x}, nullptr, {{"repeats", attribute(repeats)}}, here);
+}
+
+Tensor repeat_interleave(const Tensor& x, Dim repeats, int64_t axis, Here here) {
+  return call("repeat_interleave", {&x}, nullptr, {{"repeats", attribute(repeats)}, {"axis", attribute(axis)}}, here);
+}
+
+Tensor reverse(const Tensor& x, const Ints& axes, Here here) {
+  return call("reverse", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
+}
+
+Tensor roll(const Tensor& x, const Dims& shifts, const Ints& axes, Here here) {
+  return call("roll", {&x}, nullptr, {{"shifts", attribute(shifts)}, {"axes", attribute(axes)}}, here);
 }
 
 Tensor pad(const Tensor& x, const Dims& low, const Dims& high, const PadOptions& options, Here here) {
   return call("pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}, {"value", attribute(options.value)}}, here);
 }
 
-Tensor reverse(const Tensor& x, const Ints& axes, Here here) {
-  return call("reverse", {&x}, nullptr, {{"axes", attribute(axes)}}, here);
+Tensor reflection_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
+  return call("reflection_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
+}
+
+Tensor replication_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
+  return call("replication_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
+}
+
+Tensor circular_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
+  return call("circular_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
+}
+
+Tensor tril(const Tensor& x, const TrilOptions& options, Here here) {
+  return call("tril", {&x}, nullptr, {{"diagonal", attribute(options.diagonal)}}, here);
+}
+
+Tensor triu(const Tensor& x, const TriuOptions& options, Here here) {
+  return call("triu", {&x}, nullptr, {{"diagonal", attribute(options.diagonal)}}, here);
+}
+
+Tensor diagonal(const Tensor& x, const DiagonalOptions& options, Here here) {
+  return call("diagonal", {&x}, nullptr, {{"offset", attribute(options.offset)}, {"axis1", attribute(options.axis1)}, {"axis2", attribute(options.axis2)}}, here);
+}
+
+Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options, Here here) {
+  return call("diag_embed", {&x}, nullptr, {{"offset", attribute(options.offset)}}, here);
+}
+
+Tensor unfold(const Tensor& x, int64_t axis, Dim size, Dim step, Here here) {
+  return call("unfold", {&x}, nullptr, {{"axis", attribute(axis)}, {"size", attribute(size)}, {"step", attribute(step)}}, here);
 }
 
 Tensor reduce_sum(const Tensor& x, const Ints& axes, Here here) {
@@ -558,62 +618,6 @@ Tensor clamp(const Tensor& x, const ClampOptions& options, Here here) {
   return call("clamp", {&x}, nullptr, {{"min", attribute(options.min)}, {"max", attribute(options.max)}}, here);
 }
 
-std::vector<Tensor> split(const Tensor& x, const Dims& sizes, int64_t axis, Here here) {
-  return call_all("split", {&x}, nullptr, {{"sizes", attribute(sizes)}, {"axis", attribute(axis)}}, here);
-}
-
-Tensor stack(const std::vector<Tensor>& xs, const StackOptions& options, Here here) {
-  return call("stack", {}, &xs, {{"axis", attribute(options.axis)}}, here);
-}
-
-Tensor repeat(const Tensor& x, const Dims& repeats, Here here) {
-  return call("repeat", {&x}, nullptr, {{"repeats", attribute(repeats)}}, here);
-}
-
-Tensor repeat_interleave(const Tensor& x, Dim repeats, int64_t axis, Here here) {
-  return call("repeat_interleave", {&x}, nullptr, {{"repeats", attribute(repeats)}, {"axis", attribute(axis)}}, here);
-}
-
-Tensor roll(const Tensor& x, const Dims& shifts, const Ints& axes, Here here) {
-  return call("roll", {&x}, nullptr, {{"shifts", attribute(shifts)}, {"axes", attribute(axes)}}, here);
-}
-
-Tensor slice_scatter(const Tensor& x, const Tensor& src, int64_t axis, Dim start, Dim stop, const SliceScatterOptions& options, Here here) {
-  return call("slice_scatter", {&x, &src}, nullptr, {{"axis", attribute(axis)}, {"start", attribute(start)}, {"stop", attribute(stop)}, {"step", attribute(options.step)}}, here);
-}
-
-Tensor reflection_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
-  return call("reflection_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
-}
-
-Tensor replication_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
-  return call("replication_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
-}
-
-Tensor circular_pad(const Tensor& x, const Dims& low, const Dims& high, Here here) {
-  return call("circular_pad", {&x}, nullptr, {{"low", attribute(low)}, {"high", attribute(high)}}, here);
-}
-
-Tensor tril(const Tensor& x, const TrilOptions& options, Here here) {
-  return call("tril", {&x}, nullptr, {{"diagonal", attribute(options.diagonal)}}, here);
-}
-
-Tensor triu(const Tensor& x, const TriuOptions& options, Here here) {
-  return call("triu", {&x}, nullptr, {{"diagonal", attribute(options.diagonal)}}, here);
-}
-
-Tensor diagonal(const Tensor& x, const DiagonalOptions& options, Here here) {
-  return call("diagonal", {&x}, nullptr, {{"offset", attribute(options.offset)}, {"axis1", attribute(options.axis1)}, {"axis2", attribute(options.axis2)}}, here);
-}
-
-Tensor diag_embed(const Tensor& x, const DiagEmbedOptions& options, Here here) {
-  return call("diag_embed", {&x}, nullptr, {{"offset", attribute(options.offset)}}, here);
-}
-
-Tensor unfold(const Tensor& x, int64_t axis, Dim size, Dim step, Here here) {
-  return call("unfold", {&x}, nullptr, {{"axis", attribute(axis)}, {"size", attribute(size)}, {"step", attribute(step)}}, here);
-}
-
 Tensor arange(Dim stop, const ArangeOptions& options, Here here) {
   return call("arange", {}, nullptr, {{"stop", attribute(stop)}, {"start", attribute(options.start)}, {"step", attribute(options.step)}, {"dtype", attribute(options.dtype)}}, here);
 }
@@ -668,10 +672,6 @@ Tensor bincount(const Tensor& x, Dim count, const BincountOptions& options, Here
 
 Tensor repeat_indices(const Tensor& repeats, Dim count, Here here) {
   return call("repeat_indices", {&repeats}, nullptr, {{"count", attribute(count)}}, here);
-}
-
-Tensor bitcast(const Tensor& x, DType from, DType to, Here here) {
-  return call("bitcast", {&x}, nullptr, {{"from", attribute(from)}, {"to", attribute(to)}}, here);
 }
 
 Tensor det(const Tensor& a, Here here) {

@@ -40,9 +40,9 @@ Json to_json(const OpDef& op) {
   for (const AttrSpec& a : op.attr_specs)
     attributes.push_back({{"name", a.name}, {"kind", name_of(a.kind)}, {"optional", a.optional}});
   for (const Constraint& c : op.constraint_list) constraints.push_back({{"name", c.name}, {"text", c.text}});
-  return {{"name", op.name},       {"kind", kind(op)},         {"family", op.family},         {"summary", op.summary},
-          {"operands", operands},  {"attributes", attributes}, {"constraints", constraints},  {"aten", overloads(op)},
-          {"samples", op.samples}, {"cpp", op.cpp_spelling},   {"candle", op.candle_spelling}};
+  return {{"name", op.name},       {"kind", kind(op)},         {"family", op.family},        {"summary", op.summary},
+          {"operands", operands},  {"attributes", attributes}, {"constraints", constraints}, {"aten", overloads(op)},
+          {"samples", op.samples}, {"torch", op.torch.text},   {"nn", op.layer.classes}};
 }
 
 void print_markdown() {

@@ -193,7 +193,7 @@ class DraftWriter {
   static void describe_nn(const NnModule& nn, UseDraft& found) {
     found.use.nn = nn;
     found.text = "nn " + nn.name;
-    for (const NnArgument& a : nn.arguments) {
+    for (const LayerArgument& a : nn.arguments) {
       found.text += fmt::format(" {}=", a.name);
       if (is_number(a.value) && !is_structural(a.name)) {
         found.use.arguments.push_back({-1, a.value, static_cast<int32_t>(found.columns.size())});

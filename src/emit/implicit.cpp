@@ -68,9 +68,8 @@ class Rehearsal {
       const Values choices = promote(b, {inputs[1], inputs[2]});
       return b.select(condition, choices[0], choices[1]);
     }
-    const bool to_float = op == "div" || op == "atan2";
     return arithmetic(b, op, inputs[0], inputs[1],
-                      to_float ? std::optional<DType>(float_result(result_type(b, inputs))) : std::nullopt);
+                      b.table().at(op).gives_floats ? std::optional<DType>(float_result(result_type(b, inputs))) : std::nullopt);
   }
 
   // The value of the program is what the scratch graph computes of the originals.

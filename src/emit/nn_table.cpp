@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
 
 #include "emit/names.h"
+#include "ir/layer.h"
+#include "ops/core/catalogue.h"
 
 namespace pycandle::emit {
 namespace {
@@ -41,7 +41,7 @@ class Reader {
   // A size of a parameter: always a number.
   int64_t size(std::string_view operand, size_t axis) const { return type(operand).shape.at(axis).number(); }
   const CallTree& tree() const { return *tree_; }
-  int32_t call() const { return call_; }
+  Call as_call() const { return {*node_->op, tree_->program().graph, node_->operands, node_->attributes, node_->regions}; }
 
  private:
   const CallTree* tree_;
@@ -50,202 +50,7 @@ class Reader {
   size_t index_;
 };
 
-// [3, 3] is 3.
-Attribute spread(const Attribute& a) {
-  const Ints& list = std::get<Ints>(a);
-  const bool alike = !list.empty() && std::all_of(list.begin(), list.end(), [&](int64_t n) { return n == list[0]; });
-  return alike ? Attribute(list[0]) : a;
-}
-
-Attribute spread_dims(const Attribute& a) {
-  Ints numbers;
-  for (const Dim d : std::get<Dims>(a)) {
-    if (!d.is_number()) return {};
-    numbers.push_back(d.number());
-  }
-  return spread(Attribute(numbers));
-}
-
-NnArgument required(std::string name, Attribute value) { return {std::move(name), true, std::move(value), {}}; }
-NnArgument option(std::string name, Attribute value, Attribute default_value) {
-  return {std::move(name), false, std::move(value), std::move(default_value)};
-}
-bool is_int64(const Attribute& a, int64_t n) { return std::holds_alternative<int64_t>(a) && std::get<int64_t>(a) == n; }
-
-using Arguments = std::optional<std::vector<NnArgument>>;
-
-Arguments linear(const Reader& r) {
-  if (!r.is_own("weight", "weight") || !r.is_own_or_absent("bias", "bias")) return {};
-  const std::string order = r.get<std::string>("weight_order");
-  const size_t in = order == "in_out" ? 0 : 1;
-  return {{required("in_features", r.size("weight", in)), required("out_features", r.size("weight", 1 - in)),
-           option("bias", !r.absent("bias"), true), option("weight_order", order, std::string("out_in"))}};
-}
-
-Arguments embedding(const Reader& r) {
-  if (!r.is_own("weight", "weight") || r.tree().parameter(r.value("indices"))) return {};
-  return {{required("num_embeddings", r.size("weight", 0)), required("embedding_dim", r.size("weight", 1))}};
-}
-
-std::optional<NnArgument> normalized_shape(const Reader& r) {
-  const Attribute shape = spread_dims(r.attribute("normalized_shape"));
-  if (std::get<Dims>(r.attribute("normalized_shape")).size() != 1 || !std::holds_alternative<int64_t>(shape)) return {};
-  return required("normalized_shape", shape);
-}
-
-Arguments layer_norm(const Reader& r) {
-  const auto shape = normalized_shape(r);
-  if (!shape || !r.is_own_or_absent("weight", "weight") || !r.is_own_or_absent("bias", "bias")) return {};
-  if (r.absent("weight") && !r.absent("bias")) return {};
-  const bool affine = !r.absent("weight");
-  return {{*shape, option("eps", r.attribute("eps"), 1e-5), option("elementwise_affine", affine, true),
-           option("bias", !affine || !r.absent("bias"), true)}};
-}
-
-Arguments rms_norm(const Reader& r) {
-  const auto shape = normalized_shape(r);
-  if (!shape || !r.is_own_or_absent("weight", "weight")) return {};
-  return {{*shape, option("eps", r.attribute("eps"), Attribute{}), option("elementwise_affine", !r.absent("weight"), true),
-           option("compute_dtype", r.attribute("compute_dtype"), Attribute{}),
-           option("round_before_weight", r.attribute("round_before_weight"), false),
-           option("weight_offset", r.attribute("weight_offset"), 0.0)}};
-}
-
-Arguments convolution(const Reader& r) {
-  if (!r.is_own("weight", "weight") || !r.is_own_or_absent("bias", "bias")) return {};
-  const auto groups = r.get<int64_t>("groups");
-  const bool transposed = r.node().op->name.starts_with("conv_transpose");
-  Ints kernel;
-  for (size_t axis = 2; axis < r.type("weight").shape.size(); ++axis) kernel.push_back(r.size("weight", axis));
-  const int64_t first = r.size("weight", 0), second = r.size("weight", 1) * groups;
-  std::vector<NnArgument> found{required("in_channels", transposed ? first : second),
-                                required("out_channels", transposed ? second : first), required("kernel_size", spread(kernel)),
-                                option("stride", spread(r.attribute("stride")), int64_t{1}),
-                                option("padding", spread(r.attribute("padding")), int64_t{0})};
-  if (transposed) found.push_back(option("output_padding", spread(r.attribute("output_padding")), int64_t{0}));
-  found.push_back(option("dilation", spread(r.attribute("dilation")), int64_t{1}));
-  found.push_back(option("groups", groups, int64_t{1}));
-  found.push_back(option("bias", !r.absent("bias"), true));
-  if (!transposed) found.push_back(option("same", r.attribute("same"), false));
-  return found;
-}
-
-Arguments batch_norm(const Reader& r) {
-  if (!r.is_own("mean", "running_mean") || !r.is_own("var", "running_var")) return {};
-  if (!r.is_own_or_absent("weight", "weight") || !r.is_own_or_absent("bias", "bias")) return {};
-  if (r.absent("weight") != r.absent("bias")) return {};
-  return {{required("num_features", r.size("mean", 0)), option("eps", r.attribute("eps"), 1e-5),
-           option("affine", !r.absent("weight"), true)}};
-}
-
-Arguments group_norm(const Reader& r) {
-  if (!r.is_own_or_absent("weight", "weight") || !r.is_own_or_absent("bias", "bias")) return {};
-  if (r.absent("weight") != r.absent("bias") || !r.type("x").shape.at(1).is_number()) return {};
-  return {{required("num_groups", r.attribute("groups")), required("num_channels", r.size("x", 1)),
-           option("eps", r.attribute("eps"), 1e-5), option("affine", !r.absent("weight"), true)}};
-}
-
-Arguments plain(const Reader&) { return std::vector<NnArgument>{}; }
-
-Arguments gelu(const Reader& r) { return {{option("approximate", r.attribute("approximate"), std::string("none"))}}; }
-
-Arguments max_pool(const Reader& r) {
-  return {{required("kernel_size", spread(r.attribute("kernel_size"))),
-           option("stride", spread(r.attribute("stride")), spread(r.attribute("kernel_size"))),
-           option("padding", spread(r.attribute("padding")), int64_t{0}),
-           option("dilation", spread(r.attribute("dilation")), int64_t{1}),
-           option("ceil_mode", r.attribute("ceil_mode"), false)}};
-}
-
-Arguments avg_pool(const Reader& r) {
-  return {{required("kernel_size", spread(r.attribute("kernel_size"))),
-           option("stride", spread(r.attribute("stride")), spread(r.attribute("kernel_size"))),
-           option("padding", spread(r.attribute("padding")), int64_t{0}), option("ceil_mode", r.attribute("ceil_mode"), false),
-           option("count_include_pad", r.attribute("count_include_pad"), true),
-           option("divisor_override", r.attribute("divisor_override"), Attribute{})}};
-}
-
-Arguments adaptive_pool(const Reader& r) {
-  const Attribute size = spread_dims(r.attribute("output_size"));
-  if (std::holds_alternative<std::monostate>(size)) return {};
-  return {{required("output_size", size)}};
-}
-
-Arguments leaky_relu(const Reader& r) { return {{required("negative_slope", r.attribute("negative_slope"))}}; }
-
-Arguments prelu(const Reader& r) {
-  if (!r.is_own("weight", "weight")) return {};
-  return {{required("num_parameters", r.size("weight", 0))}};
-}
-
-Arguments hardtanh(const Reader& r) {
-  const Attribute &low = r.attribute("min_val"), &high = r.attribute("max_val");
-  if (!std::holds_alternative<double>(low) || !std::holds_alternative<double>(high)) return {};
-  return {{option("min_val", low, -1.0), option("max_val", high, 1.0)}};
-}
-
-Arguments softmax(const Reader& r) { return {{required("dim", r.attribute("dim"))}}; }
-
-Arguments elu(const Reader& r) {
-  const auto is_one = [&](const char* name) {
-    return scalar_of(r.attribute(name)) == Scalar{1.0} || is_int64(r.attribute(name), 1);
-  };
-  if (!is_one("scale") || !is_one("input_scale")) return {};
-  return {{required("alpha", r.attribute("alpha"))}};
-}
-
-struct Row {
-  const char* op;
-  const char* nn;
-  Arguments (*arguments)(const Reader&);
-};
-
-const Row kRows[] = {
-    {"linear", "Linear", linear},
-    {"embedding", "Embedding", embedding},
-    {"layer_norm", "LayerNorm", layer_norm},
-    {"rms_norm", "RMSNorm", rms_norm},
-    {"group_norm", "GroupNorm", group_norm},
-    {"conv1d", "Conv1d", convolution},
-    {"conv2d", "Conv2d", convolution},
-    {"conv3d", "Conv3d", convolution},
-    {"conv_transpose1d", "ConvTranspose1d", convolution},
-    {"conv_transpose2d", "ConvTranspose2d", convolution},
-    {"conv_transpose3d", "ConvTranspose3d", convolution},
-    {"relu", "ReLU", plain},
-    {"relu6", "ReLU6", plain},
-    {"gelu", "GELU", gelu},
-    {"silu", "SiLU", plain},
-    {"mish", "Mish", plain},
-    {"sigmoid", "Sigmoid", plain},
-    {"tanh", "Tanh", plain},
-    {"hardswish", "Hardswish", plain},
-    {"hardsigmoid", "Hardsigmoid", plain},
-    {"log_sigmoid", "LogSigmoid", plain},
-    {"hardtanh", "Hardtanh", hardtanh},
-    {"leaky_relu", "LeakyReLU", leaky_relu},
-    {"elu", "ELU", elu},
-    {"prelu", "PReLU", prelu},
-    {"softmax", "Softmax", softmax},
-    {"log_softmax", "LogSoftmax", softmax},
-    {"max_pool1d", "MaxPool1d", max_pool},
-    {"max_pool2d", "MaxPool2d", max_pool},
-    {"max_pool3d", "MaxPool3d", max_pool},
-    {"avg_pool1d", "AvgPool1d", avg_pool},
-    {"avg_pool2d", "AvgPool2d", avg_pool},
-    {"avg_pool3d", "AvgPool3d", avg_pool},
-    {"adaptive_avg_pool1d", "AdaptiveAvgPool1d", adaptive_pool},
-    {"adaptive_avg_pool2d", "AdaptiveAvgPool2d", adaptive_pool},
-    {"adaptive_avg_pool3d", "AdaptiveAvgPool3d", adaptive_pool},
-};
-
-// Batch norms differ in the rank that they take; the rest is one functional.
-const std::array kBatchNorms{"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"};
-const char* batch_norm_name(const Reader& r) { return kBatchNorms[std::clamp<int64_t>(r.type("x").rank() - 3, 0, 2)]; }
-// Modules of several nodes.
-const std::map<std::string_view, const char*> kRecurrent{
-    {"lstm", "LSTM"}, {"gru", "GRU"}, {"rnn_tanh", "RNN"}, {"rnn_relu", "RNN"}};
-constexpr const char* kAttention = "MultiheadAttention";
+constexpr const char* kAttention = "MultiheadAttention";  // a module of several nodes
 
 // The only tensor that is not a parameter; nullopt when there are several.
 std::optional<ValueId> only_input(const CallTree& tree, int32_t call) {
@@ -259,17 +64,14 @@ std::optional<NnModule> single_node(const CallTree& tree, int32_t call, size_t n
   const auto input = only_input(tree, call);
   if (!input || r.node().results.size() != 1 || tree.body(call).outputs != r.node().results) return {};
   NnModule found{.name = {}, .arguments = {}, .inputs = {*input}, .results = {{r.node().results[0], ""}}};
-  Arguments arguments;
-  if (r.node().op->name == "batch_norm") {
-    found.name = batch_norm_name(r);
-    arguments = batch_norm(r);
-  }
-  for (const Row& row : kRows) {
-    if (r.node().op->name != row.op) continue;
-    found.name = row.nn;
-    arguments = row.arguments(r);
-  }
+  const LayerForm& layer = r.node().op->layer;
+  if (!layer.arguments) return {};
+  const Call c = r.as_call();
+  const LayerCall as_layer(
+      c, [&](ValueId v) { return tree.local_parameter(call, v); }, [&](ValueId v) { return tree.parameter(v) != nullptr; });
+  LayerArguments arguments = layer.arguments(as_layer);
   if (!arguments) return {};
+  found.name = layer.classes.at(layer.which ? layer.which(c) : 0);
   found.arguments = std::move(*arguments);
   return found;
 }
@@ -302,9 +104,9 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
   const CallBody& body = tree.body(call);
   const Unit last = body.units.back();
   if (last.node < 0) return {};
-  const Reader r(tree, call, last.node);
-  const auto kind = kRecurrent.find(r.node().op->name);
-  if (kind == kRecurrent.end() || tree.parameter(r.value("x"))) return {};
+  const Reader r(tree, call, static_cast<size_t>(last.node));
+  const LayerForm& layer = r.node().op->layer;
+  if (layer.classes.empty() || layer.arguments || tree.parameter(r.value("x"))) return {};
   const bool biases = r.get<bool>("has_biases"), both = r.get<bool>("bidirectional"), first = r.get<bool>("batch_first");
   const auto layers = r.get<int64_t>("num_layers");
   const size_t states = r.node().op->name == "lstm" ? 2 : 1;
@@ -321,7 +123,7 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
   for (size_t i = 1; i <= states; ++i) started_from_zero += is_zeros(g, r.node().operands[i], zeros) ? 1 : 0;
   if (started_from_zero != states || body.units.size() != states + 1 || body.inputs != Values{r.value("x")}) return {};
 
-  NnModule found{.name = kind->second, .arguments = {}, .inputs = body.inputs, .results = {}};
+  NnModule found{.name = layer.classes[0], .arguments = {}, .inputs = body.inputs, .results = {}};
   found.arguments = {required("input_size", x.shape[2].number()), required("hidden_size", hidden),
                      option("num_layers", layers, int64_t{1}),    option("bias", biases, true),
                      option("batch_first", first, false),         option("bidirectional", both, false)};
@@ -402,9 +204,7 @@ std::optional<NnModule> nn_module(const CallTree& tree, int32_t call) {
 
 std::vector<std::string> nn_classes() {
   std::vector<std::string> all{kAttention};
-  for (const Row& row : kRows) all.emplace_back(row.nn);
-  for (const char* name : kBatchNorms) all.emplace_back(name);
-  for (const auto& [op, name] : kRecurrent) all.emplace_back(name);
+  for (const auto& op : catalogue().all()) all.insert(all.end(), op->layer.classes.begin(), op->layer.classes.end());
   return all;
 }
 

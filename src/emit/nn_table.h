@@ -1,4 +1,5 @@
-// torch.nn in the front end: which calls are exactly one of its modules, and with which constructor arguments.
+// torch.nn in the front end: which calls are exactly one of its modules, and with which constructor arguments. For modules
+// of one node the op's paragraph says it (OpDef::nn).
 //
 // A call is an nn module when its nodes are that module's functional on the call's own parameters, by the names torch
 // gives them, and nothing else. A class of somebody's own that does no more (LlamaRMSNorm) is one too.
@@ -12,16 +13,9 @@
 
 namespace pycandle::emit {
 
-struct NnArgument {
-  std::string name;            // of the option; positional ones have it for the names of fields
-  bool positional = false;
-  Attribute value;
-  Attribute default_value;     // an option that has it is not written
-};
-
 struct NnModule {
   std::string name;            // "Conv2d"
-  std::vector<NnArgument> arguments;
+  std::vector<LayerArgument> arguments;
   Values inputs;               // of forward, in its order
   // Where each result of the call is in what forward returns: "" the whole, ".first", ".second.first"
   std::vector<std::pair<ValueId, std::string>> results;

@@ -10,21 +10,8 @@ namespace {
 constexpr size_t kNearNodes = 40;
 constexpr size_t kEntries = 6;
 
-// Ops that a formula is made of, by the family (file) they stand in.
-bool is_formula(const OpDef& op) {
-  static const std::set<std::string, std::less<>> families = {"elementwise/elementwise",
-                                                              "elementwise/logical",
-                                                              "elementwise/arithmetic",
-                                                              "elementwise/unary",
-                                                              "shape/movement",
-                                                              "reduction/reduction",
-                                                              "reduction/reduction_aten",
-                                                              "reduction/statistics",
-                                                              "creation/constants",
-                                                              "nn/activation",
-                                                              "nn/softmax"};
-  return families.count(op.family) != 0 && !op.is_random && op.region_count == 0;
-}
+// Ops that a formula is made of.
+bool is_formula(const OpDef& op) { return op.is_formula && !op.is_random && op.region_count == 0; }
 
 }  // namespace
 

@@ -284,6 +284,12 @@ void check_definition(const OpDef& op) {
   for (const AtenMapping& mapping : op.aten) {
     if (!mapping.build) check_pattern(op, mapping);
   }
+  for (size_t open = op.torch.text.find('{'); open != std::string::npos; open = op.torch.text.find('{', open + 1)) {
+    const std::string name = op.torch.text.substr(open + 1, op.torch.text.find('}', open) - open - 1);
+    if (name != "xs…" && op.operand_index(name) < 0 && op.attribute_index(name) < 0)
+      wrong("its torch spelling names '" + name + "', which is neither an operand nor an attribute");
+  }
+  if (op.is_activation && op.called_as.empty()) wrong("people put it after a layer, but it is not said what they call it");
 }
 
 }  // namespace

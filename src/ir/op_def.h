@@ -19,6 +19,8 @@ class Builder;
 class AtenCall;    // ops/core/aten_call.h: one recorded ATen node
 class Evaluation;  // ir/evaluation.h: one primitive at run time
 class Fragment;    // ir/fragment.h: what a node is computed from
+class LayerCall;   // ir/layer.h: a call of a module that is one node
+class Mistakes;    // ir/mistakes.h: what people get wrong with an op
 
 enum class AttrKind { boolean, integer, number, scalar, string, dtype, dim, integers, numbers, dims };
 std::string_view name_of(AttrKind);
@@ -79,6 +81,7 @@ class Call {
   int64_t rank(std::string_view name) const { return type(name).rank(); }
 
   const Attribute& attribute(std::string_view name) const;
+  const Attributes& attributes() const { return *attributes_; }
   bool boolean(std::string_view name) const;
   int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
@@ -138,6 +141,41 @@ struct Proposal {
   std::vector<Ints> transposed;  // per operand: the permutation in which it is taken; empty, or left out: as it is
 };
 
+// A call as people name it: "the tanh GELU" is gelu with approximate = "tanh".
+struct CalledAs {
+  std::string noun;
+  Attributes attributes;         // that make it this one
+  std::string form;              // "gelu form": calls of the same form are told apart by it
+};
+
+// How C++ writes a call; functional::name(...) unless the paragraph says otherwise. ops/core/spelling.h has the arguments.
+struct CppForm {
+  enum class Kind { functional, free, member, infix, prefix } kind = Kind::functional;
+  std::string text;              // where, sum, +, ~
+};
+
+// How torch writes a call: "torch.where({condition}, {yes}, {no})". {name} is an operand or attribute, {xs…} all of xs.
+struct TorchForm {
+  std::string text;
+  std::function<bool(const Call&)> holds;  // nothing: always
+};
+
+// The argument of a module's constructor: Linear(in_features, out_features, {.bias = false}).
+struct LayerArgument {
+  std::string name;
+  bool positional = false;
+  Attribute value;
+  Attribute default_value;       // an option that has it is not written
+};
+using LayerArguments = std::optional<std::vector<LayerArgument>>;  // nothing: this call is not such a module
+
+// The class of torch.nn that a module is when it computes this op on parameters of its own and nothing else.
+struct LayerForm {
+  std::vector<std::string> classes;                        // more than one: BatchNorm1d, BatchNorm2d, …
+  std::function<size_t(const Call&)> which;                // of several
+  std::function<LayerArguments(const LayerCall&)> arguments;  // nothing: the module has more nodes (emit/nn_table.cpp)
+};
+
 struct OpDef {
   std::string name;
   bool is_primitive = false;
@@ -153,6 +191,16 @@ struct OpDef {
   std::function<Values(Builder&, const Call&)> decomposition;        // functionals
   Rounding rounding = Rounding::exact;
   bool is_random = false;
+  bool is_pointwise = false;                         // an element of the result depends on one element of each operand
+  bool is_commutative = false;
+  bool is_formula = false;                           // people write formulas with it: recognition looks through it
+  bool is_activation = false;                        // people put it after a layer, one in place of another
+  bool is_step = false;                              // floats that jump: a tiny difference becomes a whole step
+  bool is_rearrangement = false;                     // the elements of its operands, elsewhere
+  bool keeps_purpose = false;                        // a query that is rotated is a query: the result may have x's name
+  bool gives_floats = false;                         // of integers too, as div does
+  bool takes_mixed_dtypes = false;                   // the evaluator loads every operand by its own dtype
+  std::function<double(const Call&, const Bindings&)> flop_count;  // nothing: one for each element that is rounded
   // How the op is found in a graph that spells it out (passes/recognise.cpp).
   std::vector<std::string> anchors;                                          // the ops a fragment may end in ...
   std::function<std::vector<Proposal>(const Fragment&)> propose;             // ... and the calls that it may be
@@ -160,8 +208,14 @@ struct OpDef {
   std::vector<std::function<Values(Builder&, const Call&)>> spellings;       // other than the decomposition
   std::vector<AtenMapping> aten;
   std::vector<Sample> samples;
-  std::string cpp_spelling, candle_spelling;
   std::string summary;                                // one line for the op table
+  // For people and for other languages.
+  std::vector<CalledAs> called_as;                    // none: by its name
+  std::vector<std::string> result_nouns;              // variables that hold the results: sum; values, indices
+  CppForm cpp;
+  TorchForm torch;
+  LayerForm layer;
+  std::vector<std::function<void(Mistakes&)>> mistake_lists;
 
   // The fluent form.
   template <class... S> OpDef& operands(S&&... s) {
@@ -237,12 +291,72 @@ struct OpDef {
     samples.push_back(std::move(expression));
     return *this;
   }
-  OpDef& spelled_cpp(std::string s) {
-    cpp_spelling = std::move(s);
+  // ---- for people and for other languages
+  OpDef& called(std::string noun, Attributes attributes = {}, std::string form = {}) {
+    called_as.push_back({std::move(noun), std::move(attributes), std::move(form)});
     return *this;
   }
-  OpDef& spelled_candle(std::string s) {
-    candle_spelling = std::move(s);
+  OpDef& results(std::vector<std::string> nouns) {
+    result_nouns = std::move(nouns);
+    return *this;
+  }
+  OpDef& spelled_cpp(CppForm::Kind kind, std::string text) {
+    cpp = {kind, std::move(text)};
+    return *this;
+  }
+  OpDef& spelled_torch(std::string text, std::function<bool(const Call&)> holds = {}) {
+    torch = {std::move(text), std::move(holds)};
+    return *this;
+  }
+  OpDef& nn(std::string name, std::function<LayerArguments(const LayerCall&)> arguments = {}) {
+    return nn({std::move(name)}, {}, std::move(arguments));
+  }
+  OpDef& nn(std::vector<std::string> classes, std::function<size_t(const Call&)> which,
+            std::function<LayerArguments(const LayerCall&)> arguments) {
+    layer = {std::move(classes), std::move(which), std::move(arguments)};
+    return *this;
+  }
+  // What people get wrong: verify tries it where a layer is wrong, and names the one that gives PyTorch's values.
+  OpDef& mistakes(std::function<void(Mistakes&)> f) {
+    mistake_lists.push_back(std::move(f));
+    return *this;
+  }
+  OpDef& mistaken_for(std::string kind, std::vector<std::string> ops);  // other ops on the same operands and attributes
+  // ---- flags
+  OpDef& pointwise() {
+    is_pointwise = true;
+    return *this;
+  }
+  OpDef& commutative() {
+    is_commutative = true;
+    return *this;
+  }
+  OpDef& activation() {
+    is_activation = true;
+    return *this;
+  }
+  OpDef& step() {
+    is_step = true;
+    return *this;
+  }
+  OpDef& rearrangement() {
+    is_rearrangement = true;
+    return *this;
+  }
+  OpDef& same_purpose() {
+    keeps_purpose = true;
+    return *this;
+  }
+  OpDef& float_results() {
+    gives_floats = true;
+    return *this;
+  }
+  OpDef& mixed_dtypes() {
+    takes_mixed_dtypes = true;
+    return *this;
+  }
+  OpDef& flops(std::function<double(const Call&, const Bindings&)> f) {
+    flop_count = std::move(f);
     return *this;
   }
   OpDef& add_pattern(std::string pattern, std::vector<std::string> discards);
@@ -269,6 +383,11 @@ inline OpDef mapping(std::string name) {
   return op;
 }
 inline std::string discard(std::string reason) { return reason; }
+// All ops of a family that people write formulas with: formulas({relu(), gelu(), …}).
+inline std::vector<OpDef> formulas(std::vector<OpDef> ops) {
+  for (OpDef& op : ops) op.is_formula = true;
+  return ops;
+}
 
 // The ops by name, and the ATen overloads that map to them. Throws internal on a duplicate.
 class OpTable {

@@ -70,12 +70,6 @@ std::string slice_text(const Node& node) {
   return text;
 }
 
-const std::set<std::string, std::less<>>& commutative() {
-  static const std::set<std::string, std::less<>> ops = {"add", "mul",         "maximum",    "minimum",    "eq",
-                                                         "ne",  "bitwise_and", "bitwise_or", "bitwise_xor"};
-  return ops;
-}
-
 }  // namespace
 
 // ---- interning
@@ -109,7 +103,7 @@ Term NormalForm::number(double value, DType dtype) {
 }
 
 Term NormalForm::elementwise(std::string op, Terms operands, DType dtype) {
-  if (commutative().count(op) != 0) std::sort(operands.begin(), operands.end());
+  if (table_->at(op).is_commutative) std::sort(operands.begin(), operands.end());
   Entry e;
   e.op = std::move(op);
   e.type.dtype = dtype;
@@ -381,9 +375,7 @@ Term NormalForm::primitive(const Graph& g, const Node& node, const Type& type, c
   }
   if (op == "dot_general" && is_real(xs[0]) && text_of_shapeless(g, node, xs).empty())
     return contraction(node, type, xs[0], xs[1]);
-  const bool is_pointwise = (node.op->family == "elementwise/elementwise" || node.op->family == "elementwise/logical") &&
-                            node.attributes.empty();
-  if (is_pointwise) return elementwise(op, xs, type.dtype);
+  if (node.op->is_primitive && node.op->is_pointwise && node.attributes.empty()) return elementwise(op, xs, type.dtype);
   Entry e;
   e.op = op;
   e.attributes = text_of(node.attributes) + text_of_shapeless(g, node, xs);

@@ -231,11 +231,10 @@ const Rule* rule_for(const Graph& g, const Node& node) {
                                                          {"broadcast", {push_broadcast, false}},
                                                          {"concat", {push_concat, false}}};
   static const Rule elementwise{push_elementwise, false};
-  static const std::set<std::string_view> families = {"elementwise/elementwise", "elementwise/logical", "nn/activation"};
   if (node.results.size() != 1 || node.op->is_random) return nullptr;
   const auto found = table.find(node.op->name);
   if (found != table.end()) return &found->second;
-  if (families.count(node.op->family) == 0) return nullptr;
+  if (!node.op->is_pointwise) return nullptr;
   const Shape& shape = g.type(node.results[0]).shape;
   const bool are_alike = std::all_of(node.operands.begin(), node.operands.end(),
                                      [&](ValueId v) { return v != kNoValue && g.type(v).shape == shape; });

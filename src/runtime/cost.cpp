@@ -15,28 +15,17 @@ double elements(const Type& type, const Bindings& sizes) {
 
 double graph_flops(const Graph&, const OpTable&, const Bindings&);
 
-// Products by their shapes, loops by their bodies, the rest one operation an element (movement none).
+// What the paragraph says, loops by their bodies, the rest one operation an element (movement none).
 double primitive_flops(const Graph& graph, const Node& node, const OpTable& table, const Bindings& sizes) {
   const Call call(*node.op, graph, node.operands, node.attributes, node.regions);
   if (node.results.empty()) return 0;
   const double results = elements(graph.type(node.results[0]), sizes);
-  if (node.op->name == "dot_general") {
-    double depth = 1;
-    for (const int64_t axis : call.integers("contract_left"))
-      depth *= static_cast<double>(call.shape("left")[axis].evaluate(sizes));
-    return 2 * results * depth;
-  }
-  if (node.op->name == "grouped_matmul") return 2 * results * static_cast<double>(call.shape("x")[1].evaluate(sizes));
-  if (node.op->name == "convolution") {
-    const Type& weight = call.type("weight");
-    return 2 * results * elements(weight, sizes) / static_cast<double>(weight.shape[0].evaluate(sizes));
-  }
+  if (node.op->flop_count) return node.op->flop_count(call, sizes);
   if (!node.regions.empty()) {
     double inside = 0;
     for (const Graph& region : node.regions) inside += graph_flops(region, table, sizes);
     return node.op->name == "scan" ? inside * static_cast<double>(call.dim("length").evaluate(sizes)) : inside;
   }
-  if (node.op->name.rfind("reduce_", 0) == 0) return elements(graph.type(node.operands[0]), sizes);
   return node.op->rounding == Rounding::exact ? 0 : results;
 }
 

@@ -265,6 +265,9 @@ TEST(OpTable, refuses_definitions_that_contradict_themselves) {
             "f: the pattern of aten.f.default has 1 '_' and 0 reasons for discarding");
   EXPECT_EQ(refuses(unary("f").from_aten("aten.f.default(x, dim)")),
             "f: the pattern of aten.f.default names 'dim', which is neither an operand nor an attribute");
+  EXPECT_EQ(refuses(unary("f").spelled_torch("torch.f({x}, {dim})")),
+            "op 'f': its torch spelling names 'dim', which is neither an operand nor an attribute");
+  EXPECT_EQ(refuses(unary("f").activation()), "op 'f': people put it after a layer, but it is not said what they call it");
   EXPECT_THROW(unary("f").from_aten("aten.f.default"), Error);
 
   OpTable table;

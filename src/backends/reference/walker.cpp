@@ -13,23 +13,15 @@
 namespace pycandle {
 namespace {
 
-template <class T, size_t n> bool contains(const T (&names)[n], std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-// Floats that are decisions: a value next to a step lands on either side of it, and what follows may have used it as an
-// index already. The other lanes take lane 0's.
-constexpr std::string_view kSteps[] = {"ceil", "floor", "floor_divide", "round", "sign", "trunc", "trunc_divide"};
-// These load every operand by its own dtype, so a large f32 parameter is not copied to f64 first.
-constexpr std::string_view kTakesMixedDtypes[] = {"dot_general", "convolution"};
-
 bool is_f64(const ReferenceMode& mode) { return mode.kind == ReferenceMode::Kind::f64; }
 bool is_jittered(const ReferenceMode& mode) { return mode.kind == ReferenceMode::Kind::jittered; }
 
 DType unrounded(DType d) { return is_complex(d) ? DType::c128 : is_floating(d) ? DType::f64 : d; }
 
+// Floats that are decisions: a value next to a step lands on either side of it, and what follows may have used it as an
+// index already. The other lanes take lane 0's.
 bool is_pinned(const Node& node, const Type& result) {
-  return !is_inexact(result.dtype) || node.op->is_random || contains(kSteps, node.op->name);
+  return !is_inexact(result.dtype) || node.op->is_random || node.op->is_step;
 }
 
 // In f64 nothing is rounded, so a cast between floats does nothing.
@@ -210,7 +202,7 @@ std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, 
     lane.next_decision = decisions_[index].end;
     return decisions_[index].pinned;
   }
-  if (is_f64(lane.mode) && !contains(kTakesMixedDtypes, node.op->name)) {
+  if (is_f64(lane.mode) && !node.op->takes_mixed_dtypes) {
     for (Array& a : operands) {
       if (unrounded(a.dtype()) != a.dtype()) a = cast(a, unrounded(a.dtype()));
     }

@@ -10,20 +10,12 @@
 namespace pycandle::emit::cpp {
 namespace {
 
-struct Infix {
-  const char* symbol;
-  Binds binds;
-};
-
-const Infix* infix_of(const std::string& op) {
-  static const std::map<std::string, Infix> table{
-      {"add", {"+", Binds::sum}},         {"sub", {"-", Binds::sum}},           {"mul", {"*", Binds::product}},
-      {"div", {"/", Binds::product}},     {"remainder", {"%", Binds::product}}, {"eq", {"==", Binds::comparison}},
-      {"ne", {"!=", Binds::comparison}},  {"lt", {"<", Binds::comparison}},     {"le", {"<=", Binds::comparison}},
-      {"gt", {">", Binds::comparison}},   {"ge", {">=", Binds::comparison}},    {"bitwise_and", {"&", Binds::bits}},
-      {"bitwise_or", {"|", Binds::bits}}, {"bitwise_xor", {"^", Binds::bits}}};
-  const auto found = table.find(op);
-  return found == table.end() ? nullptr : &found->second;
+// How strongly C++ binds the operands of an infix operator.
+Binds binds_of(const std::string& symbol) {
+  if (symbol == "+" || symbol == "-") return Binds::sum;
+  if (symbol == "*" || symbol == "/" || symbol == "%") return Binds::product;
+  if (symbol == "&" || symbol == "|" || symbol == "^") return Binds::bits;
+  return Binds::comparison;
 }
 
 const Attribute& attribute_of(const Node& node, std::string_view name) {
@@ -302,25 +294,22 @@ Expression ExpressionPrinter::functional(size_t n) const {
     options.push_back(fmt::format(".{} = {}", part.name, attribute(n, spec.name)));
   }
   if (!options.empty()) arguments.push_back("{" + joined(options) + "}");
-  const bool is_free = spelling.name == "where" || spelling.name == "matmul";
-  return {fmt::format("{}{}({})", is_free ? "" : "functional::", spelling.name, joined(arguments))};
+  return {fmt::format("{}{}({})", spelling.is_free ? "" : "functional::", spelling.name, joined(arguments))};
 }
 
 Expression ExpressionPrinter::node(size_t n) const {
   const Node& node = at(n);
   const std::string& op = node.op->name;
-  if (const Infix* sign = infix_of(op)) return infix(n, sign->symbol, sign->binds);
-  if (op == "neg") return {"-" + operand(n, 0).within(Binds::unary), Binds::unary};
-  if (op == "bitwise_not") return {"~" + operand(n, 0).within(Binds::unary), Binds::unary};
+  const auto& [form, text] = node.op->cpp;
+  if (form == CppForm::Kind::infix) return infix(n, text.c_str(), binds_of(text));
+  if (form == CppForm::Kind::prefix) return {text + operand(n, 0).within(Binds::unary), Binds::unary};
+  if (form == CppForm::Kind::member) return reduction(n, text.c_str());
   if (op == "reshape") return reshape(n);
   if (op == "transpose") return transpose(n);
   if (op == "broadcast") return broadcast(n);
   if (op == "slice") return slice(n);
   if (op == "split") return split(n);
   if (op == "arange") return arange(n);
-  static const std::map<std::string, const char*> reductions{
-      {"reduce_sum", "sum"}, {"mean", "mean"}, {"reduce_max", "amax"}, {"reduce_min", "amin"}};
-  if (const auto found = reductions.find(op); found != reductions.end()) return reduction(n, found->second);
   if (op == "cast") return {fmt::format("{}.to({})", receiver(n), attribute(n, "dtype"))};
   if (op == "constant") {
     return {fmt::format("full({}, {}, {})", dims(n, "shape"), attribute(n, "value"), attribute(n, "dtype"))};

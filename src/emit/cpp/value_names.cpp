@@ -13,50 +13,12 @@ namespace pycandle::emit::cpp {
 namespace {
 
 // What each of several results is, in a word; empty when nobody says.
-std::string noun_of_part(const std::string& op, size_t part) {
-  static const std::map<std::string, std::vector<const char*>> nouns{
-      {"batch_norm_training", {"normed", "mean", "rstd", "next_mean", "next_var"}},
-      {"topk", {"values", "indices"}},
-      {"sort", {"values", "indices"}}};
-  const auto found = nouns.find(op);
-  return found != nouns.end() && part < found->second.size() ? found->second[part] : "";
+std::string noun_of_part(const OpDef& op, size_t part) {
+  return op.result_nouns.size() > 1 && part < op.result_nouns.size() ? op.result_nouns[part] : "";
 }
 
 // What the result of an op is, in a word.
-std::string noun(const std::string& op) {
-  static const std::map<std::string, const char*> nouns{{"add", "sum"},
-                                                        {"sub", "difference"},
-                                                        {"mul", "product"},
-                                                        {"div", "ratio"},
-                                                        {"linear", "projected"},
-                                                        {"matmul", "product"},
-                                                        {"softmax", "weights"},
-                                                        {"concat", "joined"},
-                                                        {"stack", "joined"},
-                                                        {"embedding", "embedded"},
-                                                        {"reshape", "reshaped"},
-                                                        {"transpose", "transposed"},
-                                                        {"slice", "part"},
-                                                        {"split", "part"},
-                                                        {"cast", "converted"},
-                                                        {"constant", "filled"},
-                                                        {"arange", "positions"},
-                                                        {"iota", "positions"},
-                                                        {"broadcast", "expanded"},
-                                                        {"select", "chosen"},
-                                                        {"layer_norm", "normed"},
-                                                        {"rms_norm", "normed"},
-                                                        {"batch_norm", "normed"},
-                                                        {"group_norm", "normed"},
-                                                        {"scaled_dot_product_attention", "attended"},
-                                                        {"split_heads", "heads"},
-                                                        {"merge_heads", "merged"},
-                                                        {"mean", "mean"},
-                                                        {"rotary_embedding", "rotated"},
-                                                        {"cumsum", "total"}};
-  const auto found = nouns.find(op);
-  return found != nouns.end() ? found->second : identifier(op) + "_out";
-}
+std::string noun(const OpDef& op) { return op.result_nouns.size() == 1 ? op.result_nouns[0] : identifier(op.name) + "_out"; }
 
 // Names of operands that say what the value is for.
 bool says_what_for(const std::string& operand) {
@@ -64,11 +26,6 @@ bool says_what_for(const std::string& operand) {
                                                 {"cos", 0},    {"sin", 0},    {"indices", 0}, {"index", 0},     {"condition", 0},
                                                 {"window", 0}, {"target", 0}, {"offsets", 0}, {"grid", 0}};
   return names.count(operand) != 0;
-}
-
-bool only_rearranges(const std::string& op) {
-  return op == "split_heads" || op == "reshape" || op == "transpose" || op == "rotary_embedding" || op == "cast" ||
-         op == "broadcast";
 }
 
 }  // namespace
@@ -172,7 +129,7 @@ std::string ValueNames::purpose(ValueId v, int depth) const {
       if (user.operands[i] != v) continue;
       const std::string& operand = user.op->operand_specs[i].name;
       if (says_what_for(operand)) return operand;
-      if (depth == 0 || i > 0 || !only_rearranges(user.op->name)) continue;
+      if (depth == 0 || i > 0 || !user.op->keeps_purpose) continue;
       const std::string later = purpose(user.results[0], depth - 1);
       if (!later.empty()) return later;
     }
@@ -186,7 +143,7 @@ std::vector<std::string> ValueNames::candidates(ValueId v) const {
   const std::string what_for = purpose(v, 3);
   if (!what_for.empty()) {
     found.push_back(what_for);
-    if (const Node* node = producer(v)) found.push_back(what_for + "_" + noun(node->op->name));
+    if (const Node* node = producer(v)) found.push_back(what_for + "_" + noun(*node->op));
   }
   for (const Step& step : class_->steps) {
     if (step.kind != Step::Kind::call) continue;
@@ -198,8 +155,8 @@ std::vector<std::string> ValueNames::candidates(ValueId v) const {
   }
   if (const Node* node = producer(v)) {
     const auto part = static_cast<size_t>(tree_->program->graph.values[v].index);
-    if (const std::string own = noun_of_part(node->op->name, part); !own.empty()) found.push_back(own);
-    found.push_back(noun(node->op->name));
+    if (const std::string own = noun_of_part(*node->op, part); !own.empty()) found.push_back(own);
+    found.push_back(noun(*node->op));
   } else if (tree_->calls->parameter(v) || tree_->calls->state(v)) {
     found.push_back(identifier(last_part(tree_->calls->stored_name(v))));
   }

@@ -388,9 +388,13 @@ Value prefix(const std::string& sign, const Value& of) {
 }
 
 Value infix(const std::string& sign, const Value& left, const Value& right) {
-  static const std::map<std::string, const char*> ops{
-      {"+", "add"}, {"-", "sub"}, {"*", "mul"}, {"/", "div"}, {"%", "remainder"},   {"==", "eq"},        {"!=", "ne"},
-      {"<", "lt"},  {"<=", "le"}, {">", "gt"},  {">=", "ge"}, {"&", "bitwise_and"}, {"|", "bitwise_or"}, {"^", "bitwise_xor"}};
+  static const std::map<std::string, const char*> ops = [] {
+    std::map<std::string, const char*> found;
+    for (const auto& op : catalogue().all()) {
+      if (op->cpp.kind == CppForm::Kind::infix) found.emplace(op->cpp.text, op->name.c_str());
+    }
+    return found;
+  }();
   if (left.is_tensor() || right.is_tensor()) return elementwise(ops.at(sign), {left, right});
   if (const Weights* w = left.as<Weights>(); w && sign == "/") return inner(*w, right);
   if (left.as<std::string>() && sign == "+") return to<std::string>(left) + to<std::string>(right);

@@ -9,7 +9,13 @@ namespace pycandle {
 std::vector<OpDef> constant_ops();
 std::vector<OpDef> elementwise_ops();
 std::vector<OpDef> logical_ops();
-std::vector<OpDef> movement_ops();
+std::vector<OpDef> casting_ops();
+std::vector<OpDef> view_ops();
+std::vector<OpDef> slicing_ops();
+std::vector<OpDef> joining_ops();
+std::vector<OpDef> flip_ops();
+std::vector<OpDef> padding_ops();
+std::vector<OpDef> diagonal_ops();
 std::vector<OpDef> reduction_ops();
 std::vector<OpDef> product_ops();
 std::vector<OpDef> gather_scatter_ops();
@@ -25,9 +31,6 @@ std::vector<OpDef> dynamic_slice_ops();
 // Functionals, and torch's spellings of primitives.
 std::vector<OpDef> arithmetic_ops();
 std::vector<OpDef> unary_ops();
-std::vector<OpDef> view_ops();
-std::vector<OpDef> joining_ops();
-std::vector<OpDef> padding_ops();
 std::vector<OpDef> factory_ops();
 std::vector<OpDef> random_aten_ops();
 std::vector<OpDef> indexing_ops();
@@ -35,7 +38,7 @@ std::vector<OpDef> reduction_aten_ops();
 std::vector<OpDef> statistics_ops();
 std::vector<OpDef> order_statistics_ops();
 std::vector<OpDef> set_ops();
-std::vector<OpDef> arranging_ops();
+std::vector<OpDef> placing_ops();
 std::vector<OpDef> solving_ops();
 std::vector<OpDef> eigenvalue_ops();
 std::vector<OpDef> fourier_ops();
@@ -44,7 +47,8 @@ std::vector<OpDef> stft_ops();
 std::vector<OpDef> linear_ops();
 std::vector<OpDef> rotary_ops();
 std::vector<OpDef> softmax_ops();
-std::vector<OpDef> normalization_ops();
+std::vector<OpDef> layer_norm_ops();
+std::vector<OpDef> batch_norm_ops();
 std::vector<OpDef> activation_ops();
 std::vector<OpDef> attention_ops();
 std::vector<OpDef> embedding_ops();
@@ -73,7 +77,13 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"creation/constants", constant_ops},
     {"elementwise/elementwise", elementwise_ops},
     {"elementwise/logical", logical_ops},
-    {"shape/movement", movement_ops},
+    {"elementwise/casting", casting_ops},
+    {"shape/views", view_ops},
+    {"shape/slicing", slicing_ops},
+    {"shape/joining", joining_ops},
+    {"shape/flips", flip_ops},
+    {"shape/padding", padding_ops},
+    {"shape/diagonals", diagonal_ops},
     {"reduction/reduction", reduction_ops},
     {"linalg/products", product_ops},
     {"indexing/gather_scatter", gather_scatter_ops},
@@ -89,9 +99,6 @@ const std::pair<const char*, Family> kFamilies[] = {
     // Functionals: each has a decomposition; and torch's spellings of primitives (mapping() in ir/op_def.h).
     {"elementwise/arithmetic", arithmetic_ops},
     {"elementwise/unary", unary_ops},
-    {"shape/views", view_ops},
-    {"shape/joining", joining_ops},
-    {"shape/padding", padding_ops},
     {"creation/factory", factory_ops},
     {"creation/random_aten", random_aten_ops},
     {"indexing/indexing", indexing_ops},
@@ -99,7 +106,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"reduction/statistics", statistics_ops},
     {"reduction/order_statistics", order_statistics_ops},
     {"indexing/sets", set_ops},
-    {"shape/arranging", arranging_ops},
+    {"indexing/placing", placing_ops},
     {"linalg/solving", solving_ops},
     {"linalg/eigenvalues", eigenvalue_ops},
     {"signal/fourier", fourier_ops},
@@ -108,7 +115,8 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"linalg/linear", linear_ops},
     {"nn/rotary", rotary_ops},
     {"nn/softmax", softmax_ops},
-    {"nn/normalization", normalization_ops},
+    {"nn/layer_norm", layer_norm_ops},
+    {"nn/batch_norm", batch_norm_ops},
     {"nn/activation", activation_ops},
     {"nn/attention", attention_ops},
     {"nn/embedding", embedding_ops},

@@ -26,9 +26,9 @@ std::string options_type(const std::string& name) {
 
 // Ops on two operands of one type, and the choice between two.
 bool is_elementwise(const OpDef& op) {
-  if (op.name == "select") return true;
-  return op.is_primitive && op.attr_specs.empty() && op.operand_specs.size() == 2 && op.operand_specs[0].name == "a" &&
-         op.operand_specs[1].name == "b";
+  if (!op.is_primitive || !op.attr_specs.empty()) return false;
+  if (op.operand_specs.size() == 3) return op.is_pointwise;
+  return op.operand_specs.size() == 2 && op.operand_specs[0].name == "a" && op.operand_specs[1].name == "b";
 }
 
 std::string number(double value) {
@@ -86,7 +86,9 @@ std::string cpp_literal(const Attribute& attribute) { return std::visit(Literal{
 
 CallSpelling spelling_of(const OpDef& op) {
   CallSpelling spelling;
-  spelling.name = cpp_identifier(op.name == "select" ? "where" : op.name);
+  using Form = CppForm::Kind;
+  spelling.is_free = op.cpp.kind == Form::free;
+  spelling.name = cpp_identifier(spelling.is_free ? op.cpp.text : op.name);
   spelling.promotes = is_elementwise(op);
   spelling.several_results = op.several_results;
   spelling.exists = op.region_count == 0;

@@ -21,6 +21,7 @@ struct CallSpelling {
     size_t index;                                           // into operand_specs or attr_specs
   };
   std::string name;                                         // of the function
+  bool is_free = false;                                     // where(…), not functional::where(…)
   std::string options_type;                                 // ScaledDotProductAttentionOptions; empty without options
   std::vector<Part> positional, options;
   bool promotes = false;         // elementwise: numbers are welcome, operands are promoted and broadcast as torch does

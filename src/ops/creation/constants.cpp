@@ -1,4 +1,8 @@
 // Values that come from no operand.
+#include <algorithm>
+#include <cmath>
+
+#include "ir/mistakes.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -15,6 +19,16 @@ OpDef constant() {
         const Array one = Array::scalar(ev.out_dtype(), ev.scalar("value"));
         const Sizes shape = ev.sizes("shape");
         return strided_copy(one, shape, Sizes(shape.size(), 0));
+      })
+      .spelled_torch("torch.full({shape}, {value}, dtype={dtype})")
+      .results({"filled"})
+      .mistakes([](Mistakes& m) {
+        const double now = as_double(m.call().scalar("value"));
+        if (!is_floating(m.call().dtype("dtype")) || now == 0 || !std::isfinite(now)) return;
+        std::vector<double> grid;
+        for (double f : {-1.0, 0.01, 0.1, 0.25, 0.5, 0.8, 1.25, 2.0, 4.0, 10.0, 100.0}) grid.push_back(now * f);
+        std::sort(grid.begin(), grid.end());
+        m.number("constant", "value", "a constant", std::move(grid));
       });
 }
 
@@ -40,11 +54,12 @@ OpDef iota() {
           store_chunk(out, first, count, values.data());
         });
         return out;
-      });
+      })
+      .results({"positions"});
 }
 
 }  // namespace
 
-std::vector<OpDef> constant_ops() { return {constant(), dim(), iota()}; }
+std::vector<OpDef> constant_ops() { return formulas({constant(), dim(), iota()}); }
 
 }  // namespace pycandle

@@ -87,6 +87,54 @@ OpDef constants() {
 
 // ---- counting
 
+Values build_arange(AtenCall& c) {
+  c.discard_placement();
+  Operand start = c.has_argument("start") ? c.operand("start") : Operand{Scalar{int64_t{0}}};
+  Operand end = c.operand("end");
+  Operand step = c.has_argument("step") ? c.operand("step") : Operand{Scalar{int64_t{1}}};
+  // Whole numbers written as floats count as integers, but make the result floating.
+  bool floating = false;
+  auto as_dim = [&floating](const Operand& o) -> std::optional<Dim> {
+    if (auto* d = std::get_if<Dim>(&o)) return *d;
+    const Scalar& s = std::get<Scalar>(o);
+    if (std::holds_alternative<int64_t>(s)) return Dim(std::get<int64_t>(s));
+    floating = true;
+    double value = as_double(s);
+    bool whole = std::holds_alternative<double>(s) && std::trunc(value) == value && std::abs(value) < 0x1p48;
+    return whole ? std::optional<Dim>(Dim(static_cast<int64_t>(value))) : std::nullopt;
+  };
+  for (const Operand& o : {start, end, step})
+    if (std::holds_alternative<ValueId>(o)) c.unsupported("a tensor as a bound");
+  std::optional<Dim> first = as_dim(start), last = as_dim(end), by = as_dim(step);
+  bool integers_only = first && last && by && by->is_number();
+  DType dtype = dtype_or(c, floating ? DType::f32 : DType::i64);
+  bool integral = is_integral(dtype);
+  c.expects(!is_complex(dtype) && dtype != DType::boolean, "a dtype of real numbers");
+  if (integers_only) {
+    auto distance = (*last - *first).maybe_number();
+    c.expects(by->number() != 0 && (!distance || *distance == 0 || (*distance > 0) == (by->number() > 0)),
+              "a step that leads from start to end");
+  }
+  if (integers_only)
+    return {c.b.create("arange", {}, {{"start", *first}, {"stop", *last}, {"step", by->number()}, {"dtype", dtype}})};
+  // Numbers with fractions: counted and scaled in f64, rounded once, as torch does.
+  for (const Operand& o : {start, end, step})
+    if (!std::holds_alternative<Scalar>(o)) c.unsupported("sizes and fractions together");
+  double from = as_double(std::get<Scalar>(start)), to = as_double(std::get<Scalar>(end)),
+         width = as_double(std::get<Scalar>(step));
+  // An integer dtype cuts the fractions of start and step; i64 counts with what is left, the others count before.
+  const bool leads = to == from || (to > from) == (width > 0);
+  double length = std::ceil((to - from) / width);
+  if (integral) {
+    from = std::trunc(from), width = std::trunc(width);
+    if (dtype == DType::i64) length = std::ceil((std::trunc(to) - from) / width);
+  }
+  c.expects(width != 0 && leads, "a step that leads from start to end");
+  if (!(length >= 0 && length < 0x1p48)) c.unsupported(fmt::format("the range {} to {} by {}", from, to, width));
+  ValueId count = c.b.mul(c.b.iota(static_cast<int64_t>(length), DType::f64), width);
+  return {c.b.cast(c.b.add(count, from), dtype)};
+}
+
 OpDef arange() {
   OpDef def = functional("arange");
   def.doc("start, start + step, …, before stop")
@@ -114,58 +162,12 @@ OpDef arange() {
         if (c.integer("step") != 1) count = b.mul(count, b.dim_value(c.integer("step")));
         if (c.dim("start") != Dim(0)) count = b.add(count, b.dim_value(c.dim("start")));
         return b.cast(count, c.dtype("dtype"));
-      });
-  auto build = [](AtenCall& c) -> Values {
-    c.discard_placement();
-    Operand start = c.has_argument("start") ? c.operand("start") : Operand{Scalar{int64_t{0}}};
-    Operand end = c.operand("end");
-    Operand step = c.has_argument("step") ? c.operand("step") : Operand{Scalar{int64_t{1}}};
-    // Whole numbers written as floats count as integers, but make the result floating.
-    bool floating = false;
-    auto as_dim = [&floating](const Operand& o) -> std::optional<Dim> {
-      if (auto* d = std::get_if<Dim>(&o)) return *d;
-      const Scalar& s = std::get<Scalar>(o);
-      if (std::holds_alternative<int64_t>(s)) return Dim(std::get<int64_t>(s));
-      floating = true;
-      double value = as_double(s);
-      bool whole = std::holds_alternative<double>(s) && std::trunc(value) == value && std::abs(value) < 0x1p48;
-      return whole ? std::optional<Dim>(Dim(static_cast<int64_t>(value))) : std::nullopt;
-    };
-    for (const Operand& o : {start, end, step})
-      if (std::holds_alternative<ValueId>(o)) c.unsupported("a tensor as a bound");
-    std::optional<Dim> first = as_dim(start), last = as_dim(end), by = as_dim(step);
-    bool integers_only = first && last && by && by->is_number();
-    DType dtype = dtype_or(c, floating ? DType::f32 : DType::i64);
-    bool integral = is_integral(dtype);
-    c.expects(!is_complex(dtype) && dtype != DType::boolean, "a dtype of real numbers");
-    if (integers_only) {
-      auto distance = (*last - *first).maybe_number();
-      c.expects(by->number() != 0 && (!distance || *distance == 0 || (*distance > 0) == (by->number() > 0)),
-                "a step that leads from start to end");
-    }
-    if (integers_only)
-      return {c.b.create("arange", {}, {{"start", *first}, {"stop", *last}, {"step", by->number()}, {"dtype", dtype}})};
-    // Numbers with fractions: counted and scaled in f64, rounded once, as torch does.
-    for (const Operand& o : {start, end, step})
-      if (!std::holds_alternative<Scalar>(o)) c.unsupported("sizes and fractions together");
-    double from = as_double(std::get<Scalar>(start)), to = as_double(std::get<Scalar>(end)),
-           width = as_double(std::get<Scalar>(step));
-    // An integer dtype cuts the fractions of start and step; i64 counts with what is left, the others count before.
-    const bool leads = to == from || (to > from) == (width > 0);
-    double length = std::ceil((to - from) / width);
-    if (integral) {
-      from = std::trunc(from), width = std::trunc(width);
-      if (dtype == DType::i64) length = std::ceil((std::trunc(to) - from) / width);
-    }
-    c.expects(width != 0 && leads, "a step that leads from start to end");
-    if (!(length >= 0 && length < 0x1p48)) c.unsupported(fmt::format("the range {} to {} by {}", from, to, width));
-    ValueId count = c.b.mul(c.b.iota(static_cast<int64_t>(length), DType::f64), width);
-    return {c.b.cast(c.b.add(count, from), dtype)};
-  };
+      })
+      .spelled_torch("torch.arange({start}, {stop}, {step}, dtype={dtype})")
+      .results({"positions"});
   for (const char* overload : {"aten.arange.default", "aten.arange.start", "aten.arange.start_step"})
-    def.from_aten_call(overload, build);
-  return def.spelled_cpp("arange")
-      .sample("torch.arange(5) + i(5)")
+    def.from_aten_call(overload, build_arange);
+  return def.sample("torch.arange(5) + i(5)")
       .sample("torch.arange(2, 9) + i(7)")
       .sample("torch.arange(2, 9, 3) + i(3)")
       .sample("torch.arange(9, 2, -2) + i(4)")
@@ -209,7 +211,6 @@ OpDef linspace() {
             if (is_integral(dtype)) start = std::trunc(start), end = std::trunc(end);  // before they are divided
             return {c.b.create("linspace", {}, {{"start", start}, {"end", end}, {"steps", c.dim("steps")}, {"dtype", dtype}})};
           })
-      .spelled_cpp("linspace")
       .sample("torch.linspace(-1, 1, 7) + t(7, dtype=torch.float32)")
       .sample("torch.linspace(0.5, 3, 1) + t(1)")
       .sample("torch.linspace(4.3, 0, 9, dtype=torch.int64) + i(9)")
@@ -281,8 +282,7 @@ OpDef eye() {
       Dim rows = c.dim("n"), columns = c.has_argument("m") ? c.dim("m") : rows;
       return {c.b.create("eye", {}, {{"rows", rows}, {"columns", columns}, {"dtype", dtype_or(c, DType::f32)}})};
     });
-  return def.spelled_cpp("eye")
-      .sample("torch.eye(3) + t(3, 3)")
+  return def.sample("torch.eye(3) + t(3, 3)")
       .sample("torch.eye(2, 4, dtype=torch.int64) + i(2, 4)")
       .sample("torch.eye(3, dtype=torch.bool) & m(3, 3)");
 }

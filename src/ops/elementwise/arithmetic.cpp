@@ -1,4 +1,7 @@
 // torch's two-operand arithmetic, comparisons and choices, with its promotion rules: what becomes which primitive.
+#include <fmt/format.h>
+
+#include "ir/mistakes.h"
 #include "ops/core/aten_call.h"
 #include "ops/core/mapping.h"
 
@@ -323,6 +326,17 @@ Values build_clamp(AtenCall& c) {
   return {c.b.create("clamp", {c.b.cast(x, common)}, std::move(bounds))};
 }
 
+void other_bounds(Mistakes& m) {
+  for (const std::string bound : {"min", "max"}) {
+    if (!m.call().has(bound)) continue;
+    const std::string now = fmt::format("a {} of {:.6g}", bound, as_double(m.call().scalar(bound)));
+    // One that no value reaches could be any.
+    m.attribute("clamp bound", bound, std::monostate(), now, bound == "min" ? "a lower one, or none" : "a higher one, or none");
+    m.number("clamp bound", bound, "a " + bound,
+             {-100, -20, -10, -6, -5, -3, -2, -1, -0.5, -0.1, 0, 0.1, 0.5, 1, 2, 3, 5, 6, 10, 20, 100});
+  }
+}
+
 OpDef clamp() {
   OpDef def = functional("clamp");
   def.doc("x, not below min and not above max (max wins when they cross); NaN stays NaN")
@@ -335,13 +349,15 @@ OpDef clamp() {
         if (c.has("min")) low = c.scalar("min");
         if (c.has("max")) high = c.scalar("max");
         return within(b, x, low, high, b.dtype(x));
-      });
+      })
+      .spelled_torch("torch.clamp({x}, {min}, {max})")
+      .mistakes(other_bounds);
+  def.is_formula = true;
   for (const char* overload :
        {"aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor", "aten.clamp_min.default",
         "aten.clamp_min.Tensor", "aten.clamp_max.default", "aten.clamp_max.Tensor"})
     def.from_aten_call(overload, build_clamp);
-  return def.spelled_cpp("clamp")
-      .sample("t(9).clamp(-0.5, 0.5)")
+  return def.sample("t(9).clamp(-0.5, 0.5)")
       .sample("t(9).clamp(min=0.1)")
       .sample("t(9, dtype=torch.bfloat16).clamp(max=0.1)")
       .sample("i(9, low=-9, high=9).clamp(0, 3)")

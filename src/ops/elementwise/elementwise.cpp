@@ -1,8 +1,12 @@
-// Elementwise arithmetic: every op is a row of one of two tables.
+// Elementwise arithmetic: the primitives on one number and on two.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <numbers>
 
+#include "ir/layer.h"
+#include "ir/mistakes.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 #include "ops/elementwise/special_functions.h"
@@ -12,6 +16,7 @@ namespace pycandle {
 namespace {
 
 using Kind = Rounding;
+using Cpp = CppForm::Kind;
 
 // ---- one operand
 
@@ -30,55 +35,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 int64_t same_integer(int64_t v) { return v; }
 
-// A double function and a complex one of the same name in the library.
-#define BOTH(function) [](double v) { return std::function(v); }, [](Complex v) { return std::function(v); }
-#define REAL(...) [](double v) -> double { return __VA_ARGS__; }
-#define COMPLEX(...) [](Complex v) -> Complex { return __VA_ARGS__; }
-#define INTEGER(...) [](int64_t v) -> int64_t { return __VA_ARGS__; }
-
-const Unary kUnary[] = {
-    {"neg", REAL(-v), COMPLEX(-v), INTEGER(difference_of<int64_t>(0, v)), numbers, Kind::exact, "-x; integers wrap"},
-    {"sign", REAL((v > 0) - (v < 0)), COMPLEX(v == Complex{} ? v : v / std::abs(v)), INTEGER((v > 0) - (v < 0)), anything,
-     Kind::exact, "-1, 0 or 1 (0 for NaN, as torch); x/|x| for complex numbers"},
-    {"exp", BOTH(exp), nullptr, inexact, Kind::relative, "e to the x"},
-    {"exp2", REAL(std::exp2(v)), COMPLEX(std::exp(v * std::numbers::ln2)), nullptr, inexact, Kind::relative, "2 to the x"},
-    {"expm1", REAL(std::expm1(v)), COMPLEX(std::exp(v) - 1.0), nullptr, inexact, Kind::relative, "exp(x) - 1"},
-    {"log", BOTH(log), nullptr, inexact, Kind::relative, "natural logarithm"},
-    {"log2", REAL(std::log2(v)), COMPLEX(std::log(v) / std::numbers::ln2), nullptr, inexact, Kind::relative,
-     "logarithm to base 2"},
-    {"log10", BOTH(log10), nullptr, inexact, Kind::relative, "logarithm to base 10"},
-    {"log1p", REAL(std::log1p(v)), COMPLEX(std::log(1.0 + v)), nullptr, inexact, Kind::relative, "log(1 + x)"},
-    {"sqrt", BOTH(sqrt), nullptr, inexact, Kind::relative, "square root"},
-    {"rsqrt", REAL(1 / std::sqrt(v)), COMPLEX(1.0 / std::sqrt(v)), nullptr, inexact, Kind::relative, "1 / sqrt(x)"},
-    {"sin", BOTH(sin), nullptr, inexact, Kind::relative, "sine"},
-    {"cos", BOTH(cos), nullptr, inexact, Kind::relative, "cosine"},
-    {"tan", BOTH(tan), nullptr, inexact, Kind::relative, "tangent"},
-    {"asin", BOTH(asin), nullptr, inexact, Kind::relative, "inverse sine"},
-    {"acos", BOTH(acos), nullptr, inexact, Kind::relative, "inverse cosine"},
-    {"atan", BOTH(atan), nullptr, inexact, Kind::relative, "inverse tangent"},
-    {"sinh", BOTH(sinh), nullptr, inexact, Kind::relative, "hyperbolic sine"},
-    {"cosh", BOTH(cosh), nullptr, inexact, Kind::relative, "hyperbolic cosine"},
-    {"tanh", BOTH(tanh), nullptr, inexact, Kind::relative, "hyperbolic tangent"},
-    {"asinh", BOTH(asinh), nullptr, inexact, Kind::relative, "inverse hyperbolic sine"},
-    {"acosh", BOTH(acosh), nullptr, inexact, Kind::relative, "inverse hyperbolic cosine"},
-    {"atanh", BOTH(atanh), nullptr, inexact, Kind::relative, "inverse hyperbolic tangent"},
-    {"erf", REAL(std::erf(v)), nullptr, nullptr, floats, Kind::relative, "error function"},
-    {"erfc", REAL(std::erfc(v)), nullptr, nullptr, floats, Kind::relative, "1 - erf(x)"},
-    {"erfinv", REAL(erfinv(v)), nullptr, nullptr, floats, Kind::relative, "inverse of erf"},
-    {"lgamma", REAL(pycandle::lgamma(v)), nullptr, nullptr, floats, Kind::relative, "log |gamma(x)|"},
-    {"digamma", REAL(digamma(v)), nullptr, nullptr, floats, Kind::relative, "derivative of lgamma"},
-    {"ceil", REAL(std::ceil(v)), nullptr, same_integer, reals, Kind::exact, "least integer not below x"},
-    {"floor", REAL(std::floor(v)), nullptr, same_integer, reals, Kind::exact, "greatest integer not above x"},
-    {"round", REAL(std::nearbyint(v)), nullptr, same_integer, reals, Kind::exact, "nearest integer, half to even"},
-    {"trunc", REAL(std::trunc(v)), nullptr, same_integer, reals, Kind::exact, "toward zero"},
-    {"reciprocal", REAL(1 / v), COMPLEX(1.0 / v), nullptr, inexact, Kind::relative, "1 / x"},
-    {"conj", REAL(v), COMPLEX(std::conj(v)), same_integer, anything, Kind::exact, "complex conjugate; a real x itself"},
-};
-#undef BOTH
-#undef REAL
-#undef COMPLEX
-#undef INTEGER
-
 Array evaluate_unary(const Unary& row, const Evaluation& ev) {
   const Array& x = ev.array("x");
   switch (domain_of(x.dtype())) {
@@ -89,9 +45,107 @@ Array evaluate_unary(const Unary& row, const Evaluation& ev) {
 }
 
 OpDef unary(const char* name, unsigned kinds) {
-  return primitive(name).operands("x").constraint(std::string(name) + "_c1", "x is " + text_of_kinds(kinds),
-                                                  [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); });
+  return primitive(name)
+      .operands("x")
+      .constraint(std::string(name) + "_c1", "x is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
+      .spelled_torch(fmt::format("torch.{}({{x}})", name))
+      .pointwise();
 }
+
+// A row: an op on x whose result has the type of x.
+OpDef of_x(const Unary& row) {
+  return unary(row.name, row.kinds)
+      .doc(row.doc)
+      .infer([](const Call& c) { return c.type("x"); })
+      .rounds(row.rounding)
+      .evaluator([row](const Evaluation& ev) { return evaluate_unary(row, ev); });
+}
+
+// A double function and a complex one of the same name in the library.
+#define BOTH(function) [](double v) { return std::function(v); }, [](Complex v) { return std::function(v); }
+#define REAL(...) [](double v) -> double { return __VA_ARGS__; }
+#define COMPLEX(...) [](Complex v) -> Complex { return __VA_ARGS__; }
+#define INTEGER(...) [](int64_t v) -> int64_t { return __VA_ARGS__; }
+
+std::vector<OpDef> same_type_ops() {
+  return {
+      of_x({"neg", REAL(-v), COMPLEX(-v), INTEGER(difference_of<int64_t>(0, v)), numbers, Kind::exact, "-x; integers wrap"})
+          .spelled_cpp(Cpp::prefix, "-"),
+      of_x({"sign", REAL((v > 0) - (v < 0)), COMPLEX(v == Complex{} ? v : v / std::abs(v)), INTEGER((v > 0) - (v < 0)), anything,
+            Kind::exact, "-1, 0 or 1 (0 for NaN, as torch); x/|x| for complex numbers"})
+          .step(),
+      of_x({"exp", BOTH(exp), nullptr, inexact, Kind::relative, "e to the x"}).mistaken_for("function", {"expm1", "exp2"}),
+      of_x({"exp2", REAL(std::exp2(v)), COMPLEX(std::exp(v * std::numbers::ln2)), nullptr, inexact, Kind::relative, "2 to the x"})
+          .called("a power of two")
+          .mistaken_for("function", {"exp", "expm1"}),
+      of_x({"expm1", REAL(std::expm1(v)), COMPLEX(std::exp(v) - 1.0), nullptr, inexact, Kind::relative, "exp(x) - 1"})
+          .called("exp less one")
+          .mistaken_for("function", {"exp", "exp2"}),
+      of_x({"log", BOTH(log), nullptr, inexact, Kind::relative, "natural logarithm"})
+          .mistaken_for("function", {"log1p", "log2", "log10"}),
+      of_x({"log2", REAL(std::log2(v)), COMPLEX(std::log(v) / std::numbers::ln2), nullptr, inexact, Kind::relative,
+            "logarithm to base 2"})
+          .called("log to base two")
+          .mistaken_for("function", {"log", "log1p", "log10"}),
+      of_x({"log10", BOTH(log10), nullptr, inexact, Kind::relative, "logarithm to base 10"})
+          .called("log to base ten")
+          .mistaken_for("function", {"log", "log1p", "log2"}),
+      of_x({"log1p", REAL(std::log1p(v)), COMPLEX(std::log(1.0 + v)), nullptr, inexact, Kind::relative, "log(1 + x)"})
+          .called("log of one more")
+          .mistaken_for("function", {"log", "log2", "log10"}),
+      of_x({"sqrt", BOTH(sqrt), nullptr, inexact, Kind::relative, "square root"})
+          .called("a root")
+          .mistaken_for("function", {"rsqrt", "reciprocal"}),
+      of_x({"rsqrt", REAL(1 / std::sqrt(v)), COMPLEX(1.0 / std::sqrt(v)), nullptr, inexact, Kind::relative, "1 / sqrt(x)"})
+          .called("one by a root")
+          .mistaken_for("function", {"sqrt", "reciprocal"}),
+      of_x({"sin", BOTH(sin), nullptr, inexact, Kind::relative, "sine"}).called("sine").mistaken_for("function", {"cos"}),
+      of_x({"cos", BOTH(cos), nullptr, inexact, Kind::relative, "cosine"}).called("cosine").mistaken_for("function", {"sin"}),
+      of_x({"tan", BOTH(tan), nullptr, inexact, Kind::relative, "tangent"}),
+      of_x({"asin", BOTH(asin), nullptr, inexact, Kind::relative, "inverse sine"}),
+      of_x({"acos", BOTH(acos), nullptr, inexact, Kind::relative, "inverse cosine"}),
+      of_x({"atan", BOTH(atan), nullptr, inexact, Kind::relative, "inverse tangent"}),
+      of_x({"sinh", BOTH(sinh), nullptr, inexact, Kind::relative, "hyperbolic sine"}),
+      of_x({"cosh", BOTH(cosh), nullptr, inexact, Kind::relative, "hyperbolic cosine"}),
+      of_x({"tanh", BOTH(tanh), nullptr, inexact, Kind::relative, "hyperbolic tangent"})
+          .nn("Tanh", no_arguments)
+          .called("tanh")
+          .activation(),
+      of_x({"asinh", BOTH(asinh), nullptr, inexact, Kind::relative, "inverse hyperbolic sine"}),
+      of_x({"acosh", BOTH(acosh), nullptr, inexact, Kind::relative, "inverse hyperbolic cosine"}),
+      of_x({"atanh", BOTH(atanh), nullptr, inexact, Kind::relative, "inverse hyperbolic tangent"}),
+      of_x({"erf", REAL(std::erf(v)), nullptr, nullptr, floats, Kind::relative, "error function"}),
+      of_x({"erfc", REAL(std::erfc(v)), nullptr, nullptr, floats, Kind::relative, "1 - erf(x)"}),
+      of_x({"erfinv", REAL(erfinv(v)), nullptr, nullptr, floats, Kind::relative, "inverse of erf"}),
+      of_x({"lgamma", REAL(pycandle::lgamma(v)), nullptr, nullptr, floats, Kind::relative, "log |gamma(x)|"}),
+      of_x({"digamma", REAL(digamma(v)), nullptr, nullptr, floats, Kind::relative, "derivative of lgamma"}),
+      of_x({"ceil", REAL(std::ceil(v)), nullptr, same_integer, reals, Kind::exact, "least integer not below x"})
+          .called("rounding up")
+          .mistaken_for("rounding mode", {"round", "floor", "trunc"})
+          .step(),
+      of_x({"floor", REAL(std::floor(v)), nullptr, same_integer, reals, Kind::exact, "greatest integer not above x"})
+          .called("rounding down")
+          .mistaken_for("rounding mode", {"round", "ceil", "trunc"})
+          .step(),
+      of_x({"round", REAL(std::nearbyint(v)), nullptr, same_integer, reals, Kind::exact, "nearest integer, half to even"})
+          .called("rounding to nearest")
+          .mistaken_for("rounding mode", {"floor", "ceil", "trunc"})
+          .step(),
+      of_x({"trunc", REAL(std::trunc(v)), nullptr, same_integer, reals, Kind::exact, "toward zero"})
+          .called("rounding toward zero")
+          .mistaken_for("rounding mode", {"round", "floor", "ceil"})
+          .step(),
+      of_x({"reciprocal", REAL(1 / v), COMPLEX(1.0 / v), nullptr, inexact, Kind::relative, "1 / x"})
+          .called("one by x")
+          .mistaken_for("function", {"sqrt", "rsqrt"}),
+      of_x({"conj", REAL(v), COMPLEX(std::conj(v)), same_integer, anything, Kind::exact, "complex conjugate; a real x itself"}),
+  };
+}
+#undef BOTH
+#undef REAL
+#undef COMPLEX
+#undef INTEGER
 
 // Ops whose result has another dtype than x: abs and the parts of complex numbers are real, tests are bool.
 Type real_type(const Call& c) { return {real_of(c.type("x").dtype), c.shape("x")}; }
@@ -133,6 +187,7 @@ std::vector<OpDef> unary_with_own_type() {
       }),
       unary("bitwise_not", integers | booleans)
           .doc("every bit flipped; logical not for bool")
+          .spelled_cpp(Cpp::prefix, "~")
           .infer([](const Call& c) { return c.type("x"); })
           .evaluator([](const Evaluation& ev) {
             if (ev.array("x").dtype() == DType::boolean)
@@ -153,7 +208,9 @@ OpDef binary(const char* name, unsigned kinds, const char* doc) {
                   [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
       .constraint(id + "_c2", "a and b have the same dtype", [](const Call& c) { return c.type("a").dtype == c.type("b").dtype; })
       .constraint(id + "_c3", "a and b have the same shape", [](const Call& c) { return may_equal(c.shape("a"), c.shape("b")); })
-      .infer([](const Call& c) { return c.type("a"); });
+      .infer([](const Call& c) { return c.type("a"); })
+      .spelled_torch(fmt::format("torch.{}({{a}}, {{b}})", name))
+      .pointwise();
 }
 
 // An op with a function for each kind of number that it takes, from an overloaded function object.
@@ -213,22 +270,90 @@ OpDef shift(const char* name, const char* doc, int64_t (*f)(int64_t value, int64
   });
 }
 
-std::vector<OpDef> binary_ops() {
+// ---- what people get wrong
+
+bool is_of_indices(const Mistakes& m) { return !is_inexact(m.call().type("a").dtype); }
+
+void swapped_operands(Mistakes& m) { m.swapped("operand order", "a", "b", "its operands in order", "its operands swapped"); }
+
+// One of the operands is not there; or, where the last two dims are of one size and nothing else notices, it is transposed.
+std::function<void(Mistakes&)> left_out(const char* kind) {
+  return [kind](Mistakes& m) {
+    for (const size_t i : {0, 1}) {
+      m.build(is_of_indices(m) ? "index offset" : kind, "both of its operands",
+              fmt::format("only the {} of its operands", i == 0 ? "first" : "second"),
+              [i](const MistakeSite& site) { return Values{site.operands[i]}; });
+    }
+    if (is_of_indices(m)) return;
+    for (const char* name : {"a", "b"}) {
+      const Shape& shape = m.call().shape(name);
+      if (shape.size() < 2 || shape.back() != shape[shape.size() - 2] || shape.back() == Dim(1)) continue;
+      m.operand("dim order", name, fmt::format("its operand {}", name), fmt::format("its operand {} transposed", name),
+                [](Builder& b, ValueId x) { return b.swap_axes(x, -2, -1); });
+    }
+  };
+}
+
+void other_operations(Mistakes& m) {
+  if (is_of_indices(m)) return;
+  for (const char* op : {"add", "sub", "mul", "div"}) {
+    if (m.call().op().name != op) m.other_op("operation", op);
+  }
+}
+
+std::vector<OpDef> sums_and_products() {
+  return {
+      binary("add", numbers, Kind::linear, "a + b", [](auto a, auto b) { return sum_of(a, b); })
+          .commutative()
+          .spelled_cpp(Cpp::infix, "+")
+          .called("a sum")
+          .results({"sum"})
+          .mistakes(left_out("missing residual"))
+          .mistakes(other_operations),
+      binary("sub", numbers, Kind::linear, "a - b", [](auto a, auto b) { return difference_of(a, b); })
+          .spelled_cpp(Cpp::infix, "-")
+          .called("a difference")
+          .results({"difference"})
+          .mistakes(swapped_operands)
+          .mistakes(left_out("missing residual"))
+          .mistakes(other_operations),
+      binary("mul", numbers, Kind::relative, "a * b", [](auto a, auto b) { return product_of(a, b); })
+          .commutative()
+          .spelled_cpp(Cpp::infix, "*")
+          .called("a product")
+          .results({"product"})
+          .mistakes(left_out("missing factor"))
+          .mistakes(other_operations),
+      binary("div", inexact, Kind::relative, "a / b, true division",
+             Overloaded{[](double a, double b) { return a / b; }, [](Complex a, Complex b) { return a / b; }})
+          .float_results()
+          .spelled_cpp(Cpp::infix, "/")
+          .called("a quotient")
+          .results({"ratio"})
+          .mistakes(swapped_operands)
+          .mistakes(left_out("missing factor"))
+          .mistakes(other_operations),
+      binary("pow", numbers, Kind::relative, "a to the b; integers wrap, and a negative exponent gives 0 unless a is 1 or -1",
+             Overloaded{[](double a, double b) { return std::pow(a, b); }, [](Complex a, Complex b) { return std::pow(a, b); },
+                        [](int64_t a, int64_t b) { return integer_power(a, b); }})
+          .mistakes(swapped_operands),
+  };
+}
+
+std::vector<OpDef> extremes_and_quotients() {
   const auto largest = Overloaded{[](double a, double b) { return larger(a, b); },
                                   [](int64_t a, int64_t b) { return larger(a, b); }};
   const auto smallest = Overloaded{[](double a, double b) { return smaller(a, b); },
                                    [](int64_t a, int64_t b) { return smaller(a, b); }};
   return {
-      binary("add", numbers, Kind::linear, "a + b", [](auto a, auto b) { return sum_of(a, b); }),
-      binary("sub", numbers, Kind::linear, "a - b", [](auto a, auto b) { return difference_of(a, b); }),
-      binary("mul", numbers, Kind::relative, "a * b", [](auto a, auto b) { return product_of(a, b); }),
-      binary("div", inexact, Kind::relative, "a / b, true division",
-             Overloaded{[](double a, double b) { return a / b; }, [](Complex a, Complex b) { return a / b; }}),
-      binary("pow", numbers, Kind::relative, "a to the b; integers wrap, and a negative exponent gives 0 unless a is 1 or -1",
-             Overloaded{[](double a, double b) { return std::pow(a, b); }, [](Complex a, Complex b) { return std::pow(a, b); },
-                        [](int64_t a, int64_t b) { return integer_power(a, b); }}),
-      binary("maximum", reals | booleans, Kind::exact, "the larger; NaN wins", largest),
-      binary("minimum", reals | booleans, Kind::exact, "the smaller; NaN wins", smallest),
+      binary("maximum", reals | booleans, Kind::exact, "the larger; NaN wins", largest)
+          .commutative()
+          .called("the maximum")
+          .mistaken_for("extreme", {"minimum"}),
+      binary("minimum", reals | booleans, Kind::exact, "the smaller; NaN wins", smallest)
+          .commutative()
+          .called("the minimum")
+          .mistaken_for("extreme", {"maximum"}),
       binary("fmax", reals | booleans, Kind::exact, "the larger; NaN loses",
              Overloaded{[](double a, double b) { return std::fmax(a, b); }, [](int64_t a, int64_t b) { return larger(a, b); }}),
       binary("fmin", reals | booleans, Kind::exact, "the smaller; NaN loses",
@@ -241,32 +366,60 @@ std::vector<OpDef> binary_ops() {
                         [](int64_t a, int64_t b) {
                           const int64_t rest = truncated_rest(a, nonzero_divisor("remainder", b));
                           return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
-                        }}),
+                        }})
+          .spelled_cpp(Cpp::infix, "%")
+          .called("a remainder with the divisor's sign")
+          .mistaken_for("rounding mode", {"fmod"}),
       binary("fmod", reals, Kind::relative, "what trunc_divide leaves: the sign of a",
              Overloaded{[](double a, double b) { return std::fmod(a, b); },
-                        [](int64_t a, int64_t b) { return truncated_rest(a, nonzero_divisor("fmod", b)); }}),
+                        [](int64_t a, int64_t b) { return truncated_rest(a, nonzero_divisor("fmod", b)); }})
+          .called("a remainder with the dividend's sign")
+          .mistaken_for("rounding mode", {"remainder"}),
       binary("floor_divide", reals, Kind::relative, "the quotient toward minus infinity",
              Overloaded{[](double a, double b) { return floor_quotient(a, b); },
                         [](int64_t a, int64_t b) {
                           const int64_t quotient = truncated_quotient(a, nonzero_divisor("floor_divide", b));
                           return truncated_rest(a, b) != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-                        }}),
+                        }})
+          .step()
+          .called("division rounded down")
+          .mistaken_for("rounding mode", {"trunc_divide"}),
       binary("trunc_divide", reals, Kind::relative, "the quotient toward zero",
              Overloaded{[](double a, double b) { return std::trunc(a / b); },
-                        [](int64_t a, int64_t b) { return truncated_quotient(a, nonzero_divisor("trunc_divide", b)); }}),
+                        [](int64_t a, int64_t b) { return truncated_quotient(a, nonzero_divisor("trunc_divide", b)); }})
+          .step()
+          .spelled_torch("torch.div({a}, {b}, rounding_mode='trunc')")
+          .called("division rounded toward zero")
+          .mistaken_for("rounding mode", {"floor_divide"}),
       binary("atan2", floats, Kind::relative, "the angle of the point (b, a)",
-             [](double a, double b) { return std::atan2(a, b); }),
+             [](double a, double b) { return std::atan2(a, b); })
+          .float_results()
+          .mistakes(swapped_operands),
+  };
+}
+
+std::vector<OpDef> bits_and_parts() {
+  return {
       binary("bitwise_and", integers | booleans, Kind::exact, "bits of both; logical and for bool",
-             [](int64_t a, int64_t b) { return a & b; }),
+             [](int64_t a, int64_t b) { return a & b; })
+          .commutative()
+          .spelled_cpp(Cpp::infix, "&"),
       binary("bitwise_or", integers | booleans, Kind::exact, "bits of either; logical or for bool",
-             [](int64_t a, int64_t b) { return a | b; }),
+             [](int64_t a, int64_t b) { return a | b; })
+          .commutative()
+          .spelled_cpp(Cpp::infix, "|"),
       binary("bitwise_xor", integers | booleans, Kind::exact, "bits of one; logical xor for bool",
-             [](int64_t a, int64_t b) { return a ^ b; }),
+             [](int64_t a, int64_t b) { return a ^ b; })
+          .commutative()
+          .spelled_cpp(Cpp::infix, "^"),
       shift("shift_left", "a << b; 0 when b is not within the width",
-            [](int64_t a, int64_t b, int64_t bits) { return b < 0 || b >= bits ? 0 : wrapping(static_cast<uint64_t>(a) << b); }),
+            [](int64_t a, int64_t b, int64_t bits) { return b < 0 || b >= bits ? 0 : wrapping(static_cast<uint64_t>(a) << b); })
+          .spelled_torch("torch.bitwise_left_shift({a}, {b})"),
       shift("shift_right", "a >> b with the sign filled in, also when b is not within the width",
-            [](int64_t a, int64_t b, int64_t bits) { return a >> (b < 0 || b >= bits ? 63 : b); }),
+            [](int64_t a, int64_t b, int64_t bits) { return a >> (b < 0 || b >= bits ? 63 : b); })
+          .spelled_torch("torch.bitwise_right_shift({a}, {b})"),
       binary("make_complex", floats, "a + b i; f32 gives c64, f64 gives c128")
+          .spelled_torch("torch.complex({a}, {b})")
           .constraint("make_complex_c4", "a is f32 or f64",
                       [](const Call& c) { return c.type("a").dtype == DType::f32 || c.type("a").dtype == DType::f64; })
           .infer([](const Call& c) { return Type{complex_of(c.type("a").dtype), c.shape("a")}; })
@@ -280,16 +433,10 @@ std::vector<OpDef> binary_ops() {
 
 std::vector<OpDef> elementwise_ops() {
   std::vector<OpDef> ops;
-  for (const Unary& row : kUnary) {
-    ops.push_back(unary(row.name, row.kinds)
-                      .doc(row.doc)
-                      .infer([](const Call& c) { return c.type("x"); })
-                      .rounds(row.rounding)
-                      .evaluator([&row](const Evaluation& ev) { return evaluate_unary(row, ev); }));
+  for (auto family : {same_type_ops, unary_with_own_type, sums_and_products, extremes_and_quotients, bits_and_parts}) {
+    for (OpDef& op : family()) ops.push_back(std::move(op));
   }
-  for (OpDef& op : unary_with_own_type()) ops.push_back(std::move(op));
-  for (OpDef& op : binary_ops()) ops.push_back(std::move(op));
-  return ops;
+  return formulas(std::move(ops));
 }
 
 }  // namespace pycandle

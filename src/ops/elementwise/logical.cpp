@@ -1,4 +1,7 @@
-// Comparisons, selection and conversion between dtypes.
+// Comparisons, and the choice between two values.
+#include <fmt/format.h>
+
+#include "ir/mistakes.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -27,7 +30,19 @@ template <class F> OpDef comparison(const char* name, unsigned kinds, const char
             return Array();
           }
         });
-      });
+      })
+      .spelled_torch(fmt::format("torch.{}({{a}}, {{b}})", name))
+      .pointwise();
+}
+
+// The other comparisons are what it is mistaken for.
+OpDef compared(OpDef op, const char* symbol, const char* noun) {
+  op.spelled_cpp(CppForm::Kind::infix, symbol).called(noun);
+  std::vector<std::string> others;
+  for (const char* other : {"lt", "le", "gt", "ge", "eq", "ne"}) {
+    if (op.name != other) others.emplace_back(other);
+  }
+  return op.mistaken_for("comparison", others);
 }
 
 template <class T>
@@ -60,32 +75,29 @@ OpDef select() {
           });
         });
         return out;
-      });
-}
-
-OpDef cast_op() {
-  return primitive("cast")
-      .doc("x in another dtype: rounded to nearest even, truncated toward zero to integers, which wrap; bool is x != 0")
-      .operands("x")
-      .attributes(attr<DType>("dtype"))
-      .infer([](const Call& c) { return Type{c.dtype("dtype"), c.shape("x")}; })
-      .rounds(Rounding::relative)
-      .evaluator([](const Evaluation& ev) { return cast(ev.array("x"), ev.out_dtype()); });
+      })
+      .pointwise()
+      .spelled_cpp(CppForm::Kind::free, "where")
+      .spelled_torch("torch.where({condition}, {yes}, {no})")
+      .results({"chosen"})
+      .mistakes([](Mistakes& m) { m.swapped("mask sign", "yes", "no", "the mask", "the mask inverted"); });
 }
 
 }  // namespace
 
 std::vector<OpDef> logical_ops() {
-  return {
-      comparison("eq", anything, "a == b; NaN equals nothing", [](auto a, auto b) { return a == b; }),
-      comparison("ne", anything, "a != b", [](auto a, auto b) { return a != b; }),
-      comparison("lt", reals | booleans, "a < b", [](Ordered auto a, Ordered auto b) { return a < b; }),
-      comparison("le", reals | booleans, "a <= b", [](Ordered auto a, Ordered auto b) { return a <= b; }),
-      comparison("gt", reals | booleans, "a > b", [](Ordered auto a, Ordered auto b) { return a > b; }),
-      comparison("ge", reals | booleans, "a >= b", [](Ordered auto a, Ordered auto b) { return a >= b; }),
+  return formulas({
+      compared(comparison("eq", anything, "a == b; NaN equals nothing", [](auto a, auto b) { return a == b; }), "==", "equal")
+          .commutative(),
+      compared(comparison("ne", anything, "a != b", [](auto a, auto b) { return a != b; }), "!=", "not equal").commutative(),
+      compared(comparison("lt", reals | booleans, "a < b", [](Ordered auto a, Ordered auto b) { return a < b; }), "<", "less"),
+      compared(comparison("le", reals | booleans, "a <= b", [](Ordered auto a, Ordered auto b) { return a <= b; }),
+               "<=", "less or equal"),
+      compared(comparison("gt", reals | booleans, "a > b", [](Ordered auto a, Ordered auto b) { return a > b; }), ">", "greater"),
+      compared(comparison("ge", reals | booleans, "a >= b", [](Ordered auto a, Ordered auto b) { return a >= b; }),
+               ">=", "greater or equal"),
       select(),
-      cast_op(),
-  };
+  });
 }
 
 }  // namespace pycandle

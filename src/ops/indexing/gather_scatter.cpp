@@ -107,7 +107,8 @@ OpDef gather() {
           for_each_indexed(ev, index, x.shape(), [&](int64_t position, int64_t source) { to[position] = stored<T>(x)[source]; });
         });
         return out;
-      });
+      })
+      .spelled_torch("torch.gather({x}, {axis}, {index})");
 }
 
 // ---- several index tensors, as x[:, i, j]

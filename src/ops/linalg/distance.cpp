@@ -52,8 +52,7 @@ OpDef cosine_similarity() {
                       })
       .sample("F.cosine_similarity(t(3, 5), t(3, 5))")
       .sample("F.cosine_similarity(t(), t(), dim=0)")
-      .sample("F.cosine_similarity(t(3, 5, 2), t(1, 5, 2), dim=-2, eps=0.5)")
-      .spelled_cpp("cosine_similarity");
+      .sample("F.cosine_similarity(t(3, 5, 2), t(1, 5, 2), dim=-2, eps=0.5)");
 }
 
 OpDef pairwise_distance() {
@@ -93,8 +92,7 @@ OpDef pairwise_distance() {
       .sample("F.pairwise_distance(t(3, 5), t(3, 5))")
       .sample("F.pairwise_distance(t(3, 5), t(5), p=1.0, keepdim=True)")
       .sample("F.pairwise_distance(t(3, 5), t(3, 5), p=3.0)")
-      .sample("F.pairwise_distance(i(3, 5), i(3, 5))")
-      .spelled_cpp("pairwise_distance");
+      .sample("F.pairwise_distance(i(3, 5), i(3, 5))");
 }
 
 OpDef cdist() {
@@ -119,8 +117,7 @@ OpDef cdist() {
       .from_aten("aten.cdist.default(x1, x2, p, _)", discard("compute_mode: by products or by differences, the same distance"))
       .sample("torch.cdist(t(4, 3), t(5, 3))")
       .sample("torch.cdist(t(2, 1, 4, 3), t(6, 5, 3), p=1.0)")
-      .sample("torch.cdist(t(4, 3), t(5, 3), p=float('inf'))")
-      .spelled_cpp("cdist");
+      .sample("torch.cdist(t(4, 3), t(5, 3), p=float('inf'))");
 }
 
 // tensordot and inner are dot_general without batch axes.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ops/core/functional_helpers.h"
@@ -208,6 +209,46 @@ DType result_dtype(const Equation& e, const Call& c) {
   return !is_inexact(given) && has_plain_sum(e, c) ? DType::i64 : given;
 }
 
+// What each index runs over; an axis of 1 stretches. Nothing when two sizes of an index do not agree.
+template <class Agree> std::optional<std::map<Label, Dim>> sizes_of(const Call& c, const Equation& e, Agree agree) {
+  const Values xs = c.values("xs");
+  std::map<Label, Dim> sizes;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    for (size_t axis = 0; axis < e.inputs[i].size(); ++axis) {
+      const Dim size = c.type(xs[i]).shape[axis];
+      const auto [entry, fresh] = sizes.emplace(e.inputs[i][axis], size);
+      if (fresh || size == Dim(1)) continue;
+      if (entry->second == Dim(1)) entry->second = size;
+      if (!agree(entry->second, size)) return std::nullopt;
+    }
+  }
+  return sizes;
+}
+
+ValueId decomposed(Builder& b, const Call& c) {
+  const Equation e = equation_of(c);
+  const Values xs = c.values("xs");
+  // In i64, whatever is left of it in the end.
+  const DType given = c.type(xs[0]).dtype, working = is_inexact(given) ? given : DType::i64;
+  std::vector<Named> operands;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    operands.push_back({b.cast(xs[i], working), e.inputs[i]});
+    take_diagonals(b, operands.back());
+  }
+  const auto in_output = [&](Label l) { return std::find(e.output.begin(), e.output.end(), l) != e.output.end(); };
+  Named y = operands[0];
+  for (size_t i = 1; i < operands.size(); ++i) {
+    y = multiplied(b, y, operands[i], [&](Label l) {
+      return in_output(l) || std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, operands.end(),
+                                         [&](const Named& later) { return later.has(l); });
+    });
+  }
+  sum_out(b, y, [&](Label l) { return !in_output(l); });
+  Ints order;
+  for (const Label label : e.output) order.push_back(y.axis(label));
+  return b.cast(b.transpose(y.value, order), result_dtype(e, c));
+}
+
 OpDef einsum() {
   return functional("einsum")
       .doc("products and sums by named indices: any equation of torch.einsum")
@@ -219,22 +260,9 @@ OpDef einsum() {
                     return !xs.empty() &&
                            std::all_of(xs.begin(), xs.end(), [&](ValueId v) { return c.type(v).dtype == c.type(xs[0]).dtype; });
                   })
-      .constraint("einsum_c2", "an index has one size, or 1",
-                  [](const Call& c) {
-                    const Equation e = equation_of(c);
-                    const Values xs = c.values("xs");
-                    std::map<Label, Dim> sizes;
-                    for (size_t i = 0; i < xs.size(); ++i) {
-                      for (size_t axis = 0; axis < e.inputs[i].size(); ++axis) {
-                        const Dim size = c.type(xs[i]).shape[axis];
-                        const auto [entry, fresh] = sizes.emplace(e.inputs[i][axis], size);
-                        if (fresh || size == Dim(1)) continue;
-                        if (entry->second == Dim(1)) entry->second = size;
-                        if (!c.agree(entry->second, size)) return false;
-                      }
-                    }
-                    return true;
-                  })
+      .constraint(
+          "einsum_c2", "an index has one size, or 1",
+          [](const Call& c) { return sizes_of(c, equation_of(c), [&](Dim a, Dim b) { return c.agree(a, b); }).has_value(); })
       .constraint("einsum_c3", "an index repeated in one operand has one size there",
                   [](const Call& c) {
                     const Equation e = equation_of(c);
@@ -250,42 +278,12 @@ OpDef einsum() {
                   })
       .infer([](const Call& c) {
         const Equation e = equation_of(c);
-        const Values xs = c.values("xs");
-        std::map<Label, Dim> sizes;
-        for (size_t i = 0; i < xs.size(); ++i) {
-          for (size_t axis = 0; axis < e.inputs[i].size(); ++axis) {
-            const Dim size = c.type(xs[i]).shape[axis];
-            const auto [entry, fresh] = sizes.emplace(e.inputs[i][axis], size);
-            if (!fresh && entry->second == Dim(1)) entry->second = size;
-          }
-        }
+        const auto sizes = sizes_of(c, e, [](Dim, Dim) { return true; });  // the constraint has compared them
         Type y{result_dtype(e, c), {}};
-        for (const Label label : e.output) y.shape.push_back(sizes.at(label));
+        for (const Label label : e.output) y.shape.push_back(sizes->at(label));
         return y;
       })
-      .decompose([](Builder& b, const Call& c) {
-        const Equation e = equation_of(c);
-        const Values xs = c.values("xs");
-        // In i64, whatever is left of it in the end.
-        const DType given = c.type(xs[0]).dtype, working = is_inexact(given) ? given : DType::i64;
-        std::vector<Named> operands;
-        for (size_t i = 0; i < xs.size(); ++i) {
-          operands.push_back({b.cast(xs[i], working), e.inputs[i]});
-          take_diagonals(b, operands.back());
-        }
-        const auto in_output = [&](Label l) { return std::find(e.output.begin(), e.output.end(), l) != e.output.end(); };
-        Named y = operands[0];
-        for (size_t i = 1; i < operands.size(); ++i) {
-          y = multiplied(b, y, operands[i], [&](Label l) {
-            return in_output(l) || std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, operands.end(),
-                                               [&](const Named& later) { return later.has(l); });
-          });
-        }
-        sum_out(b, y, [&](Label l) { return !in_output(l); });
-        Ints order;
-        for (const Label label : e.output) order.push_back(y.axis(label));
-        return b.cast(b.transpose(y.value, order), result_dtype(e, c));
-      })
+      .decompose(decomposed)
       .from_aten_call("aten.einsum.default",
                       [](AtenCall& a) {
                         a.discard("path", "the order of the products only moves the rounding");
@@ -322,7 +320,7 @@ OpDef einsum() {
       .sample("torch.einsum('ij->i', i(2, 3, dtype=torch.int32))")
       .sample("torch.einsum('ik,j->ij', i(2, 3, dtype=torch.int32), i(4, dtype=torch.int32))")
       .sample("torch.einsum('ik,j->ij', i(2, 1, dtype=torch.int8), i(4, dtype=torch.int8))")
-      .spelled_cpp("einsum");
+      .spelled_torch("torch.einsum({equation}, [{xs…}])");
 }
 
 }  // namespace

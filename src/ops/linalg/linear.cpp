@@ -1,4 +1,9 @@
 // Matrix products: linear, matmul and the fused product-and-sum forms.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "ir/layer.h"
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -33,6 +38,45 @@ bool contracts(const Call& c, const Shape& left, const Shape& right) {
 
 // transformers' Conv1D keeps its weight as [in, out].
 bool is_in_out(const Call& c) { return c.string("weight_order") == "in_out"; }
+
+// ---- what people get wrong
+
+ValueId transposed(Builder& b, ValueId v) { return b.swap_axes(v, -2, -1); }
+bool is_square(const Mistakes& m, const Shape& s) { return s.size() >= 2 && m.size(s[s.size() - 1]) == m.size(s[s.size() - 2]); }
+
+void linear_mistakes(Mistakes& m) {
+  const Call& c = m.call();
+  m.without("missing bias", "bias", "bias");
+  if (is_square(m, c.shape("weight")))
+    m.operand("transposed weight", "weight", "the weight", "the weight transposed", transposed);
+  m.operand("doubled bias", "bias", "the bias", "twice the bias", [](Builder& b, ValueId x) { return b.mul(x, 2.0); });
+  const int64_t out = m.size(c.shape("weight")[is_in_out(c) ? 1 : 0]);
+  const std::vector<std::pair<int64_t, std::vector<Ints>>> orders{{2, {{1, 0}}},
+                                                                  {3, {{0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}}};
+  for (const auto& [parts, all] : orders) {
+    if (out % parts != 0 || out == parts) continue;
+    for (const Ints& order : all) {
+      m.result("part order", "its outputs as they are", fmt::format("its {} parts in the order {}", parts, fmt::join(order, " ")),
+               [order = order](Builder& b, ValueId y) { return reordered(b, y, b.rank(y) - 1, order); });
+    }
+  }
+  m.narrow_operands();
+}
+
+void product_mistakes(Mistakes& m) {
+  for (const char* side : {"left", "right"}) {
+    if (is_square(m, m.call().shape(side)))
+      m.operand("transposed operand", side, fmt::format("the {} operand", side), fmt::format("the {} operand transposed", side),
+                transposed);
+  }
+}
+
+LayerArguments linear_arguments(const LayerCall& l) {
+  if (!l.is_own("weight") || !l.is_own_or_absent("bias")) return {};
+  const size_t in = is_in_out(l.call()) ? 0 : 1;
+  return {{required("in_features", l.size("weight", in)), required("out_features", l.size("weight", 1 - in)),
+           option("bias", !l.absent("bias"), true), option("weight_order", l.attribute("weight_order"), std::string("out_in"))}};
+}
 
 OpDef linear() {
   return functional("linear")
@@ -76,8 +120,10 @@ OpDef linear() {
       .sample("F.linear(t(0, 5), t(4, 5), t(4))")
       .sample("F.linear(t(3, 0), t(4, 0), t(4))")
       .sample("F.linear(i(3, 5), i(4, 5), i(4))")
-      .spelled_cpp("linear")
-      .spelled_candle("candle_nn::Linear");
+      .spelled_torch("F.linear({x}, {weight}, {bias})", [](const Call& c) { return !is_in_out(c); })
+      .nn("Linear", linear_arguments)
+      .results({"projected"})
+      .mistakes(linear_mistakes);
 }
 
 OpDef matmul() {
@@ -110,8 +156,11 @@ OpDef matmul() {
       .sample("torch.bmm(t(2, 4, 3), t(2, 3, 2))")
       .sample("torch.mv(t(4, 3), t(3))")
       .sample("torch.dot(t(7), t(7))")
-      .spelled_cpp("matmul")
-      .spelled_candle("broadcast_matmul");
+      .spelled_cpp(CppForm::Kind::free, "matmul")
+      .spelled_torch("torch.matmul({left}, {right})")
+      .results({"product"})
+      .mistakes(product_mistakes)
+      .mistakes([](Mistakes& m) { m.narrow_operands(); });
 }
 
 // For bools a product is and, a sum is or.
@@ -160,6 +209,12 @@ OpDef product_and_sum(const std::string& name, const char* text, int64_t left_ra
       });
 }
 
+void scaled_product_mistakes(Mistakes& m) {
+  product_mistakes(m);
+  m.number("scale", "alpha", "an alpha", kFactors);
+  m.number("scale", "beta", "a beta", kFactors);
+}
+
 OpDef addmm() {
   return product_and_sum("addmm", "beta * x + alpha * (left @ right)", 2, 2, matmul_shape, matmul_value, contracts)
       .from_aten("aten.addmm.default(x, left, right, beta, alpha)")
@@ -167,7 +222,7 @@ OpDef addmm() {
       .sample("torch.addmm(t(2, 4), t(2, 3), t(3, 4), beta=0.5, alpha=2)")
       .sample("torch.addmm(t(4) * float('nan'), t(2, 3), t(3, 4), beta=0)")
       .sample("torch.addmm(i(2, 1), i(2, 3), i(3, 4), beta=2, alpha=-3)")
-      .spelled_cpp("addmm");
+      .mistakes(scaled_product_mistakes);
 }
 
 OpDef baddbmm() {
@@ -176,7 +231,7 @@ OpDef baddbmm() {
       .from_aten("aten.baddbmm.default(x, left, right, beta, alpha)")
       .sample("torch.baddbmm(t(5, 2, 4), t(5, 2, 3), t(5, 3, 4))")
       .sample("torch.baddbmm(t(1, 2, 1), t(5, 2, 3), t(5, 3, 4), beta=0.25, alpha=0.5)")
-      .spelled_cpp("baddbmm");
+      .mistakes(scaled_product_mistakes);
 }
 
 OpDef addbmm() {
@@ -185,8 +240,7 @@ OpDef addbmm() {
   const auto product = [](Builder& b, ValueId l, ValueId r) { return b.dot_general(l, r, {}, {}, {0, 2}, {0, 1}); };
   return product_and_sum("addbmm", "beta * x + alpha * the sum over the batch of left @ right", 3, 3, shape, product, fits)
       .from_aten("aten.addbmm.default(x, left, right, beta, alpha)")
-      .sample("torch.addbmm(t(2, 4), t(5, 2, 3), t(5, 3, 4), beta=2, alpha=0.5)")
-      .spelled_cpp("addbmm");
+      .sample("torch.addbmm(t(2, 4), t(5, 2, 3), t(5, 3, 4), beta=2, alpha=0.5)");
 }
 
 OpDef addmv() {
@@ -194,8 +248,7 @@ OpDef addmv() {
                          contracts)
       .from_aten("aten.addmv.default(x, left, right, beta, alpha)")
       .sample("torch.addmv(t(2), t(2, 3), t(3), beta=0.5, alpha=2)")
-      .sample("torch.addmv(i(2), i(2, 3), i(3), beta=1.5, alpha=2.5)")
-      .spelled_cpp("addmv");
+      .sample("torch.addmv(i(2), i(2, 3), i(3), beta=1.5, alpha=2.5)");
 }
 
 OpDef addr() {
@@ -205,8 +258,7 @@ OpDef addr() {
                          [](const Call&, const Shape&, const Shape&) { return true; })
       .from_aten("aten.addr.default(x, left, right, beta, alpha)")
       .sample("torch.addr(t(2, 3), t(2), t(3), beta=0.5, alpha=2)")
-      .sample("torch.addr(m(2, 3), m(2), m(3))")
-      .spelled_cpp("addr");
+      .sample("torch.addr(m(2, 3), m(2), m(3))");
 }
 
 OpDef outer() {
@@ -223,8 +275,7 @@ OpDef outer() {
                       [](AtenCall& a) { return a.b.create_all("outer", promote(a.b, {a.operand("self"), a.operand("vec2")})); })
       .sample("torch.outer(t(3), t(4))")
       .sample("torch.outer(i(3), t(4))")
-      .sample("torch.outer(m(3), m(4))")
-      .spelled_cpp("outer");
+      .sample("torch.outer(m(3), m(4))");
 }
 
 OpDef bilinear() {
@@ -253,8 +304,7 @@ OpDef bilinear() {
       })
       .from_aten("aten.bilinear.default(x1, x2, weight, bias)")
       .sample("F.bilinear(t(2, 6, 3), t(2, 6, 4), t(5, 3, 4), t(5))")
-      .sample("F.bilinear(t(6, 3), t(6, 4), t(5, 3, 4))")
-      .spelled_cpp("bilinear");
+      .sample("F.bilinear(t(6, 3), t(6, 4), t(5, 3, 4))");
 }
 
 }  // namespace

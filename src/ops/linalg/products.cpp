@@ -1,6 +1,7 @@
 // dot_general and convolution, over one blocked loop.
 #include <optional>
 
+#include "ir/mistakes.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 #include "ops/linalg/blocked_product.h"
@@ -150,7 +151,15 @@ OpDef dot_general() {
         const Matrices r = matrices(right, ev.integers("batch_right"), ev.integers("contract_right"));
         in_domain(left.dtype(), [&](auto zero) { multiply<decltype(zero)>(l, r, out); });
         return out;
-      });
+      })
+      .mixed_dtypes()
+      .flops([](const Call& c, const Bindings& sizes) {
+        double depth = 1;
+        for (const int64_t axis : c.integers("contract_left"))
+          depth *= static_cast<double>(c.shape("left")[axis].evaluate(sizes));
+        return 2 * depth * static_cast<double>(product(c.op().infer_types(c)[0].shape).evaluate(sizes));
+      })
+      .mistakes([](Mistakes& m) { m.narrow_operands(); });
 }
 
 // ---- convolution
@@ -222,6 +231,44 @@ Dim room(const Call& c, size_t a) {
   return size - reach;
 }
 
+Array evaluate_convolution(const Evaluation& ev) {
+  const Array &x = ev.array("x"), &weight = ev.array("weight");
+  const int64_t groups = ev.integer("groups");
+  if (x.shape()[1] != weight.shape()[1] * groups || weight.shape()[0] % groups != 0) {
+    throw Error(ErrorCode::bad_input, "the channels of x and weight do not fit")
+        .op("convolution")
+        .expected(std::to_string(weight.shape()[1] * groups) + " channels")
+        .found(std::to_string(x.shape()[1]));
+  }
+  const size_t spatial = x.shape().size() - 2;
+  ConvolutionAxes axes;
+  Sizes shape{x.shape()[0], weight.shape()[0]};
+  for (size_t a = 0; a < spatial; ++a) {
+    ConvolutionAxis& axis = axes[3 - spatial + a];
+    axis = {x.shape()[a + 2],
+            0,
+            weight.shape()[a + 2],
+            ev.integers("strides")[a],
+            ev.integers("padding_low")[a],
+            ev.integers("dilation")[a],
+            ev.integers("input_dilation")[a]};
+    const int64_t size = (axis.in - 1) * axis.input_dilation + 1 + axis.low + ev.integers("padding_high")[a],
+                  reach = (axis.kernel - 1) * axis.dilation + 1;
+    if (size < reach) {
+      throw Error(ErrorCode::bad_input, "the kernel is larger than the padded input")
+          .op("convolution")
+          .expected("at least " + std::to_string(reach) + " on spatial axis " + std::to_string(a))
+          .found(std::to_string(size));
+    }
+    axis.out = (size - reach) / axis.stride + 1;
+    shape.push_back(axis.out);
+  }
+  Array out(ev.out_dtype(), std::move(shape));
+  if (out.size() == 0 || x.size() == 0) return out;
+  in_domain(x.dtype(), [&](auto zero) { convolve<decltype(zero)>(axes, groups, x, weight, out); });
+  return out;
+}
+
 OpDef convolution() {
   return primitive("convolution")
       .doc(
@@ -267,42 +314,12 @@ OpDef convolution() {
         return type;
       })
       .rounds(Rounding::linear)
-      .evaluator([](const Evaluation& ev) {
-        const Array &x = ev.array("x"), &weight = ev.array("weight");
-        const int64_t groups = ev.integer("groups");
-        if (x.shape()[1] != weight.shape()[1] * groups || weight.shape()[0] % groups != 0) {
-          throw Error(ErrorCode::bad_input, "the channels of x and weight do not fit")
-              .op("convolution")
-              .expected(std::to_string(weight.shape()[1] * groups) + " channels")
-              .found(std::to_string(x.shape()[1]));
-        }
-        const size_t spatial = x.shape().size() - 2;
-        ConvolutionAxes axes;
-        Sizes shape{x.shape()[0], weight.shape()[0]};
-        for (size_t a = 0; a < spatial; ++a) {
-          ConvolutionAxis& axis = axes[3 - spatial + a];
-          axis = {x.shape()[a + 2],
-                  0,
-                  weight.shape()[a + 2],
-                  ev.integers("strides")[a],
-                  ev.integers("padding_low")[a],
-                  ev.integers("dilation")[a],
-                  ev.integers("input_dilation")[a]};
-          const int64_t size = (axis.in - 1) * axis.input_dilation + 1 + axis.low + ev.integers("padding_high")[a],
-                        reach = (axis.kernel - 1) * axis.dilation + 1;
-          if (size < reach) {
-            throw Error(ErrorCode::bad_input, "the kernel is larger than the padded input")
-                .op("convolution")
-                .expected("at least " + std::to_string(reach) + " on spatial axis " + std::to_string(a))
-                .found(std::to_string(size));
-          }
-          axis.out = (size - reach) / axis.stride + 1;
-          shape.push_back(axis.out);
-        }
-        Array out(ev.out_dtype(), std::move(shape));
-        if (out.size() == 0 || x.size() == 0) return out;
-        in_domain(x.dtype(), [&](auto zero) { convolve<decltype(zero)>(axes, groups, x, weight, out); });
-        return out;
+      .evaluator(evaluate_convolution)
+      .mixed_dtypes()
+      .flops([](const Call& c, const Bindings& sizes) {
+        const Shape& weight = c.shape("weight");
+        const double each = static_cast<double>(product(weight).evaluate(sizes)) / static_cast<double>(weight[0].evaluate(sizes));
+        return 2 * each * static_cast<double>(product(c.op().infer_types(c)[0].shape).evaluate(sizes));
       });
 }
 

@@ -172,52 +172,55 @@ ValueId matrix_norm(AtenCall& c, ValueId x, const std::variant<double, std::stri
   return keep ? norm : b.reshape(norm, without_axes(b.shape(norm), {rows, columns}));
 }
 
+using Order = std::variant<double, std::string>;
+
+ValueId norm_operand(AtenCall& c) {
+  const ValueId x = c.tensor("self");
+  const auto dtype = c.dtype("dtype");
+  return c.b.cast(x, dtype.value_or(float_result(c.b.dtype(x))));
+}
+
+// torch.linalg.norm: of vectors and of matrices; `text`: the order is a word.
+Values any_norm(AtenCall& c, bool text) {
+  Builder& b = c.b;
+  const ValueId x = norm_operand(c);
+  const int64_t rank = b.rank(x);
+  const bool keep = c.boolean("keepdim"), no_order = c.is_none("ord");
+  const auto given = c.maybe_integers("dim");
+  const Order order = text ? Order(c.string("ord")) : Order(no_order ? 2.0 : as_double(c.scalar("ord")));
+  if (given && given->size() > 2) throw Error(ErrorCode::bad_input, "a norm is over one axis or two");
+  // With an order, two axes (or a matrix as a whole) have a matrix norm; all else is a vector norm.
+  if (!no_order && ((given && given->size() == 2) || (!given && rank == 2))) {
+    const Ints axes = given ? *given : Ints{0, 1};
+    return {matrix_norm(c, x, order, b.normal_axis(axes[0], rank), b.normal_axis(axes[1], rank), keep)};
+  }
+  if (text) c.unsupported("a word as the order of a vector norm");
+  if (!no_order && !given && rank > 2) throw Error(ErrorCode::bad_input, "a norm with an order is over one axis or two");
+  Ints axes = axes_between(0, rank);
+  if (given) {
+    axes = *given;
+    for (int64_t& axis : axes) axis = b.normal_axis(axis, std::max<int64_t>(rank, 1));
+    std::sort(axes.begin(), axes.end());
+    if (rank == 0) axes.clear();
+  }
+  return {b.create("vector_norm", {x}, {{"axes", axes}, {"keep", keep}, {"order", std::get<double>(order)}})};
+}
+
 OpDef norms() {
-  using Order = std::variant<double, std::string>;
   OpDef def = mapping("vector_norm");
-  const auto operand = [](AtenCall& c) {
-    const ValueId x = c.tensor("self");
-    const auto dtype = c.dtype("dtype");
-    return c.b.cast(x, dtype.value_or(float_result(c.b.dtype(x))));
-  };
   for (const char* overload : {"default", "str_ord"})
-    def.from_aten_call(fmt::format("aten.linalg_matrix_norm.{}", overload),
-                       [operand, text = std::string(overload) == "str_ord"](AtenCall& c) -> Values {
-                         const ValueId x = operand(c);
-                         const Ints axes = c.integers("dim");
-                         if (axes.size() != 2) throw Error(ErrorCode::bad_input, "the norm of a matrix needs two axes");
-                         const Order order = text ? Order(c.string("ord")) : Order(as_double(c.scalar("ord")));
-                         const int64_t rows = c.b.normal_axis(axes[0], c.b.rank(x)),
-                                       columns = c.b.normal_axis(axes[1], c.b.rank(x));
-                         return {matrix_norm(c, x, order, rows, columns, c.boolean("keepdim"))};
-                       });
-  for (const char* overload : {"default", "ord_str"})
     def.from_aten_call(
-        fmt::format("aten.linalg_norm.{}", overload),
-        [operand, text = std::string(overload) == "ord_str"](AtenCall& c) -> Values {
-          Builder& b = c.b;
-          const ValueId x = operand(c);
-          const int64_t rank = b.rank(x);
-          const bool keep = c.boolean("keepdim"), no_order = c.is_none("ord");
-          const auto given = c.maybe_integers("dim");
-          const Order order = text ? Order(c.string("ord")) : Order(no_order ? 2.0 : as_double(c.scalar("ord")));
-          if (given && given->size() > 2) throw Error(ErrorCode::bad_input, "a norm is over one axis or two");
-          // With an order, two axes (or a matrix as a whole) have a matrix norm; all else is a vector norm.
-          if (!no_order && ((given && given->size() == 2) || (!given && rank == 2))) {
-            const Ints axes = given ? *given : Ints{0, 1};
-            return {matrix_norm(c, x, order, b.normal_axis(axes[0], rank), b.normal_axis(axes[1], rank), keep)};
-          }
-          if (text) c.unsupported("a word as the order of a vector norm");
-          if (!no_order && !given && rank > 2) throw Error(ErrorCode::bad_input, "a norm with an order is over one axis or two");
-          Ints axes = axes_between(0, rank);
-          if (given) {
-            axes = *given;
-            for (int64_t& axis : axes) axis = b.normal_axis(axis, std::max<int64_t>(rank, 1));
-            std::sort(axes.begin(), axes.end());
-            if (rank == 0) axes.clear();
-          }
-          return {b.create("vector_norm", {x}, {{"axes", axes}, {"keep", keep}, {"order", std::get<double>(order)}})};
+        fmt::format("aten.linalg_matrix_norm.{}", overload), [text = std::string(overload) == "str_ord"](AtenCall& c) -> Values {
+          const ValueId x = norm_operand(c);
+          const Ints axes = c.integers("dim");
+          if (axes.size() != 2) throw Error(ErrorCode::bad_input, "the norm of a matrix needs two axes");
+          const Order order = text ? Order(c.string("ord")) : Order(as_double(c.scalar("ord")));
+          const int64_t rows = c.b.normal_axis(axes[0], c.b.rank(x)), columns = c.b.normal_axis(axes[1], c.b.rank(x));
+          return {matrix_norm(c, x, order, rows, columns, c.boolean("keepdim"))};
         });
+  for (const char* overload : {"default", "ord_str"})
+    def.from_aten_call(fmt::format("aten.linalg_norm.{}", overload),
+                       [text = std::string(overload) == "ord_str"](AtenCall& c) { return any_norm(c, text); });
   def.from_aten_call("aten.frobenius_norm.dim", [](AtenCall& c) -> Values {
     const ValueId x = c.tensor("self");
     const Ints axes = reduced_axes(c, c.b.rank(x));
@@ -307,15 +310,10 @@ ValueId info_of(Builder& b, ValueId factors) {
 
 OpDef square_matrix_op(const char* name, const char* doc) {
   const std::string id = name;
-  return functional(name)
-      .doc(doc)
-      .operands("a")
-      .constraint(id + "_c1", "a is floating or complex, and its last two axes are square",
-                  [](const Call& c) {
-                    return is_inexact(c.type("a").dtype) && c.rank("a") >= 2 &&
-                           c.agree(c.shape("a").back(), c.shape("a")[c.rank("a") - 2]);
-                  })
-      .spelled_cpp(name);
+  return functional(name).doc(doc).operands("a").constraint(
+      id + "_c1", "a is floating or complex, and its last two axes are square", [](const Call& c) {
+        return is_inexact(c.type("a").dtype) && c.rank("a") >= 2 && c.agree(c.shape("a").back(), c.shape("a")[c.rank("a") - 2]);
+      });
 }
 Shape batch_shape(const Call& c) { return first_dims(c.shape("a"), c.rank("a") - 2); }
 

@@ -3,6 +3,8 @@
 #include <numbers>
 
 #include "ir/fragment.h"
+#include "ir/layer.h"
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -21,7 +23,7 @@ OpDef activation(const std::string& name, const char* text, unsigned kinds, Form
       .decompose([formula = std::move(formula)](Builder& b, const Call& c) {
         return b.narrowed(formula(b, c, b.widened(c.value("x"))), c.type("x").dtype);
       })
-      .spelled_cpp(name);
+      .pointwise();
 }
 
 // Another spelling of it.
@@ -39,14 +41,21 @@ OpDef relu() {
       .sample("F.relu(t(3, 4))")
       .sample("F.relu(i(3, 4, low=-5, high=5))")
       .sample("F.relu(torch.where(m(3, 4), t(3, 4), float('nan')))")
-      .spelled_candle("relu");
+      .spelled_torch("F.relu({x})")
+      .nn("ReLU", no_arguments)
+      .called("ReLU")
+      .activation();
 }
 
 OpDef relu6() {
   return activation("relu6", "x between 0 and 6", reals, [](Builder& b, const Call&, ValueId x) { return clamped(b, x, 0, 6); })
       .from_aten("aten.relu6.default(x)")
       .sample("F.relu6(t(3, 4) * 5)")
-      .sample("F.relu6(i(3, 4, low=-9, high=9))");
+      .sample("F.relu6(i(3, 4, low=-9, high=9))")
+      .spelled_torch("F.relu6({x})")
+      .nn("ReLU6", no_arguments)
+      .called("ReLU6")
+      .activation();
 }
 
 OpDef hardtanh() {
@@ -63,7 +72,13 @@ OpDef hardtanh() {
       .sample("F.hardtanh(t(3, 4))")
       .sample("F.hardtanh(t(3, 4), -0.5, 0.25)")
       .sample("F.hardtanh(i(3, 4, low=-9, high=9), -3, 5)")
-      .sample("F.hardtanh(i(3, 4, low=-9, high=9), -1.7, 2.5)");
+      .sample("F.hardtanh(i(3, 4, low=-9, high=9), -1.7, 2.5)")
+      .spelled_torch("F.hardtanh({x}, {min_val}, {max_val})")
+      .nn("Hardtanh", [](const LayerCall& l) -> LayerArguments {
+        const Attribute &low = l.attribute("min_val"), &high = l.attribute("max_val");
+        if (!std::holds_alternative<double>(low) || !std::holds_alternative<double>(high)) return {};
+        return {{option("min_val", low, -1.0), option("max_val", high, 1.0)}};
+      });
 }
 
 // The cubic of tanh GELU, z = sqrt(2 / pi) * (x + 0.044715 * x³), as people write it; the first is torch's.
@@ -84,6 +99,8 @@ ValueId erf_gelu(Builder& b, ValueId x, ValueId argument) { return b.mul(b.mul(x
 ValueId tanh_gelu(Builder& b, ValueId x, ValueId argument) { return b.mul(b.mul(x, 0.5), b.add(b.tanh(argument), 1.0)); }
 bool is_exact(const Call& c) { return c.string("approximate") == "none"; }
 
+constexpr const char* kGeluForm = "gelu form";
+
 OpDef gelu() {
   OpDef op = activation("gelu", "x times the normal distribution function of x, exact or by tanh", floats,
                         [](Builder& b, const Call& c, ValueId x) {
@@ -96,7 +113,14 @@ OpDef gelu() {
                  .from_aten("aten.gelu.default(x, approximate)")
                  .sample("F.gelu(t(30, 4) * 2)")
                  .sample("F.gelu(t(30, 4) * 2, approximate='tanh')")
-                 .spelled_candle("gelu_erf")
+                 .spelled_torch("F.gelu({x}, approximate={approximate})")
+                 .nn("GELU",
+                     [](const LayerCall& l) -> LayerArguments {
+                       return {{option("approximate", l.attribute("approximate"), std::string("none"))}};
+                     })
+                 .called("the erf GELU", {{"approximate", std::string("none")}}, kGeluForm)
+                 .called("the tanh GELU", {{"approximate", std::string("tanh")}}, kGeluForm)
+                 .activation()
                  .recognised([](const Type&) {
                    return std::vector<Attributes>{{{"approximate", std::string("none")}}, {{"approximate", std::string("tanh")}}};
                  });
@@ -119,6 +143,8 @@ OpDef gelu() {
 OpDef quick_gelu() {
   return activation("quick_gelu", "x * sigmoid(1.702 * x)", floats,
                     [](Builder& b, const Call&, ValueId x) { return b.mul(x, sigmoid_value(b, b.mul(x, 1.702))); })
+      .called("the sigmoid GELU", {}, kGeluForm)
+      .activation()
       .recognised();
 }
 
@@ -135,7 +161,10 @@ OpDef sigmoid() {
       .sample("torch.sigmoid(t(3, 4) * 100)")
       .sample("torch.sigmoid(i(3, 4, low=-5, high=5))")
       .sample("torch.sigmoid(m(3, 4))")
-      .spelled_candle("candle_nn::ops::sigmoid")
+      .spelled_torch("torch.sigmoid({x})")
+      .nn("Sigmoid", no_arguments)
+      .called("a sigmoid")
+      .activation()
       .recognised();
 }
 
@@ -145,7 +174,10 @@ OpDef silu() {
                  .from_aten("aten.silu.default(x)")
                  .sample("F.silu(t(3, 4) * 5)")
                  .sample("F.silu(t(3, 4, dtype=torch.complex64))")
-                 .spelled_candle("silu")
+                 .spelled_torch("F.silu({x})")
+                 .nn("SiLU", no_arguments)
+                 .called("SiLU")
+                 .activation()
                  .recognised();
   written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, sigmoid_value(b, x)); });
   return op;
@@ -157,6 +189,10 @@ OpDef mish() {
                  .from_aten("aten.mish.default(x)")
                  .sample("F.mish(t(3, 4) * 5)")
                  .sample("F.mish(t(3, 4) * 100)")
+                 .spelled_torch("F.mish({x})")
+                 .nn("Mish", no_arguments)
+                 .called("Mish")
+                 .activation()
                  .recognised();
   written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.tanh(b.create("softplus", {x}))); });
   written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.tanh(b.log(b.add(b.exp(x), 1.0)))); });
@@ -221,7 +257,7 @@ OpDef snake() {
         return snake_value(b, c, [](Builder& b2, ValueId square, ValueId divisor) { return b2.div(square, divisor); });
       })
       .recognised_at({"add"}, propose_snake)
-      .spelled_cpp("snake");
+      .pointwise();
 }
 
 OpDef softplus() {
@@ -235,7 +271,10 @@ OpDef softplus() {
       .attributes(attr<Scalar>("beta", int64_t{1}), attr<Scalar>("threshold", int64_t{20}))
       .from_aten("aten.softplus.default(x, beta, threshold)")
       .sample("F.softplus(t(3, 4) * 20)")
-      .sample("F.softplus(t(3, 4), beta=2.5, threshold=1)");
+      .sample("F.softplus(t(3, 4), beta=2.5, threshold=1)")
+      .spelled_torch("F.softplus({x}, {beta}, {threshold})")
+      .called("softplus")
+      .activation();
 }
 
 OpDef hardsigmoid() {
@@ -243,6 +282,10 @@ OpDef hardsigmoid() {
                     [](Builder& b, const Call&, ValueId x) { return b.div(clamped(b, b.add(x, 3.0), 0, 6), 6.0); })
       .from_aten("aten.hardsigmoid.default(x)")
       .sample("F.hardsigmoid(t(3, 4) * 4)")
+      .spelled_torch("F.hardsigmoid({x})")
+      .nn("Hardsigmoid", no_arguments)
+      .called("hardsigmoid")
+      .activation()
       .recognised();
 }
 
@@ -251,6 +294,10 @@ OpDef hardswish() {
                         [](Builder& b, const Call&, ValueId x) { return b.div(b.mul(x, clamped(b, b.add(x, 3.0), 0, 6)), 6.0); })
                  .from_aten("aten.hardswish.default(x)")
                  .sample("F.hardswish(t(3, 4) * 4)")
+                 .spelled_torch("F.hardswish({x})")
+                 .nn("Hardswish", no_arguments)
+                 .called("hardswish")
+                 .activation()
                  .recognised();
   written_as(op, [](Builder& b, const Call&, ValueId x) { return b.mul(x, b.div(clamped(b, b.add(x, 3.0), 0, 6), 6.0)); });
   return op;
@@ -281,8 +328,16 @@ OpDef leaky_relu() {
           })
       .sample("F.leaky_relu(t(3, 4))")
       .sample("F.leaky_relu(t(3, 4), 0.3)")
-      .sample("F.rrelu(t(3, 4), 0.1, 0.5)");
+      .sample("F.rrelu(t(3, 4), 0.1, 0.5)")
+      .spelled_torch("F.leaky_relu({x}, {negative_slope})")
+      .nn("LeakyReLU",
+          [](const LayerCall& l) -> LayerArguments { return {{required("negative_slope", l.attribute("negative_slope"))}}; })
+      .called("leaky ReLU", {{"negative_slope", 0.01}})
+      .activation()
+      .mistakes([](Mistakes& m) { m.number("slope", "negative_slope", "a slope", {0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5}); });
 }
+
+bool is_one(const Call& c, const char* name) { return as_double(c.scalar(name)) == 1; }
 
 OpDef elu() {
   return activation("elu", "scale * x where positive, else scale * alpha * (exp(input_scale * x) - 1)", floats,
@@ -306,7 +361,16 @@ OpDef elu() {
                       })
       .sample("F.elu(t(3, 4), 0.7)")
       .sample("F.celu(t(3, 4), 0.7)")
-      .sample("F.selu(t(3, 4))");
+      .sample("F.selu(t(3, 4))")
+      .spelled_torch("F.elu({x}, {alpha})", [](const Call& c) { return is_one(c, "scale") && is_one(c, "input_scale"); })
+      .nn("ELU",
+          [](const LayerCall& l) -> LayerArguments {
+            if (!is_one(l.call(), "scale") || !is_one(l.call(), "input_scale")) return {};
+            return {{required("alpha", l.attribute("alpha"))}};
+          })
+      .called("ELU")
+      .activation()
+      .mistakes([](Mistakes& m) { m.number("slope", "alpha", "an alpha", kFactors); });
 }
 
 OpDef prelu() {
@@ -338,8 +402,13 @@ OpDef prelu() {
       .sample("F.prelu(t(2, 3, 4), t(3))")
       .sample("F.prelu(t(2, 3, 4), t(1))")
       .sample("F.prelu(t(5), t(1))")
-      .spelled_cpp("prelu")
-      .spelled_candle("candle_nn::PReLU");
+      .spelled_torch("F.prelu({x}, {weight})")
+      .nn("PReLU",
+          [](const LayerCall& l) -> LayerArguments {
+            if (!l.is_own("weight")) return {};
+            return {{required("num_parameters", l.size("weight", 0))}};
+          })
+      .pointwise();
 }
 
 OpDef glu() {
@@ -367,7 +436,7 @@ OpDef glu() {
       .from_aten("aten.glu.default(x, dim)")
       .sample("F.glu(t(3, 4))")
       .sample("F.glu(t(3, 4, 5), 1)")
-      .spelled_cpp("glu")
+      .spelled_torch("F.glu({x}, {dim})")
       .recognised([](const Type& x) {
         std::vector<Attributes> calls;
         for (int64_t axis = 0; axis < x.rank(); ++axis) {
@@ -387,7 +456,8 @@ OpDef threshold() {
       .attributes(attr<Scalar>("threshold"), attr<Scalar>("value"))
       .from_aten("aten.threshold.default(x, threshold, value)")
       .sample("F.threshold(t(3, 4), 0.1, 20.0)")
-      .sample("F.threshold(i(3, 4, low=-5, high=5), 1, -7)");
+      .sample("F.threshold(i(3, 4, low=-5, high=5), 1, -7)")
+      .spelled_torch("F.threshold({x}, {threshold}, {value})");
 }
 
 OpDef log_sigmoid() {
@@ -398,7 +468,11 @@ OpDef log_sigmoid() {
       .from_aten("aten.log_sigmoid.default(x)")
       .from_aten_call("aten.log_sigmoid_forward.default",  // its second result is for training
                       [](AtenCall& a) { return a.b.create_all("log_sigmoid", {a.tensor("self")}); })
-      .sample("F.logsigmoid(t(3, 4) * 20)");
+      .sample("F.logsigmoid(t(3, 4) * 20)")
+      .spelled_torch("F.logsigmoid({x})")
+      .nn("LogSigmoid", no_arguments)
+      .called("log of a sigmoid")
+      .activation();
 }
 
 OpDef logit() {
@@ -428,15 +502,15 @@ OpDef logit() {
       .sample("torch.logit(t(3, 4, low=0.1, high=0.9))")
       .sample("torch.logit(t(3, 4), 0.125)")
       .sample("torch.logit(i(3, 4, low=0, high=1), 0.125)")
-      .spelled_cpp("logit");
+      .spelled_torch("torch.logit({x}, {eps})")
+      .pointwise();
 }
 
 }  // namespace
 
 std::vector<OpDef> activation_ops() {
-  return {relu(),  relu6(), hardtanh(),  gelu(),        quick_gelu(), sigmoid(),    silu(),
-          mish(),  snake(), softplus(),  hardsigmoid(), hardswish(),  leaky_relu(), elu(),
-          prelu(), glu(),   threshold(), log_sigmoid(), logit()};
+  return formulas({relu(), relu6(), hardtanh(), gelu(), quick_gelu(), sigmoid(), silu(), mish(), snake(), softplus(),
+                   hardsigmoid(), hardswish(), leaky_relu(), elu(), prelu(), glu(), threshold(), log_sigmoid(), logit()});
 }
 
 }  // namespace pycandle

@@ -1,6 +1,9 @@
 // Scaled dot-product attention, with every argument torch gives it and with the masks that models build around it.
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 #include "ops/nn/eager_attention.h"
 
@@ -120,13 +123,9 @@ ValueId with_dropout(Builder& b, const Attention& attention, ValueId query, Valu
   return matmul_value(b, weights, grouped ? repeat_heads(b, value, b.shape(query)[b.shape(query).size() - 3]) : value);
 }
 
-OpDef scaled_dot_product_attention() {
+// Operands, attributes and constraints.
+OpDef attention_signature() {
   return functional("scaled_dot_product_attention")
-      .doc(
-          "softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros. Query i stands at i + "
-          "query_offset: is_causal keeps the keys up to there, window the last so many of them, key_mask those it names; "
-          "the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale. "
-          "eager: every step rounds to the dtype, and a query that attends nowhere gives NaN")
       .operands("query", "key", "value", optional("attn_mask"), optional("key_mask"), optional("alibi_slopes"),
                 optional("alibi_positions"))
       .attributes(attr<bool>("is_causal", false), optional_attr<double>("scale"), attr<bool>("enable_gqa", false),
@@ -175,7 +174,97 @@ OpDef scaled_dot_product_attention() {
                     return is_floating(d) && c.type("alibi_positions").dtype == d && c.rank("alibi_slopes") == 1 &&
                            query.size() >= (c.rank("alibi_positions") == 1 ? 3 : 4) &&
                            c.agree(c.shape("alibi_slopes")[0], query[query.size() - 3]) && is_over_keys(c, "alibi_positions");
-                  })
+                  });
+}
+
+// ---- what people get wrong
+
+void other_heads(Mistakes& m) {
+  const Call& c = m.call();
+  if (c.rank("query") < 3) return;
+  m.result("head order", "the heads in their order", "the heads in reverse",
+           [](Builder& b, ValueId y) { return b.reverse(y, {b.rank(y) - 3}); });
+  const auto heads = [&](const char* name) { return m.size(c.shape(name)[c.shape(name).size() - 3]); };
+  const int64_t repeats = heads("key") == 0 ? 1 : heads("query") / heads("key");
+  if (repeats <= 1) return;  // query head h attends to key head h / repeats, not h % keys
+  m.build("head order", "heads of keys repeated one by one", "heads of keys repeated as a whole",
+          [repeats](const MistakeSite& site) {
+            Values operands = site.operands;
+            for (size_t i : {1, 2})
+              operands[i] = site.b.concat(Values(static_cast<size_t>(repeats), operands[i]), site.b.rank(operands[i]) - 3);
+            return site.same(operands);
+          });
+}
+
+void attention_mistakes(Mistakes& m) {
+  const Call& c = m.call();
+  m.flag("causal", "is_causal", "causal attention", "attention that is not causal");
+  m.swapped("operand order", "key", "value", "keys and values as they are", "keys and values swapped");
+  m.swapped("operand order", "query", "key", "queries and keys as they are", "queries and keys swapped");
+  m.without("missing mask", "attn_mask", "mask");
+  m.without("missing mask", "key_mask", "mask of keys");
+  const auto inverted = [](Builder& b, ValueId v) { return b.dtype(v) == DType::boolean ? b.logical_not(v) : b.neg(v); };
+  m.operand("mask sign", "attn_mask", "the mask", "the mask inverted", inverted);
+  m.operand("mask sign", "key_mask", "the mask of keys", "the mask of keys inverted", inverted);
+  m.flag("eager attention", "eager", "attention rounded at every step", "fused attention");
+  other_heads(m);
+  const double width = static_cast<double>(m.size(c.shape("query").back()));
+  for (const auto& [value, text] :
+       std::vector<std::pair<double, const char*>>{{1, "no scale"},
+                                                   {1 / std::sqrt(width), "a scale of one by the root of the width"},
+                                                   {1 / width, "a scale of one by the width"}}) {
+    const std::string now = c.has("scale") ? fmt::format("a scale of {:.6g}", c.number("scale"))
+                                           : "a scale of one by the root of the width";
+    if (now != text) m.attribute("scale", "scale", value, now, text);
+  }
+  m.number("scale", "scale", "a scale", {0.001, 0.01, 0.03, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 2, 4, 10});
+  m.narrow_operands();
+}
+
+constexpr const char *kHeadsThenWidth = "heads, then their width", *kWidthThenHeads = "width, then heads";
+
+// The last three axes of a tensor of that rank in this order, the others as they are.
+Ints last_three(int64_t rank, int64_t a, int64_t b, int64_t c) {
+  Ints order = axes_between(0, rank - 3);
+  for (const int64_t i : {a, b, c}) order.push_back(rank - 3 + i);
+  return order;
+}
+
+void split_heads_mistakes(Mistakes& m) {
+  const int64_t heads = m.size(m.call().dim("heads"));
+  m.build("head split order", kHeadsThenWidth, kWidthThenHeads, [heads](const MistakeSite& site) {
+    Shape split = site.b.shape(site.operands[0]);
+    split.back() = floordiv(split.back(), Dim(heads));
+    split.push_back(Dim(heads));
+    const ValueId y = site.b.reshape(site.operands[0], split);  // […, length, width, heads]
+    return Values{site.b.transpose(y, last_three(site.b.rank(y), 2, 0, 1))};
+  });
+  m.result("head order", "the heads in their order", "the heads in reverse",
+           [](Builder& b, ValueId y) { return b.reverse(y, {b.rank(y) - 3}); });
+}
+
+void merge_heads_mistakes(Mistakes& m) {
+  m.build("head split order", kHeadsThenWidth, kWidthThenHeads, [](const MistakeSite& site) {
+    const ValueId x = site.operands[0], y = site.b.transpose(x, last_three(site.b.rank(x), 1, 2, 0));
+    Shape merged = site.b.shape(y);
+    const Dim last = merged.back();
+    merged.pop_back();
+    merged.back() = merged.back() * last;
+    return Values{site.b.reshape(y, merged)};
+  });
+  m.operand("head order", "x", "the heads in their order", "the heads in reverse",
+            [](Builder& b, ValueId x) { return b.reverse(x, {b.rank(x) - 3}); });
+}
+
+// ---- the ops
+
+OpDef scaled_dot_product_attention() {
+  return attention_signature()
+      .doc(
+          "softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros. Query i stands at i + "
+          "query_offset: is_causal keeps the keys up to there, window the last so many of them, key_mask those it names; "
+          "the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale. "
+          "eager: every step rounds to the dtype, and a query that attends nowhere gives NaN")
       .infer([](const Call& c) {
         const Shape &q = c.shape("query"), &v = c.shape("value");
         Shape batch = batch_of(q);
@@ -218,7 +307,15 @@ OpDef scaled_dot_product_attention() {
       .sample("F.scaled_dot_product_attention(t(2, 4, 8), t(2, 5, 8), t(2, 5, 6), dropout_p=1.0)")
       .sample("F.scaled_dot_product_attention(t(2, 4, 8), t(5, 8), t(1, 5, 6))")
       .sample("F.scaled_dot_product_attention(t(2, 3, 4, 8), t(2, 3, 0, 8), t(2, 3, 0, 8))")
-      .spelled_cpp("scaled_dot_product_attention");
+      .spelled_torch(
+          "F.scaled_dot_product_attention({query}, {key}, {value}, {attn_mask}, 0.0, {is_causal}, scale={scale}, "
+          "enable_gqa={enable_gqa})",
+          [](const Call& c) {
+            return !c.has("key_mask") && !c.has("alibi_slopes") && !c.has("window") && !c.has("masked_bias") &&
+                   !c.boolean("eager") && c.dim("query_offset") == Dim(0);
+          })
+      .results({"attended"})
+      .mistakes(attention_mistakes);
 }
 
 OpDef split_heads() {
@@ -245,7 +342,11 @@ OpDef split_heads() {
         split.push_back(width);
         return b.swap_axes(b.reshape(c.value("x"), split), -3, -2);
       })
-      .spelled_cpp("split_heads");
+      .rearrangement()
+      .same_purpose()
+      .spelled_torch("{x}.unflatten(-1, ({heads}, -1)).transpose(-3, -2)")
+      .results({"heads"})
+      .mistakes(split_heads_mistakes);
 }
 
 OpDef merge_heads() {
@@ -269,7 +370,10 @@ OpDef merge_heads() {
         merged.back() = merged.back() * width;
         return b.reshape(swapped, merged);
       })
-      .spelled_cpp("merge_heads");
+      .rearrangement()
+      .spelled_torch("{x}.transpose(-3, -2).flatten(-2)")
+      .results({"merged"})
+      .mistakes(merge_heads_mistakes);
 }
 
 }  // namespace

@@ -1,4 +1,10 @@
 // torch's convolutions in one, two and three dimensions, and the transposed ones, over the primitive convolution.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ir/layer.h"
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -56,6 +62,88 @@ Attributes convolution_attributes(Ints strides, Ints low, Ints high, Ints dilati
 }
 
 ValueId or_none(AtenCall& a, const char* name) { return a.maybe_tensor(name).value_or(kNoValue); }
+
+LayerArguments convolution_arguments(const LayerCall& l) {
+  if (!l.is_own("weight") || !l.is_own_or_absent("bias")) return {};
+  const Call& c = l.call();
+  const bool transposed = c.op().attribute_index("output_padding") >= 0;
+  Ints kernel;
+  for (size_t axis = 2; axis < c.shape("weight").size(); ++axis) kernel.push_back(l.size("weight", axis));
+  const int64_t groups = c.integer("groups"), first = l.size("weight", 0), second = l.size("weight", 1) * groups;
+  std::vector<LayerArgument> found{
+      required("in_channels", transposed ? first : second), required("out_channels", transposed ? second : first),
+      required("kernel_size", one_number(kernel)), option("stride", one_number(l.attribute("stride")), int64_t{1}),
+      option("padding", one_number(l.attribute("padding")), int64_t{0})};
+  if (transposed) found.push_back(option("output_padding", one_number(l.attribute("output_padding")), int64_t{0}));
+  found.push_back(option("dilation", one_number(l.attribute("dilation")), int64_t{1}));
+  found.push_back(option("groups", groups, int64_t{1}));
+  found.push_back(option("bias", !l.absent("bias"), true));
+  if (!transposed) found.push_back(option("same", l.attribute("same"), false));
+  return found;
+}
+
+// ---- what people get wrong
+
+// With the padding that keeps the size.
+void other_dilation(Mistakes& m) {
+  const Ints &dilation = m.call().integers("dilation"), &padding = m.call().integers("padding");
+  const int64_t now = dilation.empty() ? 1 : dilation[0];
+  if (!std::all_of(dilation.begin(), dilation.end(), [&](int64_t d) { return d == now; })) return;
+  for (const int64_t other : {1, 2, 3, 4}) {
+    if (other == now || std::any_of(padding.begin(), padding.end(), [&](int64_t p) { return p * other % now != 0; })) continue;
+    Ints kept = padding;
+    for (int64_t& p : kept) p = p * other / now;
+    m.attributes("dilation", {{"dilation", Ints(dilation.size(), other)}, {"padding", kept}},
+                 fmt::format("a dilation of {}", now), fmt::format("a dilation of {}", other));
+  }
+}
+
+// The same padding by another op, or shifted to one side.
+void other_paddings(Mistakes& m) {
+  const Ints padding = m.call().integers("padding");
+  const auto with_padding = [&](const char* kind, const char* now, const char* instead, const char* op, int64_t shift) {
+    m.build(kind, now, instead, [padding, op, shift](const MistakeSite& site) {
+      const ValueId x = site.operand("x");
+      Dims low(site.b.rank(x) - padding.size(), Dim(0)), high = low;
+      for (const int64_t p : padding) {
+        low.push_back(Dim(p + shift));
+        high.push_back(Dim(p - shift));
+      }
+      Attributes attributes{{"low", low}, {"high", high}};
+      if (std::string_view(op) == "pad") attributes.emplace_back("value", 0.0);
+      return site.same(site.with_operand("x", site.b.create(op, {x}, attributes)),
+                       changed(site.node.attributes, {{"padding", Ints(padding.size(), 0)}}));
+    });
+  };
+  with_padding("padding mode", "padding with zeros", "padding by reflection", "reflection_pad", 0);
+  with_padding("padding mode", "padding with zeros", "padding by the nearest", "replication_pad", 0);
+  with_padding("padding mode", "padding with zeros", "circular padding", "circular_pad", 0);
+  with_padding("padding side", "padding on both sides", "the padding one to the front", "pad", 1);
+  with_padding("padding side", "padding on both sides", "the padding one to the back", "pad", -1);
+}
+
+void convolution_mistakes(Mistakes& m) {
+  const Call& c = m.call();
+  m.without("missing bias", "bias", "bias");
+  const auto n = static_cast<int64_t>(c.integers("stride").size());
+  const Shape& weight = c.shape("weight");
+  if (n == 2 && m.size(weight[2]) == m.size(weight[3]))
+    m.operand("transposed weight", "weight", "the kernel", "the kernel transposed",
+              [](Builder& b, ValueId w) { return b.swap_axes(w, -2, -1); });
+  m.operand("flipped kernel", "weight", "the kernel", "the kernel flipped", [n](Builder& b, ValueId w) {
+    Ints axes;
+    for (int64_t i = 0; i < n; ++i) axes.push_back(b.rank(w) - 1 - i);
+    return b.reverse(w, axes);
+  });
+  other_dilation(m);
+  const bool transposed = c.op().attribute_index("output_padding") >= 0;
+  const Ints& padding = c.integers("padding");
+  const bool pads = std::any_of(padding.begin(), padding.end(), [](int64_t p) { return p > 0; });
+  if (!transposed && pads && !c.boolean("same")) other_paddings(m);
+  if (!transposed) m.narrow_operands();
+}
+
+// ---- the ops
 
 OpDef convolution(size_t n) {
   const std::string name = "conv" + std::to_string(n) + "d";
@@ -125,8 +213,10 @@ OpDef convolution(size_t n) {
       })
       .from_aten_call("aten." + name + ".default", build)
       .from_aten_call("aten." + name + ".padding", build_by_name)
-      .spelled_cpp(name)
-      .spelled_candle("candle_nn::Conv" + std::to_string(n) + "d");
+      .spelled_torch("F." + name + "({x}, {weight}, {bias}, {stride}, {padding}, {dilation}, {groups})",
+                     [](const Call& c) { return !c.boolean("same"); })
+      .nn("Conv" + std::to_string(n) + "d", convolution_arguments)
+      .mistakes(convolution_mistakes);
 }
 
 OpDef transposed_convolution(size_t n) {
@@ -202,8 +292,9 @@ OpDef transposed_convolution(size_t n) {
         });
       })
       .from_aten_call("aten." + name + (n == 1 ? ".default" : ".input"), build)
-      .spelled_cpp(name)
-      .spelled_candle(n == 3 ? "" : "candle_nn::ConvTranspose" + std::to_string(n) + "d");
+      .spelled_torch("F." + name + "({x}, {weight}, {bias}, {stride}, {padding}, {output_padding}, {groups}, {dilation})")
+      .nn("ConvTranspose" + std::to_string(n) + "d", convolution_arguments)
+      .mistakes(convolution_mistakes);
 }
 
 // aten.convolution is every one of them.

@@ -35,8 +35,7 @@ OpDef dropout() {
                       })
       .sample("torch.ops.aten.native_dropout(t(3, 4), 0.5, False)")
       .sample("torch.ops.aten.native_dropout(t(3, 4), 0.0, True)")
-      .sample("torch.ops.aten.native_dropout(t(3, 4), 1.0, True)")
-      .spelled_cpp("dropout");
+      .sample("torch.ops.aten.native_dropout(t(3, 4), 1.0, True)");
 }
 
 }  // namespace

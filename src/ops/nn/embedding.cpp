@@ -1,8 +1,30 @@
 // Embeddings and one-hot vectors.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "ir/layer.h"
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
 namespace {
+
+void embedding_mistakes(Mistakes& m) {
+  const int64_t rows = m.size(m.call().shape("weight")[0]), width = m.size(m.call().shape("weight").back());
+  for (const int64_t shift : {1, -1, 2, -2}) {
+    m.operand("index offset", "indices", "its indices",
+              fmt::format("its indices {} {}", shift > 0 ? "plus" : "minus", std::abs(shift)),
+              [shift, rows](Builder& b, ValueId i) {
+                const ValueId moved = b.add(i, b.full(shift, b.dtype(i)));
+                return b.minimum(b.maximum(moved, b.full(int64_t{0}, b.dtype(i))), b.full(rows - 1, b.dtype(i)));
+              });
+  }
+  const double root = std::sqrt(static_cast<double>(width));
+  m.result("scale", "the embedding", "the embedding times the root of its width",
+           [root](Builder& b, ValueId y) { return b.mul(y, root); });
+}
 
 OpDef embedding() {
   return functional("embedding")
@@ -20,8 +42,14 @@ OpDef embedding() {
       .sample("F.embedding(i(7, low=0, high=4, dtype=torch.int32), t(5, 6), padding_idx=1)")
       .sample("F.embedding(i(low=0, high=4), t(5, 6))")
       .sample("F.embedding(i(0, 3, low=0, high=4), t(5, 6))")
-      .spelled_cpp("embedding")
-      .spelled_candle("candle_nn::Embedding");
+      .spelled_torch("F.embedding({indices}, {weight})")
+      .nn("Embedding",
+          [](const LayerCall& l) -> LayerArguments {
+            if (!l.is_own("weight") || l.is_parameter("indices")) return {};
+            return {{required("num_embeddings", l.size("weight", 0)), required("embedding_dim", l.size("weight", 1))}};
+          })
+      .results({"embedded"})
+      .mistakes(embedding_mistakes);
 }
 
 // Rows of weight, by index, combined in bags: bag k has the indices from offsets[k] up to the next offset.
@@ -100,8 +128,7 @@ OpDef embedding_bag() {
       .sample(
           "F.embedding_bag(i(7, low=0, high=4), t(5, 6), torch.tensor([0, 3, 7]), mode='mean', include_last_offset=True, "
           "padding_idx=2)")
-      .sample("F.embedding_bag(i(7, low=0, high=4), t(5, 6), torch.tensor([0, 3]), mode='max', padding_idx=-1)")
-      .spelled_cpp("embedding_bag");
+      .sample("F.embedding_bag(i(7, low=0, high=4), t(5, 6), torch.tensor([0, 3]), mode='max', padding_idx=-1)");
 }
 
 // Rows of weight that are looked up and longer than max_norm, scaled down to it.
@@ -128,8 +155,7 @@ OpDef embedding_renorm() {
       })
       .from_aten("aten.embedding_renorm.default(weight, indices, max_norm, norm_type)")
       .sample("torch.ops.aten.embedding_renorm(t(5, 6), i(2, 2, low=0, high=3), 1.5, 2.0)")
-      .sample("torch.ops.aten.embedding_renorm(t(5, 6), i(4, low=0, high=3), 2.0, 1.0)")
-      .spelled_cpp("embedding_renorm");
+      .sample("torch.ops.aten.embedding_renorm(t(5, 6), i(4, low=0, high=3), 2.0, 1.0)");
 }
 
 OpDef one_hot() {
@@ -152,8 +178,7 @@ OpDef one_hot() {
             return a.b.create_all("one_hot", {a.tensor("self")}, {{"num_classes", classes}});
           })
       .sample("F.one_hot(i(2, 3, low=0, high=4), 5)")
-      .sample("F.one_hot(i(low=0, high=4), 5)")
-      .spelled_cpp("one_hot");
+      .sample("F.one_hot(i(low=0, high=4), 5)");
 }
 
 }  // namespace

@@ -73,7 +73,9 @@ OpDef grouped_matmul() {
       .sample(
           "torch._grouped_mm(t(6, 8, dtype=torch.bfloat16), t(2, 8, 16, dtype=torch.bfloat16), "
           "offs=torch.tensor([2, 6], dtype=torch.int32))")
-      .spelled_cpp("grouped_matmul");
+      .flops([](const Call& c, const Bindings& sizes) {
+        return 2 * static_cast<double>((product(c.shape("x")) * c.shape("weight")[2]).evaluate(sizes));
+      });
 }
 
 }  // namespace

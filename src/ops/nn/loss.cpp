@@ -27,8 +27,7 @@ OpDef elementwise_loss(const std::string& name, const char* text, Error2 error, 
       .decompose([error = std::move(error)](Builder& b, const Call& c) {
         const ValueId errors = error(b, c, b.widened(c.value("x")), b.widened(c.value("target")));
         return b.narrowed(reduced(b, c, errors), real_of(c.type("x").dtype));
-      })
-      .spelled_cpp(name);
+      });
 }
 
 // Both tensors promoted and broadcast; `names` are further arguments of kind number, copied as attributes.
@@ -164,14 +163,12 @@ OpDef binary_cross_entropy(const std::string& name, bool logits) {
         if (const auto weight = c.maybe("weight")) loss = b.mul(loss, b.widened(*weight));
         return b.narrowed(reduced(b, c, loss), c.type("x").dtype);
       })
-      .from_aten_call("aten." + name + ".default",
-                      [name, logits](AtenCall& a) {
-                        Values operands = promote_and_broadcast(a.b, {a.operand("self"), a.operand("target")});
-                        operands.push_back(a.maybe_tensor("weight").value_or(kNoValue));
-                        if (logits) operands.push_back(a.maybe_tensor("pos_weight").value_or(kNoValue));
-                        return a.b.create_all(name, operands, {{"reduction", reduction_of(a)}});
-                      })
-      .spelled_cpp(name);
+      .from_aten_call("aten." + name + ".default", [name, logits](AtenCall& a) {
+        Values operands = promote_and_broadcast(a.b, {a.operand("self"), a.operand("target")});
+        operands.push_back(a.maybe_tensor("weight").value_or(kNoValue));
+        if (logits) operands.push_back(a.maybe_tensor("pos_weight").value_or(kNoValue));
+        return a.b.create_all(name, operands, {{"reduction", reduction_of(a)}});
+      });
 }
 
 // ---- losses over classes
@@ -237,8 +234,7 @@ OpDef nll_loss() {
       })
       .sample("F.nll_loss(t(6, 4), i(6, low=0, high=3))")
       .sample("F.nll_loss(t(6, 4, 2), i(6, 2, low=0, high=3), t(4, low=0.5, high=2), ignore_index=1)")
-      .sample("F.nll_loss(t(4), i(low=0, high=3), reduction='none')")
-      .spelled_cpp("nll_loss");
+      .sample("F.nll_loss(t(4), i(low=0, high=3), reduction='none')");
 }
 
 OpDef cross_entropy() {
@@ -286,8 +282,7 @@ OpDef cross_entropy() {
       .sample("F.cross_entropy(t(6, 4), i(6, low=0, high=3), t(4, low=0.5, high=2), label_smoothing=0.2)")
       .sample("F.cross_entropy(t(6, 4), i(6, low=0, high=3), label_smoothing=0.2, reduction='none')")
       .sample("F.cross_entropy(t(6, 4, 3), t(6, 4, 3, low=0, high=1), t(4, low=0.5, high=2), label_smoothing=0.1)")
-      .sample("F.cross_entropy(t(4), i(low=0, high=3))")
-      .spelled_cpp("cross_entropy");
+      .sample("F.cross_entropy(t(4), i(low=0, high=3))");
 }
 
 }  // namespace

@@ -8,8 +8,7 @@ OpDef margin_loss(const std::string& name, const char* text) {
   return functional(name)
       .doc(text)
       .attributes(attr<std::string>("reduction", std::string("mean")))
-      .constraint(name + "_c1", "reduction is none, mean or sum", knows_reduction)
-      .spelled_cpp(name);
+      .constraint(name + "_c1", "reduction is none, mean or sum", knows_reduction);
 }
 
 // Integers count as floats.

@@ -40,9 +40,7 @@ OpDef pixel_shuffle() {
       })
       .from_aten("aten.pixel_shuffle.default(x, factor)")
       .sample("F.pixel_shuffle(t(2, 12, 3, 4), 2)")
-      .sample("F.pixel_shuffle(t(9, 3, 4), 3)")
-      .spelled_cpp("pixel_shuffle")
-      .spelled_candle("candle_nn::ops::pixel_shuffle");
+      .sample("F.pixel_shuffle(t(9, 3, 4), 3)");
 }
 
 OpDef pixel_unshuffle() {
@@ -79,9 +77,7 @@ OpDef pixel_unshuffle() {
       })
       .from_aten("aten.pixel_unshuffle.default(x, factor)")
       .sample("F.pixel_unshuffle(t(2, 3, 6, 4), 2)")
-      .sample("F.pixel_unshuffle(t(3, 6, 9), 3)")
-      .spelled_cpp("pixel_unshuffle")
-      .spelled_candle("candle_nn::ops::pixel_unshuffle");
+      .sample("F.pixel_unshuffle(t(3, 6, 9), 3)");
 }
 
 OpDef channel_shuffle() {
@@ -101,8 +97,7 @@ OpDef channel_shuffle() {
       })
       .from_aten("aten.channel_shuffle.default(x, groups)")
       .from_aten("aten.native_channel_shuffle.default(x, groups)")
-      .sample("F.channel_shuffle(t(2, 6, 3, 4), 3)")
-      .spelled_cpp("channel_shuffle");
+      .sample("F.channel_shuffle(t(2, 6, 3, 4), 3)");
 }
 
 // Where one tap of the kernel sees the padded image: every stride-th position from its offset on.
@@ -178,8 +173,7 @@ OpDef im2col() {
       .from_aten("aten.im2col.default(x, kernel_size, dilation, padding, stride)")
       .sample("F.unfold(t(2, 3, 7, 8), (2, 3))")
       .sample("F.unfold(t(2, 3, 9, 8), 3, dilation=2, padding=1, stride=(2, 3))")
-      .sample("F.unfold(t(3, 7, 8), 2, stride=2)")
-      .spelled_cpp("im2col");
+      .sample("F.unfold(t(3, 7, 8), 2, stride=2)");
 }
 
 OpDef col2im() {
@@ -240,8 +234,7 @@ OpDef col2im() {
       })
       .from_aten("aten.col2im.default(x, output_size, kernel_size, dilation, padding, stride)")
       .sample("F.fold(t(2, 18, 36), (7, 8), (2, 3))")
-      .sample("F.fold(t(2, 27, 12), (9, 10), 3, dilation=2, padding=1, stride=(2, 3))")
-      .spelled_cpp("col2im");
+      .sample("F.fold(t(2, 27, 12), (9, 10), 3, dilation=2, padding=1, stride=(2, 3))");
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Pooling over the last axes: maximum and average, sliding and adaptive, in one, two and three dimensions.
+#include "ir/layer.h"
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -103,6 +105,45 @@ std::function<Values(AtenCall&)> build_max_pool(const std::string& name, size_t 
   };
 }
 
+// ---- modules, and what people get wrong
+
+LayerArguments max_pool_arguments(const LayerCall& l) {
+  const Attribute kernel = one_number(l.attribute("kernel_size"));
+  return {{required("kernel_size", kernel), option("stride", one_number(l.attribute("stride")), kernel),
+           option("padding", one_number(l.attribute("padding")), int64_t{0}),
+           option("dilation", one_number(l.attribute("dilation")), int64_t{1}),
+           option("ceil_mode", l.attribute("ceil_mode"), false)}};
+}
+
+LayerArguments avg_pool_arguments(const LayerCall& l) {
+  const Attribute kernel = one_number(l.attribute("kernel_size"));
+  return {{required("kernel_size", kernel), option("stride", one_number(l.attribute("stride")), kernel),
+           option("padding", one_number(l.attribute("padding")), int64_t{0}),
+           option("ceil_mode", l.attribute("ceil_mode"), false),
+           option("count_include_pad", l.attribute("count_include_pad"), true),
+           option("divisor_override", l.attribute("divisor_override"), Attribute{})}};
+}
+
+LayerArguments adaptive_pool_arguments(const LayerCall& l) {
+  const Attribute size = one_number_of_dims(l.attribute("output_size"));
+  if (std::holds_alternative<std::monostate>(size)) return {};
+  return {{required("output_size", size)}};
+}
+
+// Max pooling in place of average pooling, and the other way round, with the attributes that both have.
+std::function<void(Mistakes&)> other_pool(std::string other, std::vector<std::string> attributes) {
+  return [other = std::move(other), attributes = std::move(attributes)](Mistakes& m) {
+    Attributes shared;
+    for (const std::string& name : attributes) shared.emplace_back(name, m.call().attribute(name));
+    m.other_op("pool kind", other, shared);
+  };
+}
+const std::vector<std::string> kSliding{"kernel_size", "stride", "padding", "ceil_mode"};
+void other_ceil_mode(Mistakes& m) { m.flag("ceil mode", "ceil_mode", "ceil_mode", "no ceil_mode"); }
+void other_count(Mistakes& m) { m.flag("count include pad", "count_include_pad", "padding counted", "padding not counted"); }
+
+// ---- the ops
+
 OpDef max_pool(size_t n) {
   const std::string name = "max_pool" + dimensions(n);
   return dilated_pool(name, n)
@@ -112,7 +153,11 @@ OpDef max_pool(size_t n) {
         return windows(b, c, n, "reduce_window", c.value("x"), c.integers("dilation"), "max");
       })
       .from_aten_call("aten." + name + ".default", build_max_pool(name, n))
-      .spelled_cpp(name);
+      .spelled_torch("F." + name + "({x}, {kernel_size}, {stride}, {padding}, {dilation}, {ceil_mode})")
+      .nn("MaxPool" + dimensions(n), max_pool_arguments)
+      .called("max pooling")
+      .mistakes(other_ceil_mode)
+      .mistakes(other_pool("avg_pool" + dimensions(n), kSliding));
 }
 
 OpDef max_pool_with_indices(size_t n) {
@@ -127,8 +172,7 @@ OpDef max_pool_with_indices(size_t n) {
         const ValueId y = windows(b, c, n, "reduce_window", c.value("x"), c.integers("dilation"), "max");
         return Values{y, windows(b, c, n, "window_argmax", c.value("x"), c.integers("dilation"), nullptr)};
       })
-      .from_aten_call("aten." + name + ".default", build_max_pool(name, n))
-      .spelled_cpp(name);
+      .from_aten_call("aten." + name + ".default", build_max_pool(name, n));
 }
 
 // How many elements the windows along one axis count: [1, out, 1], say.
@@ -185,7 +229,13 @@ OpDef avg_pool(size_t n) {
                           attributes.emplace_back("divisor_override", a.integer("divisor_override"));
                         return a.b.create_all(name, {a.tensor("self")}, std::move(attributes));
                       })
-      .spelled_cpp(name);
+      .spelled_torch("F." + name + "({x}, {kernel_size}, {stride}, {padding}, {ceil_mode}, {count_include_pad})",
+                     [](const Call& c) { return !c.has("divisor_override"); })
+      .nn("AvgPool" + dimensions(n), avg_pool_arguments)
+      .called("average pooling")
+      .mistakes(other_ceil_mode)
+      .mistakes(other_count)
+      .mistakes(other_pool("max_pool" + dimensions(n), kSliding));
 }
 
 OpDef adaptive_pool(const std::string& name, size_t n) {
@@ -225,10 +275,12 @@ OpDef adaptive_avg_pool(size_t n) {
                                                         {{"kind", std::string("mean")}, {"output", c.dims("output_size")}});
                     return b.narrowed(y, c.type("x").dtype);
                   })
-                  .from_aten_call("aten." + name + ".default", [name, n](AtenCall& a) { return build_adaptive(a, name, n); })
-                  .spelled_cpp(name);
+                  .from_aten_call("aten." + name + ".default", [name, n](AtenCall& a) { return build_adaptive(a, name, n); });
   if (n > 1) def.from_aten_call("aten._" + name + ".default", [name, n](AtenCall& a) { return build_adaptive(a, name, n); });
-  return def;
+  return def.spelled_torch("F." + name + "({x}, {output_size})")
+      .nn("AdaptiveAvgPool" + dimensions(n), adaptive_pool_arguments)
+      .called("average pooling")
+      .mistakes(other_pool("adaptive_max_pool" + dimensions(n), {"output_size"}));
 }
 
 OpDef adaptive_max_pool(size_t n) {
@@ -246,7 +298,8 @@ OpDef adaptive_max_pool(size_t n) {
         return Values{y, b.create("adaptive_window_argmax", {x}, {{"output", size}})};
       })
       .from_aten_call("aten." + name + ".default", [name, n](AtenCall& a) { return build_adaptive(a, name, n); })
-      .spelled_cpp(name);
+      .called("max pooling")
+      .mistakes(other_pool("adaptive_avg_pool" + dimensions(n), {"output_size"}));
 }
 
 }  // namespace

@@ -112,8 +112,7 @@ OpDef fake_quantize() {
        {"aten._fake_quantize_learnable_per_tensor_affine.default", "aten._fake_quantize_learnable_per_channel_affine.default"})
     def.from_aten_call(overload, [](AtenCall& a) { return import_call(a, true, false); });
   return def.sample("torch.fake_quantize_per_tensor_affine(t(3, 4) * 3, 0.1, 3, -8, 7)")
-      .sample("torch.fake_quantize_per_tensor_affine(torch.where(m(3, 4), t(3, 4), float('nan')), 0.1, 3, -8, 7)")
-      .spelled_cpp("fake_quantize");
+      .sample("torch.fake_quantize_per_tensor_affine(torch.where(m(3, 4), t(3, 4), float('nan')), 0.1, 3, -8, 7)");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // LSTM, GRU and plain recurrent layers: one matrix product over all inputs, then a scan over time.
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -239,9 +240,77 @@ OpDef recurrent(const Recurrence& r, bool padded = false) {
         return results;
       })
       .decompose_all([r, padded](Builder& b, const Call& c) { return decomposed_layers(b, c, r, padded); })
-      .from_aten_call("pycandle." + name + ".default", build)
-      .spelled_cpp(name);
+      .from_aten_call("pycandle." + name + ".default", build);
 }
+
+// ---- what people get wrong
+
+// Where the parameters stand: after x and the states, as many for each layer and direction.
+struct Runs {
+  explicit Runs(const Call& c, size_t states)
+      : first(1 + states),
+        count(static_cast<size_t>(c.integer("num_layers")) * (c.boolean("bidirectional") ? 2 : 1)),
+        each(count == 0 ? 0 : c.values("params").size() / count) {}
+  size_t first, count, each;
+};
+
+void gate_order(Mistakes& m, const Runs& runs, const Ints& order, const char* now, const char* instead) {
+  m.build("gate order", now, instead, [=](const MistakeSite& site) {
+    Values operands = site.operands;
+    for (size_t i = runs.first; i < operands.size(); ++i) {
+      const size_t place = (i - runs.first) % runs.each;
+      const bool projects = site.b.rank(operands[i]) == 2 && place + 1 == runs.each && place >= 2;
+      if (!projects) operands[i] = reordered(site.b, operands[i], 0, order);
+    }
+    return site.same(operands);
+  });
+}
+
+void direction_order(Mistakes& m, const Runs& runs) {
+  m.build("direction order", "forwards, then backwards", "backwards, then forwards", [=](const MistakeSite& site) {
+    Values operands = site.operands;
+    for (size_t run = 0; run + 1 < runs.count; run += 2) {
+      for (size_t i = 0; i < runs.each; ++i)
+        std::swap(operands[runs.first + run * runs.each + i], operands[runs.first + (run + 1) * runs.each + i]);
+    }
+    return site.same(operands);
+  });
+  m.result("direction order", "forwards, then backwards", "the outputs of the directions swapped",
+           [](Builder& b, ValueId y) { return reordered(b, y, b.rank(y) - 1, {1, 0}); });
+}
+
+void missing_biases(Mistakes& m, const Runs& runs) {
+  for (const auto& [place, text] :
+       std::vector<std::pair<size_t, std::string>>{{2, "bias of the input"}, {3, "bias of the state"}}) {
+    m.build("missing bias", text, "no " + text, [runs, place = place](const MistakeSite& site) {
+      Values operands = site.operands;
+      for (size_t i = runs.first + place; i < operands.size(); i += runs.each) operands[i] = site.b.like(operands[i], 0.0);
+      return site.same(operands);
+    });
+  }
+}
+
+std::function<void(Mistakes&)> recurrent_mistakes(const Recurrence& r) {
+  return [r](Mistakes& m) {
+    const Runs runs(m.call(), r.states);
+    if (r.gates == 4) {
+      constexpr const char* kNow = "gates in the order i f g o";
+      gate_order(m, runs, {0, 1, 3, 2}, kNow, "gates in the order i f o g");
+      gate_order(m, runs, {0, 2, 1, 3}, kNow, "gates in the order i g f o");
+      gate_order(m, runs, {1, 0, 2, 3}, kNow, "gates in the order f i g o");
+      gate_order(m, runs, {0, 3, 1, 2}, kNow, "gates in the order i o f g");
+    }
+    if (r.gates == 3) {
+      gate_order(m, runs, {1, 0, 2}, "gates in the order r z n", "gates in the order z r n");
+      gate_order(m, runs, {0, 2, 1}, "gates in the order r z n", "gates in the order r n z");
+    }
+    if (m.call().boolean("bidirectional")) direction_order(m, runs);
+    if (m.call().boolean("has_biases")) missing_biases(m, runs);
+  };
+}
+
+// The layer as nn has it: a module and what people get wrong with it.
+OpDef layer(const Recurrence& r, const char* nn_class) { return recurrent(r).nn(nn_class).mistakes(recurrent_mistakes(r)); }
 
 // One step, as nn.LSTMCell and its like call it.
 OpDef cell(const Recurrence& r) {
@@ -273,27 +342,24 @@ OpDef cell(const Recurrence& r) {
         for (ValueId& v : next) v = b.narrowed(v, dtype);
         return next;
       })
-      .from_aten_call("aten." + name + ".default",
-                      [r, name](AtenCall& a) {
-                        const auto or_none = [&](const char* argument) { return a.maybe_tensor(argument).value_or(kNoValue); };
-                        Values operands{a.tensor("input")};
-                        if (r.states == 1) {
-                          operands.push_back(a.tensor("hx"));
-                        } else {
-                          for (const ValueId v : a.tensors("hx")) operands.push_back(v);
-                        }
-                        for (const ValueId v : {a.tensor("w_ih"), a.tensor("w_hh"), or_none("b_ih"), or_none("b_hh")})
-                          operands.push_back(v);
-                        return a.b.create_all(name, operands);
-                      })
-      .spelled_cpp(name);
+      .from_aten_call("aten." + name + ".default", [r, name](AtenCall& a) {
+        const auto or_none = [&](const char* argument) { return a.maybe_tensor(argument).value_or(kNoValue); };
+        Values operands{a.tensor("input")};
+        if (r.states == 1) {
+          operands.push_back(a.tensor("hx"));
+        } else {
+          for (const ValueId v : a.tensors("hx")) operands.push_back(v);
+        }
+        for (const ValueId v : {a.tensor("w_ih"), a.tensor("w_hh"), or_none("b_ih"), or_none("b_hh")}) operands.push_back(v);
+        return a.b.create_all(name, operands);
+      });
 }
 
 }  // namespace
 
 std::vector<OpDef> recurrent_ops() {
   return {
-      recurrent(kLstm)
+      layer(kLstm, "LSTM")
           .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 4), t(1, 2, 4)], [t(16, 3), t(16, 4), t(16), t(16)], True, "
                   "1, 0.0, False, False, False)")
           .sample("torch.ops.pycandle.lstm(t(2, 5, 3), [t(4, 2, 4), t(4, 2, 4)], [t(16, 3), t(16, 4), t(16, 3), t(16, 4), "
@@ -301,14 +367,20 @@ std::vector<OpDef> recurrent_ops() {
                   "False, 2, 0.0, False, True, True)")
           .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 2), t(1, 2, 4)], [t(16, 3), t(16, 2), t(16), t(16), t(2, "
                   "4)], True, 1, 0.0, False, False, False)"),
-      recurrent(kGru)
+      layer(kGru, "GRU")
           .sample("torch.ops.pycandle.gru(t(5, 2, 3), t(2, 2, 4), [t(12, 3), t(12, 4), t(12), t(12), t(12, 3), t(12, 4), "
                   "t(12), t(12)], True, 1, 0.0, False, True, False)")
           .sample("torch.ops.pycandle.gru(t(2, 5, 3), t(1, 2, 4), [t(12, 3), t(12, 4)], False, 1, 0.0, False, False, True)"),
-      recurrent(kTanh).sample("torch.ops.pycandle.rnn_tanh(t(5, 2, 3), t(2, 2, 4), [t(4, 3), t(4, 4), t(4), t(4), t(4, 4), "
-                              "t(4, 4), t(4), t(4)], True, 2, 0.0, False, False, False)"),
-      recurrent(kRelu).sample("torch.ops.pycandle.rnn_relu(t(5, 2, 3), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), t(4)], True, 1, "
-                              "0.0, False, False, False)"),
+      layer(kTanh, "RNN")
+          .called("tanh")
+          .mistaken_for("activation", {"rnn_relu"})
+          .sample("torch.ops.pycandle.rnn_tanh(t(5, 2, 3), t(2, 2, 4), [t(4, 3), t(4, 4), t(4), t(4), t(4, 4), "
+                  "t(4, 4), t(4), t(4)], True, 2, 0.0, False, False, False)"),
+      layer(kRelu, "RNN")
+          .called("ReLU")
+          .mistaken_for("activation", {"rnn_tanh"})
+          .sample("torch.ops.pycandle.rnn_relu(t(5, 2, 3), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), t(4)], True, 1, "
+                  "0.0, False, False, False)"),
       recurrent(kLstm, true)
           .sample(
               "torch.ops.pycandle.padded_lstm(t(5, 2, 3), i(2, low=1, high=5), [t(2, 2, 4), t(2, 2, 4)], [t(16, 3), t(16, 4), "
@@ -327,8 +399,11 @@ std::vector<OpDef> recurrent_ops() {
                   "t(4)], True, 1, 0.0, False, False, False)"),
       cell(kLstm)
           .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4), t(16), t(16))")
-          .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4))"),
-      cell(kGru).sample("torch.gru_cell(t(2, 3), t(2, 4), t(12, 3), t(12, 4), t(12), t(12))"),
+          .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4))")
+          .spelled_torch("torch.lstm_cell({x}, ({h}, {c}), {w_ih}, {w_hh}, {b_ih}, {b_hh})"),
+      cell(kGru)
+          .sample("torch.gru_cell(t(2, 3), t(2, 4), t(12, 3), t(12, 4), t(12), t(12))")
+          .spelled_torch("torch.gru_cell({x}, {h}, {w_ih}, {w_hh}, {b_ih}, {b_hh})"),
       cell(kTanh).sample("torch.rnn_tanh_cell(t(2, 3), t(2, 4), t(4, 3), t(4, 4), t(4), t(4))"),
       cell(kRelu).sample("torch.rnn_relu_cell(t(2, 3), t(2, 4), t(4, 3), t(4, 4), t(4), t(4))")};
 }

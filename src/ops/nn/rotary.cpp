@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "ir/fragment.h"
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -179,7 +180,14 @@ OpDef rotary_embedding() {
       .infer([](const Call& c) { return c.type("x"); })
       .decompose(rotated)
       .recognised_at({"add", "concat", "reshape"}, propose)
-      .spelled_cpp("rotary_embedding");
+      .same_purpose()
+      .results({"rotated"})
+      .mistakes([](Mistakes& m) {
+        m.flag("rotary pairing", "interleaved", "neighbours paired (GPT-J)", "halves paired (Llama)");
+        m.operand("rotary direction", "sin", "turning forwards", "turning backwards",
+                  [](Builder& b, ValueId x) { return b.neg(x); });
+        m.swapped("operand order", "cos", "sin", "cosine and sine as they are", "cosine and sine swapped");
+      });
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // softmax, log_softmax and softmin.
+#include "ir/layer.h"
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -40,6 +42,17 @@ OpDef along(const char* name, const char* text, Formula formula) {
       });
 }
 
+LayerArguments dim_argument(const LayerCall& l) { return {{required("dim", l.attribute("dim"))}}; }
+
+void softmax_mistakes(Mistakes& m) {
+  m.other_axis("dim");
+  const bool is_log = m.call().op().name == "log_softmax";
+  m.other_op("log", is_log ? "softmax" : "log_softmax");
+  Mistake scale{"scale", "the logits as they are", "logits times {}", {}, kFactors, false};
+  scale.build = [](const MistakeSite& site) { return site.same({site.b.mul(site.operands[0], site.number)}); };
+  m.add(std::move(scale));
+}
+
 // As a fragment may spell it out: along any axis.
 std::vector<Attributes> along_any_axis(const Type& x) {
   std::vector<Attributes> calls;
@@ -79,8 +92,10 @@ OpDef softmax() {
       .sample("F.softmax(torch.full_like(t(3, 5), float('-inf')), 1)")
       .sample("F.softmin(t(3, 5), 1)")
       .sample("torch.ops.aten._softmax(t(3, 5), 1, False)")
-      .spelled_cpp("softmax")
-      .spelled_candle("candle_nn::ops::softmax")
+      .spelled_torch("torch.softmax({x}, {dim})")
+      .nn("Softmax", dim_argument)
+      .results({"weights"})
+      .mistakes(softmax_mistakes)
       .recognised(along_any_axis);
 }
 
@@ -88,8 +103,7 @@ OpDef safe_softmax() {
   return along("safe_softmax", "softmax in which a row of nothing but -inf gives zeros",
                [](Builder& b, ValueId x, int64_t axis) { return softmax_value(b, x, axis, true); })
       .from_aten_call("aten._safe_softmax.default", cast_then("safe_softmax"))
-      .sample("torch._safe_softmax(torch.where(m(30, 3), t(30, 3), float('-inf')), -1)")
-      .spelled_cpp("safe_softmax");
+      .sample("torch._safe_softmax(torch.where(m(30, 3), t(30, 3), float('-inf')), -1)");
 }
 
 OpDef log_softmax() {
@@ -107,8 +121,10 @@ OpDef log_softmax() {
       .sample("F.log_softmax(t(), -1)")
       .sample("F.log_softmax(t(2, 0), -1)")
       .sample("torch.ops.aten._log_softmax(t(3, 5), 1, False)")
-      .spelled_cpp("log_softmax")
-      .spelled_candle("candle_nn::ops::log_softmax")
+      .spelled_torch("torch.log_softmax({x}, {dim})")
+      .nn("LogSoftmax", dim_argument)
+      .called("log softmax")
+      .mistakes(softmax_mistakes)
       .recognised(along_any_axis)
       .also_written_as([](Builder& b, const Call& c) {
         const ValueId x = b.widened(c.value("x"));
@@ -119,6 +135,6 @@ OpDef log_softmax() {
 
 }  // namespace
 
-std::vector<OpDef> softmax_ops() { return {softmax(), safe_softmax(), log_softmax()}; }
+std::vector<OpDef> softmax_ops() { return formulas({softmax(), safe_softmax(), log_softmax()}); }
 
 }  // namespace pycandle

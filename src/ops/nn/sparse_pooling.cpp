@@ -48,8 +48,7 @@ OpDef max_unpool() {
     });
   return def.sample("F.max_unpool2d(t(2, 3, 2, 2), torch.tensor([[0, 3], [9, 10]]).expand(2, 3, 2, 2) + i(1, low=0, high=0), 2)")
       .sample("F.max_unpool1d(t(3, 2), torch.tensor([[0, 3]]).expand(3, 2) + i(1, low=0, high=0), 2)")
-      .sample("F.max_unpool3d(t(1, 2, 1, 2, 1), torch.tensor([[[[[3], [9]]]]]).expand(1, 2, 1, 2, 1) + i(1, low=0, high=0), 2)")
-      .spelled_cpp("max_unpool");
+      .sample("F.max_unpool3d(t(1, 2, 1, 2, 1), torch.tensor([[[[[3], [9]]]]]).expand(1, 2, 1, 2, 1) + i(1, low=0, high=0), 2)");
 }
 
 // The gradient of a max pool goes to the elements that were chosen.
@@ -145,13 +144,11 @@ OpDef fractional_max_pool(size_t n) {
         const auto chosen = [&](ValueId v) { return b.reshape(b.create("gather", {v, best}, {{"axis", int64_t{2}}}), result); };
         return Values{chosen(pixels), chosen(b.reshape(places, {planes, cells, taps}))};
       })
-      .from_aten_call("aten." + name + ".default",
-                      [name, n](AtenCall& c) {
-                        return c.b.create_all(name, {c.tensor("self"), c.tensor("random_samples")},
-                                              {{"kernel_size", spread(c.integers("kernel_size"), n)},
-                                               {"output_size", spread(c.integers("output_size"), n)}});
-                      })
-      .spelled_cpp(name);
+      .from_aten_call("aten." + name + ".default", [name, n](AtenCall& c) {
+        return c.b.create_all(
+            name, {c.tensor("self"), c.tensor("random_samples")},
+            {{"kernel_size", spread(c.integers("kernel_size"), n)}, {"output_size", spread(c.integers("output_size"), n)}});
+      });
 }
 
 }  // namespace

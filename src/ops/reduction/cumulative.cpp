@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/mistakes.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -19,6 +20,14 @@ OpDef cumulative(const char* name, unsigned kinds, const char* doc) {
                   [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
       .constraint(id + "_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .infer([](const Call& c) { return c.type("x"); });
+}
+
+void other_axis_or_end(Mistakes& m) {
+  m.other_axis("axis");
+  const int64_t axis = m.call().integer("axis");
+  m.build("direction order", "from the front", "from the back", [axis](const MistakeSite& site) {
+    return Values{site.b.reverse(site.same({site.b.reverse(site.operands[0], {axis})})[0], {axis})};
+  });
 }
 
 // run(row, count) turns each lane of the axis, as a row of C, into its running results.
@@ -100,12 +109,17 @@ std::vector<OpDef> cumulative_ops() {
   return {
       cumulative("cumsum", numbers, "running sums along the axis; integers wrap")
           .rounds(Rounding::linear)
-          .evaluator([](const Evaluation& ev) { return running(ev, [](auto a, auto b) { return sum_of(a, b); }); }),
+          .evaluator([](const Evaluation& ev) { return running(ev, [](auto a, auto b) { return sum_of(a, b); }); })
+          .spelled_torch("torch.cumsum({x}, {axis})")
+          .results({"total"})
+          .mistakes(other_axis_or_end),
       cumulative("cumprod", numbers, "running products along the axis; integers wrap")
           .rounds(Rounding::relative)
-          .evaluator([](const Evaluation& ev) { return running(ev, [](auto a, auto b) { return product_of(a, b); }); }),
-      running_extreme("cummax", "running maxima along the axis and where they stand", true),
-      running_extreme("cummin", "running minima along the axis and where they stand", false),
+          .evaluator([](const Evaluation& ev) { return running(ev, [](auto a, auto b) { return product_of(a, b); }); })
+          .spelled_torch("torch.cumprod({x}, {axis})")
+          .mistakes(other_axis_or_end),
+      running_extreme("cummax", "running maxima along the axis and where they stand", true).mistakes(other_axis_or_end),
+      running_extreme("cummin", "running minima along the axis and where they stand", false).mistakes(other_axis_or_end),
       cumulative("logcumsumexp", inexact, "logarithms of the running sums of exp(x)")
           .rounds(Rounding::relative)
           .evaluator([](const Evaluation& ev) {

@@ -1,7 +1,10 @@
 // Reductions over axes, which the result no longer has.
+#include <fmt/format.h>
+
 #include <limits>
 #include <numeric>
 
+#include "ir/mistakes.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -76,7 +79,17 @@ OpDef reduction(const char* name, unsigned kinds, const char* doc) {
                   [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
       .constraint(id + "_c2", "axes are different axes of x",
                   [](const Call& c) { return are_axes(c.integers("axes"), c.rank("x")); })
-      .infer([](const Call& c) { return Type{c.type("x").dtype, without_axes(c.shape("x"), c.integers("axes"))}; });
+      .infer([](const Call& c) { return Type{c.type("x").dtype, without_axes(c.shape("x"), c.integers("axes"))}; })
+      .flops([](const Call& c, const Bindings& sizes) { return static_cast<double>(product(c.shape("x")).evaluate(sizes)); });
+}
+
+void other_axes(Mistakes& m) { m.other_axis("axes"); }
+
+void mean_instead(Mistakes& m) {
+  if (!is_floating(m.call().type("x").dtype)) return;
+  Dim count(1);
+  for (const int64_t axis : m.call().integers("axes")) count = count * m.call().shape("x")[axis];
+  m.result("reduction", "a sum", "a mean", [count](Builder& b, ValueId y) { return b.div(y, b.dim_value(count, b.dtype(y))); });
 }
 
 OpDef reduce_sum() {
@@ -86,7 +99,13 @@ OpDef reduce_sum() {
         return in_domain(ev.array("x").dtype(), [&](auto zero) {
           return reduce_rows(ev, ev.array("x"), zero, [](auto a, auto b) { return sum_of(a, b); });
         });
-      });
+      })
+      .spelled_cpp(CppForm::Kind::member, "sum")
+      .spelled_torch("torch.sum({x}, {axes})")
+      .called("a sum")
+      .mistakes(other_axes)
+      .mistakes(mean_instead)
+      .mistaken_for("reduction", {"reduce_max", "reduce_min"});
 }
 
 OpDef reduce_prod() {
@@ -96,7 +115,8 @@ OpDef reduce_prod() {
         return in_domain(ev.array("x").dtype(), [&](auto zero) {
           return reduce_rows(ev, ev.array("x"), decltype(zero)(1), [](auto a, auto b) { return product_of(a, b); });
         });
-      });
+      })
+      .mistakes(other_axes);
 }
 
 void require_elements(const Evaluation& ev, const Array& x, const Ints& axes) {
@@ -155,26 +175,40 @@ OpDef arg_extreme(const char* name, const char* doc, bool largest) {
           }
         });
         return out;
-      });
+      })
+      .spelled_torch(fmt::format("torch.{}({{x}}, {{axis}})", name))
+      .mistakes([](Mistakes& m) { m.other_axis("axis"); });
 }
 
 }  // namespace
 
 std::vector<OpDef> reduction_ops() {
-  return {
+  return formulas({
       reduce_sum(),
       reduce_prod(),
-      extreme("reduce_max", "largest over the axes; NaN wins", true),
-      extreme("reduce_min", "smallest over the axes; NaN wins", false),
+      extreme("reduce_max", "largest over the axes; NaN wins", true)
+          .spelled_cpp(CppForm::Kind::member, "amax")
+          .spelled_torch("torch.amax({x}, {axes})")
+          .called("a maximum")
+          .mistakes(other_axes)
+          .mistaken_for("reduction", {"reduce_sum", "reduce_min"}),
+      extreme("reduce_min", "smallest over the axes; NaN wins", false)
+          .spelled_cpp(CppForm::Kind::member, "amin")
+          .spelled_torch("torch.amin({x}, {axes})")
+          .called("a minimum")
+          .mistakes(other_axes)
+          .mistaken_for("reduction", {"reduce_sum", "reduce_max"}),
       reduction("reduce_and", booleans, "do all hold?").evaluator([](const Evaluation& ev) {
         return reduce_rows(ev, ev.array("x"), int64_t{1}, [](int64_t a, int64_t b) { return a & b; });
       }),
       reduction("reduce_or", booleans, "does any hold?").evaluator([](const Evaluation& ev) {
         return reduce_rows(ev, ev.array("x"), int64_t{0}, [](int64_t a, int64_t b) { return a | b; });
       }),
-      arg_extreme("argmax", "index of the first largest element along the axis; NaN is largest", true),
-      arg_extreme("argmin", "index of the first smallest element along the axis; NaN is smallest", false),
-  };
+      arg_extreme("argmax", "index of the first largest element along the axis; NaN is largest", true)
+          .mistaken_for("extreme", {"argmin"}),
+      arg_extreme("argmin", "index of the first smallest element along the axis; NaN is smallest", false)
+          .mistaken_for("extreme", {"argmax"}),
+  });
 }
 
 }  // namespace pycandle

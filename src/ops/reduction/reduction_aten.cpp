@@ -5,8 +5,10 @@
 #include <limits>
 #include <numeric>
 
+#include "ir/mistakes.h"
 #include "ops/core/aten_call.h"
 #include "ops/core/constraints.h"
+#include "ops/core/functional_helpers.h"
 #include "ops/reduction/reduction_helpers.h"
 
 namespace pycandle {
@@ -140,6 +142,16 @@ OpDef mean() {
       .decompose([](Builder& b, const Call& c) {
         ValueId x = b.widened(c.value("x"));
         return b.narrowed(b.mean(x, c.integers("axes"), c.boolean("keep")), c.type("x").dtype);
+      })
+      .spelled_cpp(CppForm::Kind::member, "mean")
+      .spelled_torch("torch.mean({x}, {axes}, {keep})")
+      .results({"mean"})
+      .mistakes([](Mistakes& m) {
+        m.other_axis("axes");
+        Dim count(1);
+        for (const int64_t axis : m.call().integers("axes")) count = count * m.call().shape("x")[axis];
+        m.result("reduction", "a mean", "a sum",
+                 [count](Builder& b, ValueId y) { return b.mul(y, b.dim_value(count, b.dtype(y))); });
       });
   for (const char* overload : {"aten.mean.default", "aten.mean.dim"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
@@ -150,8 +162,7 @@ OpDef mean() {
       if (axes.empty()) return {x};
       return {c.b.create("mean", {x}, {{"axes", axes}, {"keep", keep}})};
     });
-  return def.spelled_cpp("mean")
-      .sample("t(2, 3).mean()")
+  return def.sample("t(2, 3).mean()")
       .sample("t(2, 3, 4).mean((-2, -1), keepdim=True)")
       .sample("t(2, 3, 4).mean(1)")
       .sample("t(64, 3, dtype=torch.bfloat16).mean(0)")
@@ -312,26 +323,36 @@ OpDef topk() {
       .sample("torch.topk(t(3, 9), 0)");
 }
 
+// The axes that broadcasting would have repeated, summed up again.
+OpDef sums_to_size() {
+  return mapping("reduce_sum")
+      .from_aten_call("aten.sum_to_size.default",
+                      [](AtenCall& c) -> Values {
+                        Builder& b = c.b;
+                        ValueId x = c.tensor("self");
+                        const Dims size = c.dims("size");
+                        const size_t extra = b.shape(x).size() - std::min(size.size(), b.shape(x).size());
+                        Ints axes = axes_between(0, static_cast<int64_t>(extra));
+                        for (size_t i = 0; i < size.size() && extra + i < b.shape(x).size(); ++i)
+                          if (size[i] == Dim(1) && b.shape(x)[extra + i] != Dim(1))
+                            axes.push_back(static_cast<int64_t>(extra + i));
+                        const bool integer = !is_inexact(b.dtype(x));
+                        if ((!axes.empty() || size.empty()) && integer) x = b.cast(x, DType::i64);
+                        return {b.reshape(b.sum(x, axes), size)};
+                      })
+      .sample("t(2, 3, 4).sum_to_size(3, 1)")
+      .sample("t(2, 3).sum_to_size(2, 3)")
+      .sample("i(dtype=torch.int32).sum_to_size(())");
+}
+
 }  // namespace
 
 std::vector<OpDef> reduction_aten_ops() {
-  return {sum(),
-          prod(),
-          mean(),
-          extreme("max", "reduce_max", "argmax"),
-          extreme("min", "reduce_min", "argmin"),
-          aminmax(),
-          arg_extreme("argmax"),
-          arg_extreme("argmin"),
-          any_all("any", "reduce_or"),
-          any_all("all", "reduce_and"),
-          cumulative("cumsum", true),
-          cumulative("cumprod", true),
-          cumulative("cummax", false),
-          cumulative("cummin", false),
-          cumulative("logcumsumexp", false),
-          sort(),
-          topk()};
+  return formulas({sum(), sums_to_size(), prod(), mean(), extreme("max", "reduce_max", "argmax"),
+                   extreme("min", "reduce_min", "argmin"), aminmax(), arg_extreme("argmax"), arg_extreme("argmin"),
+                   any_all("any", "reduce_or"), any_all("all", "reduce_and"), cumulative("cumsum", true),
+                   cumulative("cumprod", true), cumulative("cummax", false), cumulative("cummin", false),
+                   cumulative("logcumsumexp", false), sort(), topk()});
 }
 
 }  // namespace pycandle

@@ -1,6 +1,7 @@
 // Orders: sort, topk, and where a tensor is not zero.
 #include <numeric>
 
+#include "ir/mistakes.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -62,7 +63,9 @@ OpDef sort() {
       .evaluator_all([](const Evaluation& ev) {
         const Array& x = ev.array("x");
         return ordered(ev, x, ev.integer("axis"), x.shape()[ev.integer("axis")], ev.boolean("descending"));
-      });
+      })
+      .results({"values", "indices"})
+      .mistakes([](Mistakes& m) { m.flag("direction order", "descending", "descending", "ascending"); });
 }
 
 OpDef topk() {
@@ -91,7 +94,9 @@ OpDef topk() {
               .expected("at most " + std::to_string(size))
               .found(std::to_string(k));
         return ordered(ev, x, ev.integer("axis"), k, ev.boolean("largest"));
-      });
+      })
+      .results({"values", "indices"})
+      .mistakes([](Mistakes& m) { m.flag("direction order", "largest", "the largest", "the smallest"); });
 }
 
 OpDef nonzero() {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/mistakes.h"
 #include "ops/core/aten_call.h"
 #include "ops/core/constraints.h"
 #include "ops/core/functional_helpers.h"
@@ -55,7 +56,12 @@ OpDef spread(const char* name, const char* doc, bool root) {
     ValueId v = variance(b, b.widened(x), c.integers("axes"), c.number("correction"), c.boolean("keep"));
     return b.narrowed(root ? b.sqrt(v) : v, real_of(b.dtype(x)));
   });
-  return def.spelled_cpp(name);
+  return def.spelled_torch(fmt::format("torch.{}({{x}}, {{axes}}, correction={{correction}}, keepdim={{keep}})", name))
+      .mistakes([](Mistakes& m) {
+        const char *biased = "the biased variance", *unbiased = "the unbiased variance";
+        if (m.call().number("correction") != 0) m.attribute("variance", "correction", 0.0, unbiased, biased);
+        if (m.call().number("correction") != 1) m.attribute("variance", "correction", 1.0, biased, unbiased);
+      });
 }
 
 // var.default and var.dim have `unbiased`, var.correction has `correction`, whose None is 1.
@@ -144,8 +150,7 @@ OpDef vector_norm() {
   for (const char* overload : {"Scalar", "ScalarOpt_dim", "ScalarOpt_dtype", "ScalarOpt_dim_dtype"})
     def.from_aten_call(fmt::format("aten.norm.{}", overload),
                        [build](AtenCall& c) { return build(c, c.maybe_number("p").value_or(2.0)); });
-  return def.spelled_cpp("vector_norm")
-      .sample("torch.linalg.vector_norm(t(4, 5))")
+  return def.sample("torch.linalg.vector_norm(t(4, 5))")
       .sample("torch.linalg.vector_norm(t(4, 5), dim=1, keepdim=True)")
       .sample("torch.linalg.vector_norm(t(4, 5), ord=1, dim=0)")
       .sample("torch.linalg.vector_norm(t(4, 5), ord=3.5, dim=(0, 1))")
@@ -183,7 +188,6 @@ OpDef logsumexp() {
                         Ints axes = reduced_axes(c, c.b.rank(x));
                         return {c.b.create("logsumexp", {x}, {{"axes", axes}, {"keep", keeps_axes(c)}})};
                       })
-      .spelled_cpp("logsumexp")
       .sample("torch.logsumexp(t(4, 5), 1)")
       .sample("torch.logsumexp(t(4, 5) * 100, (0, 1), keepdim=True)")
       .sample("torch.logsumexp(torch.full((2, 3), float('-inf')), -1)")
@@ -239,7 +243,6 @@ OpDef diff() {
                         }
                         return {c.b.create("diff", {x}, {{"n", n}, {"axis", axis}})};
                       })
-      .spelled_cpp("diff")
       .sample("torch.diff(t(5))")
       .sample("torch.diff(t(3, 5), n=2, dim=0)")
       .sample("torch.diff(i(5), prepend=torch.tensor([0]), append=torch.tensor([9]))")
@@ -410,7 +413,7 @@ OpDef histc() {
 }  // namespace
 
 std::vector<OpDef> statistics_ops() {
-  return {var(), std_deviation(), vector_norm(), logsumexp(), diff(), trapezoids(), searchsorted(), histc()};
+  return formulas({var(), std_deviation(), vector_norm(), logsumexp(), diff(), trapezoids(), searchsorted(), histc()});
 }
 
 }  // namespace pycandle

@@ -1,19 +1,35 @@
-// Tensors put together: concatenation, repetition, rolling, and a part replaced.
+// Tensors put together, and repeated: concat, stack, repeat, repeat_interleave.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "ops/core/aten_call.h"
 #include "ops/core/constraints.h"
 #include "ops/core/mapping.h"
+#include "ops/shape/shape_helpers.h"
 
 namespace pycandle {
 namespace {
 
 // ---- concatenation
 
-OpDef cat() {
-  OpDef def = mapping("concat");
+void other_join_orders(Mistakes& m) {
+  m.build("part order", "its parts in order", "its parts in reverse", [](const MistakeSite& site) {
+    Values parts = site.operands;
+    std::reverse(parts.begin(), parts.end());
+    return site.same(parts);
+  });
+  const size_t count = m.call().values("xs").size();
+  for (size_t i = 0; count > 2 && count <= 8 && i + 1 < count; ++i) {
+    m.build("part order", "its parts in order", fmt::format("its parts {} and {} swapped", i, i + 1),
+            [i](const MistakeSite& site) {
+              Values parts = site.operands;
+              std::swap(parts[i], parts[i + 1]);
+              return site.same(parts);
+            });
+  }
+}
+
+void cat_overloads(OpDef& def) {
   for (const char* name : {"cat", "concat", "concatenate"})
     def.from_aten_call(fmt::format("aten.{}.default", name), [](AtenCall& c) -> Values {
       Values given = c.given_tensors("tensors"), xs;
@@ -26,13 +42,113 @@ OpDef cat() {
       if (xs.empty()) return {c.b.cast(given.at(0), common)};
       return {c.b.concat(xs, axis)};
     });
-  return def.sample("torch.cat([t(2, 3), t(4, 3)])")
+  def.sample("torch.cat([t(2, 3), t(4, 3)])")
       .sample("torch.cat([t(2, 3), t(2, 1)], dim=-1)")
       .sample("torch.cat([t(2), i(3)])")
       .sample("torch.cat([i(2, dtype=torch.int32), i(3)])")
       .sample("torch.cat([t(0), t(2, 3)])")
       .sample("torch.cat([t(0, 3), t(2, 3)])")
       .sample("torch.cat([t(2, 3)])");
+}
+
+void stack_overloads(OpDef& def) {
+  struct Stack {
+    const char* name;
+    int64_t rank, axis;  // axes that a tensor gets first, and the axis they are joined along
+  };
+  for (const Stack& s : {Stack{"hstack", 1, 1}, {"vstack", 2, 0}, {"row_stack", 2, 0}, {"dstack", 3, 2}, {"column_stack", 1, 1}})
+    def.from_aten_call(fmt::format("aten.{}.default", s.name), [s](AtenCall& c) -> Values {
+      const Values given = c.given_tensors("tensors");
+      Values xs = promote(c.b, std::vector<Operand>(given.begin(), given.end()));
+      const bool columns = std::string(s.name) == "column_stack";
+      for (ValueId& x : xs) {
+        if (columns && c.b.rank(x) <= 1) x = c.b.reshape(x, {product(c.b.shape(x)), 1});
+        x = with_axes(c.b, x, s.rank);
+      }
+      const bool vectors = std::string(s.name) == "hstack" && c.b.rank(xs[0]) == 1;
+      return {c.b.concat(xs, vectors ? 0 : s.axis)};
+    });
+  def.from_aten_call("aten.block_diag.default", [](AtenCall& c) -> Values {
+    const Values given = c.given_tensors("tensors");
+    Values xs = promote(c.b, std::vector<Operand>(given.begin(), given.end()));
+    Dim width = 0, left = 0;
+    for (ValueId& x : xs) {
+      x = with_axes(c.b, x, 2);
+      width = width + c.b.shape(x)[1];
+    }
+    for (ValueId& x : xs) {
+      const Dim own = c.b.shape(x)[1];
+      x = c.b.pad(x, {0, left}, {0, width - left - own}, Scalar{int64_t{0}});
+      left = left + own;
+    }
+    return {c.b.concat(xs, 0)};
+  });
+  def.sample("torch.hstack([t(2, 3), t(2, 1)])")
+      .sample("torch.hstack([t(2), t(), i(3)])")
+      .sample("torch.vstack([t(3), t(2, 3)])")
+      .sample("torch.dstack([t(2, 3), t(2, 3)])")
+      .sample("torch.column_stack([t(3), t(3, 2)])")
+      .sample("torch.block_diag(t(2, 3), t(3), t(), i(2, 2))");
+}
+
+OpDef concat() {
+  OpDef def = primitive("concat")
+                  .doc("the tensors one after another along an axis")
+                  .operands(variadic("xs"))
+                  .attributes(attr<int64_t>("axis"))
+                  .constraint("concat_c1", "there is at least one tensor", [](const Call& c) { return !c.values("xs").empty(); })
+                  .constraint("concat_c2", "the tensors have one dtype",
+                              [](const Call& c) {
+                                const Values xs = c.values("xs");
+                                return std::all_of(xs.begin(), xs.end(),
+                                                   [&](ValueId x) { return c.type(x).dtype == c.type(xs[0]).dtype; });
+                              })
+                  .constraint("concat_c3", "the tensors have one shape but for the axis",
+                              [](const Call& c) {
+                                const Ints axis{c.integer("axis")};
+                                const Values xs = c.values("xs");
+                                return are_axes(axis, c.type(xs[0]).rank()) && std::all_of(xs.begin(), xs.end(), [&](ValueId x) {
+                                         return c.type(x).rank() == c.type(xs[0]).rank() &&
+                                                may_equal(without_axes(c.type(x).shape, axis),
+                                                          without_axes(c.type(xs[0]).shape, axis));
+                                       });
+                              })
+                  .infer([](const Call& c) {
+                    const Values xs = c.values("xs");
+                    Type type = c.type(xs[0]);
+                    Dim& size = type.shape[c.integer("axis")];
+                    for (size_t i = 1; i < xs.size(); ++i) size = size + c.type(xs[i]).shape[c.integer("axis")];
+                    return type;
+                  })
+                  .evaluator([](const Evaluation& ev) {
+                    const std::vector<const Array*> xs = ev.arrays("xs");
+                    const size_t axis = ev.integer("axis");
+                    Sizes shape = xs[0]->shape();
+                    shape[axis] = 0;
+                    for (const Array* x : xs) {
+                      Sizes other = x->shape();
+                      other[axis] = shape[axis];
+                      if (other != shape)
+                        wrong_sizes(ev, "tensors of different sizes are concatenated", to_string(xs[0]->shape()),
+                                    to_string(x->shape()));
+                      shape[axis] += x->shape()[axis];
+                    }
+                    Array out(ev.out_dtype(), shape);
+                    const Sizes strides = row_major_strides(shape);
+                    int64_t start = 0;
+                    for (const Array* x : xs) {
+                      copy_strided(*x, 0, row_major_strides(x->shape()), out, start * strides[axis], strides, x->shape());
+                      start += x->shape()[axis];
+                    }
+                    return out;
+                  })
+                  .rearrangement()
+                  .spelled_torch("torch.cat([{xs…}], {axis})")
+                  .results({"joined"})
+                  .mistakes(other_join_orders);
+  cat_overloads(def);
+  stack_overloads(def);
+  return def;
 }
 
 OpDef stack() {
@@ -61,7 +177,10 @@ OpDef stack() {
         Values xs = c.values("xs");
         for (ValueId& x : xs) x = b.unsqueeze(x, c.integer("axis"));
         return b.concat(xs, c.integer("axis"));
-      });
+      })
+      .rearrangement()
+      .spelled_torch("torch.stack([{xs…}], {axis})")
+      .results({"joined"});
   return def
       .from_aten_call("aten.stack.default",
                       [](AtenCall& c) -> Values {
@@ -70,7 +189,6 @@ OpDef stack() {
                         Values xs = promote(c.b, std::vector<Operand>(given.begin(), given.end()));
                         return {c.b.create("stack", xs, {{"axis", axis}})};
                       })
-      .spelled_cpp("stack")
       .sample("torch.stack([t(2, 3), t(2, 3)])")
       .sample("torch.stack([t(2, 3), t(2, 3), t(2, 3)], dim=-1)")
       .sample("torch.stack([t(), t()])")
@@ -114,7 +232,9 @@ OpDef repeat() {
           merged.back() = repeats[i] * size;
         }
         return b.reshape(b.broadcast(x, wide, axes), merged);
-      });
+      })
+      .rearrangement()
+      .spelled_torch("{x}.repeat({repeats})");
   auto build = [](const char* argument) {
     return [argument](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
@@ -126,7 +246,6 @@ OpDef repeat() {
   };
   return def.from_aten_call("aten.repeat.default", build("repeats"))
       .from_aten_call("aten.tile.default", build("dims"))
-      .spelled_cpp("repeat")
       .sample("t(2, 3).repeat(2, 1)")
       .sample("t(3).repeat(4, 2)")
       .sample("t().repeat(3)")
@@ -155,7 +274,8 @@ OpDef repeat_interleave() {
         wide.insert(wide.begin() + c.integer("axis") + 1, c.dim("repeats"));
         merged[c.integer("axis")] = merged[c.integer("axis")] * c.dim("repeats");
         return b.reshape(b.broadcast(x, wide, axes), merged);
-      });
+      })
+      .spelled_torch("torch.repeat_interleave({x}, {repeats}, {axis})");
   return def
       .from_aten_call("aten.repeat_interleave.self_int",
                       [](AtenCall& c) -> Values {
@@ -171,141 +291,17 @@ OpDef repeat_interleave() {
                         }
                         return {c.b.create("repeat_interleave", {x}, {{"repeats", repeats}, {"axis", axis}})};
                       })
-      .spelled_cpp("repeat_interleave")
       .sample("t(2, 3).repeat_interleave(2, dim=1)")
       .sample("t(2, 3).repeat_interleave(3, dim=-2)")
       .sample("t(2, 3).repeat_interleave(2)");
 }
 
-// ---- rolling
-
-ValueId rolled(Builder& b, ValueId x, int64_t axis, Dim shift) {
-  Dim size = b.shape(x)[axis];
-  if (size == Dim(0)) return x;
-  Dim moved = mod(shift, size);  // that many come from the end to the front
-  if (moved == Dim(0)) return x;
-  ValueId last = b.slice(x, axis, size - moved, size);
-  return b.concat({last, b.slice(x, axis, 0, size - moved)}, axis);
-}
-
-OpDef roll() {
-  OpDef def = functional("roll");
-  def.doc("elements moved along axes; what leaves at the end comes back at the start. Without axes, x counts as flat")
-      .operands("x")
-      .attributes(attr<Dims>("shifts"), attr<Ints>("axes"))
-      .constraint("roll_c1", "there is a shift for each axis, or one shift and no axis",
-                  [](const Call& c) { return c.dims("shifts").size() == std::max<size_t>(c.integers("axes").size(), 1); })
-      .constraint("roll_c2", "axes are axes of x",
-                  [](const Call& c) {
-                    return std::all_of(c.integers("axes").begin(), c.integers("axes").end(),
-                                       [&](int64_t a) { return is_axis(a, c.rank("x")); });
-                  })
-      .infer([](const Call& c) { return c.type("x"); })
-      .decompose([](Builder& b, const Call& c) {
-        ValueId x = c.value("x");
-        const Ints& axes = c.integers("axes");
-        if (axes.empty()) {
-          ValueId flat = b.reshape(x, {product(c.shape("x"))});
-          return b.reshape(rolled(b, flat, 0, c.dims("shifts")[0]), c.shape("x"));
-        }
-        for (size_t i = 0; i < axes.size(); ++i) x = rolled(b, x, axes[i], c.dims("shifts")[i]);
-        return x;
-      });
-  return def
-      .from_aten_call("aten.roll.default",
-                      [](AtenCall& c) -> Values {
-                        ValueId x = c.tensor("self");
-                        Ints axes = c.integers("dims");
-                        for (int64_t& axis : axes) axis = c.b.normal_axis(axis, c.b.rank(x));
-                        return {c.b.create("roll", {x}, {{"shifts", c.dims("shifts")}, {"axes", axes}})};
-                      })
-      .spelled_cpp("roll")
-      .sample("t(4, 5).roll(2)")
-      .sample("t(4, 5).roll(1, 0)")
-      .sample("t(4, 5).roll((-1, 7), (0, 1))")
-      .sample("t(4, 5).roll(-2, -1)")
-      .sample("t(0, 5).roll(1, 0)");
-}
-
-// ---- a part replaced
-
-// Where each place of x on the axis takes its value from: its number among the replaced ones, and whether it is one.
-ValueId replaced_by_mask(Builder& b, const Call& c) {
-  ValueId x = c.value("x"), src = c.value("src");
-  int64_t axis = c.integer("axis"), step = c.integer("step");
-  Dim size = c.shape("x")[axis], start = c.dim("start");
-  ValueId place = b.iota(size);
-  ValueId from_start = b.binary("sub", place, b.dim_value(start));
-  ValueId on_step = b.compare("eq", b.binary("remainder", from_start, b.dim_value(step)), b.dim_value(0));
-  ValueId after = b.logical_and(b.compare("ge", place, b.dim_value(start)), on_step);
-  ValueId inside = b.logical_and(after, b.compare("lt", place, b.dim_value(c.dim("stop"))));
-  ValueId number = b.binary("floor_divide", from_start, b.dim_value(step));
-  ValueId safe = b.select(inside, number, b.dim_value(0));
-  ValueId chosen = b.create("take", {src, safe}, {{"axis", axis}});
-  Shape along(c.shape("x").size(), Dim(1));
-  along[axis] = size;
-  return b.select(b.reshape(inside, along), chosen, x);
-}
-
-OpDef slice_scatter() {
-  OpDef def = functional("slice_scatter");
-  def.doc("x with x[start : stop : step] on an axis replaced by src")
-      .operands("x", "src")
-      .attributes(attr<int64_t>("axis"), attr<Dim>("start"), attr<Dim>("stop"), attr<int64_t>("step", int64_t{1}))
-      .constraint("slice_scatter_c1", "axis is an axis of x",
-                  [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .constraint("slice_scatter_c2", "x and src have one dtype",
-                  [](const Call& c) { return c.type("x").dtype == c.type("src").dtype; })
-      .constraint("slice_scatter_c3", "step is positive", [](const Call& c) { return c.integer("step") >= 1; })
-      .constraint("slice_scatter_c4", "src has the shape of the slice",
-                  [](const Call& c) {
-                    Shape part = c.shape("x");
-                    part[c.integer("axis")] = ceildiv(c.dim("stop") - c.dim("start"), c.integer("step"));
-                    return c.agree(part, c.shape("src"), "src and the slice it replaces");
-                  })
-      .infer([](const Call& c) { return c.type("x"); })
-      .decompose([](Builder& b, const Call& c) {
-        ValueId x = c.value("x"), src = c.value("src");
-        int64_t axis = c.integer("axis");
-        Dim size = c.shape("x")[axis], start = c.dim("start"), stop = c.dim("stop");
-        if (c.shape("src")[axis] == Dim(0)) return x;
-        if (c.integer("step") != 1) return replaced_by_mask(b, c);
-        Values parts;
-        if (start != Dim(0)) parts.push_back(b.slice(x, axis, 0, start));
-        parts.push_back(src);
-        if (stop != size) parts.push_back(b.slice(x, axis, stop, size));
-        return b.concat(parts, axis);
-      });
-  def.from_aten_call("aten.slice_scatter.default", [](AtenCall& c) -> Values {
-    ValueId x = c.tensor("self");
-    int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-    SliceBounds bounds = slice_bounds(c, c.b.shape(x)[axis]);
-    ValueId src = c.b.cast(c.tensor("src"), c.b.dtype(x));
-    // The recorded source is as long as the slice; its size is often the simpler name of the same number.
-    if (bounds.step == 1) bounds.stop = bounds.start + c.b.shape(src).at(axis);
-    return {c.b.create("slice_scatter", {x, src},
-                       {{"axis", axis}, {"start", bounds.start}, {"stop", bounds.stop}, {"step", bounds.step}})};
-  });
-  def.from_aten_call("aten.select_scatter.default", [](AtenCall& c) -> Values {
-    ValueId x = c.tensor("self");
-    int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-    Dim index = c.dim("index");
-    if (index.is_number() && index.number() < 0) index = index + c.b.shape(x)[axis];
-    ValueId src = c.b.unsqueeze(c.b.cast(c.tensor("src"), c.b.dtype(x)), axis);
-    return {c.b.create("slice_scatter", {x, src}, {{"axis", axis}, {"start", index}, {"stop", index + 1}})};
-  });
-  return def.spelled_cpp("slice_scatter")
-      .sample("torch.slice_scatter(t(5, 4), t(2, 4), start=1, end=3)")
-      .sample("torch.slice_scatter(t(5, 4), t(5, 2), dim=1, start=-2)")
-      .sample("torch.slice_scatter(t(5, 4), t(3, 4), step=2)")
-      .sample("torch.slice_scatter(t(6, 4), t(2, 4), start=1, end=5, step=3)")
-      .sample("torch.slice_scatter(t(5, 4), t(0, 4), start=3, end=1)")
-      .sample("torch.select_scatter(t(5, 4), t(4), 0, 2)")
-      .sample("torch.select_scatter(t(5, 4), t(5), 1, -1)");
-}
-
 }  // namespace
 
-std::vector<OpDef> joining_ops() { return {cat(), stack(), repeat(), repeat_interleave(), roll(), slice_scatter()}; }
+std::vector<OpDef> joining_ops() {
+  OpDef joined = concat();
+  joined.is_formula = true;
+  return {joined, stack(), repeat(), repeat_interleave()};
+}
 
 }  // namespace pycandle

@@ -1,21 +1,75 @@
-// torch's views: the same elements under another shape, order or dtype, and parts of a tensor.
+// The same elements under another shape or order, or repeated: reshape, transpose, broadcast, and torch's views of each.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
-#include "ops/core/aten_call.h"
-#include "ops/core/dims_at_samples.h"
 #include "ops/core/functional_helpers.h"
-#include "ops/core/mapping.h"
+#include "ops/shape/shape_helpers.h"
 
 namespace pycandle {
 namespace {
 
-// torch takes a 0-d tensor for one of one element wherever it takes an axis.
-int64_t axis_argument(AtenCall& c, const char* name, int64_t rank) {
-  return c.b.normal_axis(c.integer(name), std::max<int64_t>(rank, 1));
+// ---- what people get wrong
+
+// The node that gives the value, when it is of this op.
+const Node* made_by(const Graph& g, ValueId v, const char* op) {
+  const int32_t node = g.values[v].node;
+  return node < 0 || g.nodes[node].op->name != op ? nullptr : &g.nodes[node];
+}
+
+// All axes but the last ones are the same, and `whole` has one axis where `parts` has two.
+bool splits_last_axis(const Shape& whole, const Shape& parts) {
+  return !whole.empty() && whole.size() + 1 == parts.size() && std::equal(whole.begin(), whole.end() - 1, parts.begin());
+}
+
+constexpr const char* kSplitOrder = "head split order";
+
+// reshape(x, [.., a, b]) and a transpose: heads are split off as [.., heads, width]; [.., width, heads] fits as well.
+void split_in_other_order(Mistakes& m) {
+  const Graph& g = m.call().graph();
+  const Node* reshape = made_by(g, m.call().value("x"), "reshape");
+  const Shape& parts = m.call().shape("x");
+  if (reshape == nullptr || !splits_last_axis(g.type(reshape->operands[0]).shape, parts)) return;
+  const std::string a = parts[parts.size() - 2].text(), b = parts.back().text();
+  m.build(kSplitOrder, fmt::format("the last axis split into {} by {}", a, b), fmt::format("it split into {} by {}", b, a),
+          [](const MistakeSite& site) {
+            const Node* before = made_by(site.b.graph(), site.operands[0], "reshape");
+            const ValueId x = before->operands[0];
+            Shape shape = site.b.shape(site.operands[0]);
+            const auto last = static_cast<int64_t>(shape.size()) - 1;
+            std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+            Ints order = std::get<Ints>(site.node.attributes.at(0).second);
+            for (int64_t& axis : order) axis = axis == last ? last - 1 : axis == last - 1 ? last : axis;
+            return Values{site.b.transpose(site.b.reshape(x, shape), order)};
+          });
+}
+
+// The reverse: a transpose, and a reshape that makes one axis of the last two.
+void merged_in_other_order(Mistakes& m) {
+  const Node* transpose = made_by(m.call().graph(), m.call().value("x"), "transpose");
+  if (transpose == nullptr || !splits_last_axis(m.call().dims("shape"), m.call().shape("x"))) return;
+  m.build(kSplitOrder, "the last two axes merged in this order", "them merged in the other", [](const MistakeSite& site) {
+    const Shape merged = site.b.shape(site.same(site.operands)[0]);
+    return Values{site.b.reshape(site.b.swap_axes(site.operands[0], -2, -1), merged)};
+  });
+}
+
+// Those that give the same shape.
+void other_permutations(Mistakes& m) {
+  const Ints now = m.call().integers("permutation");
+  const Shape& x = m.call().shape("x");
+  if (now.size() > 5) return;
+  Ints other(now.size());
+  std::iota(other.begin(), other.end(), 0);
+  do {
+    bool same_shape = true;
+    for (size_t i = 0; i < now.size(); ++i) same_shape = same_shape && x[other[i]] == x[now[i]];
+    if (same_shape && other != now)
+      m.attribute("dim order", "permutation", other, fmt::format("dims in the order {}", fmt::join(now, " ")),
+                  fmt::format("dims in the order {}", fmt::join(other, " ")));
+  } while (std::next_permutation(other.begin(), other.end()));
 }
 
 // ---- the same elements, another shape
@@ -38,8 +92,7 @@ Values reshaped_by_count(AtenCall& c, ValueId x, Dims shape) {
   return {c.b.reshape(x, std::move(shape))};
 }
 
-OpDef reshape() {
-  OpDef def = mapping("reshape");
+void reshape_overloads(OpDef& def) {
   for (auto [overload, argument] : {std::pair{"aten.view.default", "size"},
                                     {"aten._unsafe_view.default", "size"},
                                     {"aten.view_copy.default", "size"},
@@ -53,6 +106,25 @@ OpDef reshape() {
       ValueId x = c.tensor("self");
       return {c.b.reshape(x, c.b.shape(c.tensor("other")))};
     });
+  def.sample("t(2, 3, 4).view(6, 4)")
+      .sample("t(2, 3, 4).view(2, -1)")
+      .sample("t(2, 3, 4).transpose(1, 2).reshape(-1, 3)")
+      .sample("t(1).view([])")
+      .sample("t(0, 3).view(3, 0)")
+      .sample("t(2, 3, 4).flatten(1)")
+      .sample("t(2, 3, 4).flatten(0, -2)")
+      .sample("t().flatten()")
+      .sample("t(2, 12).unflatten(1, (3, -1))")
+      .sample("t(2, 3).unsqueeze(-1)")
+      .sample("t().unsqueeze(0)")
+      .sample("t(1, 2, 1).squeeze()")
+      .sample("t(1, 2, 1).squeeze(-1)")
+      .sample("t(1, 2, 1).squeeze(1)")
+      .sample("t(1, 2, 1).squeeze((0, 2))")
+      .sample("t().squeeze(0)");
+}
+
+void flatten_overloads(OpDef& def) {
   def.from_aten_call("aten.flatten.using_ints", [](AtenCall& c) -> Values {
     ValueId x = c.tensor("self");
     int64_t first = axis_argument(c, "start_dim", c.b.rank(x)), last = axis_argument(c, "end_dim", c.b.rank(x));
@@ -77,6 +149,9 @@ OpDef reshape() {
     shape.insert(shape.begin() + axis, sizes.begin(), sizes.end());
     return reshaped_by_count(c, x, std::move(shape));
   });
+}
+
+void squeeze_overloads(OpDef& def) {
   for (const char* overload : {"aten.unsqueeze.default", "aten.unsqueeze_copy.default"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
@@ -103,102 +178,64 @@ OpDef reshape() {
       for (int64_t axis : c.integers("dim")) axes.push_back(c.b.normal_axis(axis, std::max<int64_t>(c.b.rank(x), 1)));
       return squeeze(c, x, axes);
     });
-  return def.sample("t(2, 3, 4).view(6, 4)")
-      .sample("t(2, 3, 4).view(2, -1)")
-      .sample("t(2, 3, 4).transpose(1, 2).reshape(-1, 3)")
-      .sample("t(1).view([])")
-      .sample("t(0, 3).view(3, 0)")
-      .sample("t(2, 3, 4).flatten(1)")
-      .sample("t(2, 3, 4).flatten(0, -2)")
-      .sample("t().flatten()")
-      .sample("t(2, 12).unflatten(1, (3, -1))")
-      .sample("t(2, 3).unsqueeze(-1)")
-      .sample("t().unsqueeze(0)")
-      .sample("t(1, 2, 1).squeeze()")
-      .sample("t(1, 2, 1).squeeze(-1)")
-      .sample("t(1, 2, 1).squeeze(1)")
-      .sample("t(1, 2, 1).squeeze((0, 2))")
-      .sample("t().squeeze(0)");
 }
 
-// ---- the same tensor, or another dtype
-
-OpDef identity() {
-  OpDef def = mapping("cast");
-  for (const char* overload : {"aten.clone.default", "aten.alias.default", "aten.detach.default", "aten.contiguous.default",
-                               "aten.lift_fresh_copy.default", "aten.lift_fresh.default", "aten.lift.default",
-                               "aten.alias_copy.default", "aten.detach_copy.default", "aten.view_of.default"})
-    def.from_aten_call(overload, [](AtenCall& c) -> Values {
-      c.discard_placement();
-      return {c.tensor("self")};
+void least_axes_overloads(OpDef& def) {
+  for (int64_t rank = 1; rank <= 3; ++rank)
+    def.from_aten_call(fmt::format("aten.atleast_{}d.Sequence", rank), [rank](AtenCall& c) {
+      Values xs = c.given_tensors("tensors");
+      for (ValueId& x : xs) x = with_axes(c.b, x, rank);
+      return xs;
     });
-  return def.sample("t(2, 3).clone()").sample("t(2, 3).t().contiguous()").sample("t(2, 3).detach()");
 }
 
-OpDef cast() {
-  OpDef def = mapping("cast");
-  auto to_dtype = [](AtenCall& c) -> Values {
-    c.discard_placement();
-    if (c.has_argument("copy")) c.discard("copy", "values are never changed in place");
-    ValueId x = c.tensor("self");
-    return {c.b.cast(x, c.dtype("dtype").value_or(c.b.dtype(x)))};
-  };
-  for (const char* overload : {"aten._to_copy.default", "aten.to.dtype", "aten.to.dtype_layout", "aten.to.device"})
-    def.from_aten_call(overload, to_dtype);
-  def.from_aten_call("aten.to.other", [](AtenCall& c) -> Values {
-    c.discard_placement();
-    c.discard("copy", "values are never changed in place");
-    ValueId x = c.tensor("self");
-    return {c.b.cast(x, c.b.dtype(c.tensor("other")))};
-  });
-  def.from_aten_call("aten.type_as.default", [](AtenCall& c) -> Values {
-    ValueId x = c.tensor("self");
-    return {c.b.cast(x, c.b.dtype(c.tensor("other")))};
-  });
-  for (auto [name, dtype] : {std::pair{"Float", DType::f32},
-                             {"Double", DType::f64},
-                             {"Half", DType::f16},
-                             {"Long", DType::i64},
-                             {"Int", DType::i32},
-                             {"Short", DType::i16},
-                             {"Char", DType::i8},
-                             {"Byte", DType::u8}})
-    def.from_aten_call(fmt::format("aten._cast_{}.default", name), [to = dtype](AtenCall& c) -> Values {
-      c.discard("non_blocking", "placement");
-      return {c.b.cast(c.tensor("self"), to)};
-    });
-  // What is left of an assignment: self gives shape and dtype, the other the values.
-  def.from_aten_call("aten.copy.default", [](AtenCall& c) -> Values {
-    c.discard("non_blocking", "placement");
-    ValueId self = c.tensor("self");
-    return {c.b.broadcast_to(c.b.cast(c.tensor("src"), c.b.dtype(self)), c.b.shape(self))};
-  });
-  for (const char* overload : {"aten.fill.Scalar", "aten.fill.Tensor"})
-    def.from_aten_call(overload, [](AtenCall& c) -> Values {
-      ValueId self = c.tensor("self");
-      return {c.b.broadcast_to(materialise(c.b, c.operand("value"), c.b.dtype(self)), c.b.shape(self))};
-    });
-  def.from_aten_call("aten.zero.default", [](AtenCall& c) -> Values {
-    ValueId self = c.tensor("self");
-    return {c.b.like(self, Scalar{int64_t{0}})};
-  });
-  return def.sample("t(4).to(torch.float16)")
-      .sample("(t(4) * 9).to(torch.int32)")
-      .sample("i(4).to(torch.bool)")
-      .sample("m(4).to(torch.float32)")
-      .sample("(t(4) * 300).to(torch.int16).to(torch.uint8)")
-      .sample("t(4).to(torch.float64)")
-      .sample("t(4).type_as(i(1))")
-      .sample("torch.ops.aten.copy(t(2, 3), i(3))")
-      .sample("torch.ops.aten.fill.Scalar(t(2, 3), 2)")
-      .sample("torch.ops.aten.fill.Tensor(i(2, 3), torch.tensor(2.5))")
-      .sample("torch.ops.aten.zero(t(2, 3))");
+// What fits into the new shape; more than there is would be whatever the memory held.
+void resize_overloads(OpDef& def) {
+  def.from_aten_call("aten.resize_as.default",
+                     [](AtenCall& c) -> Values {
+                       if (c.has_argument("memory_format")) c.discard("memory_format", "no effect on values");
+                       Builder& b = c.b;
+                       const ValueId x = c.tensor("self");
+                       const Shape shape = b.shape(c.tensor("the_template"));
+                       const Dim have = product(b.shape(x)), want = product(shape);
+                       if (!may_be_at_most(want, have)) c.unsupported("a template with more elements");
+                       return {b.reshape(b.slice(b.reshape(x, {have}), 0, 0, want), shape)};
+                     })
+      .sample("torch.ops.aten.resize_as(t(3, 4), t(2, 5))")
+      .sample("torch.ops.aten.resize_as(t(), t())");
+}
+
+OpDef reshape() {
+  OpDef def = primitive("reshape")
+                  .doc("the same elements in row-major order under another shape")
+                  .operands("x")
+                  .attributes(attr<Dims>("shape"))
+                  .constraint("reshape_c1", "shape has as many elements as x",
+                              [](const Call& c) { return may_equal(product(c.dims("shape")), product(c.shape("x"))); })
+                  .infer([](const Call& c) { return Type{c.type("x").dtype, c.dims("shape")}; })
+                  .evaluator([](const Evaluation& ev) {
+                    const Array& x = ev.array("x");
+                    Sizes shape = ev.sizes("shape");
+                    if (element_count(shape) != x.size())
+                      wrong_sizes(ev, "the new shape has another number of elements", to_string(x.shape()), to_string(shape));
+                    return x.reshaped(std::move(shape));
+                  })
+                  .rearrangement()
+                  .same_purpose()
+                  .spelled_torch("{x}.reshape({shape})")
+                  .results({"reshaped"})
+                  .mistakes(merged_in_other_order);
+  reshape_overloads(def);
+  flatten_overloads(def);
+  squeeze_overloads(def);
+  least_axes_overloads(def);
+  resize_overloads(def);
+  return def;
 }
 
 // ---- axes in another order
 
-OpDef transpose() {
-  OpDef def = mapping("transpose");
+void transpose_overloads(OpDef& def) {
   for (const char* overload : {"aten.permute.default", "aten.permute_copy.default"})
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
@@ -255,7 +292,7 @@ OpDef transpose() {
       }
       return {c.b.transpose(x, order)};
     });
-  return def.sample("t(2, 3, 4).permute(2, 0, 1)")
+  def.sample("t(2, 3, 4).permute(2, 0, 1)")
       .sample("t(2, 3, 4).permute(0, -1, -2)")
       .sample("t().permute([])")
       .sample("t(2, 3, 4).transpose(0, -1)")
@@ -267,25 +304,35 @@ OpDef transpose() {
       .sample("t(2, 3, 4).swapaxes(0, 1)");
 }
 
-OpDef reverse() {
-  return mapping("reverse")
-      .from_aten_call("aten.flip.default",
-                      [](AtenCall& c) -> Values {
-                        ValueId x = c.tensor("self");
-                        return {c.b.rank(x) == 0 ? (c.integers("dims"), x) : c.b.reverse(x, c.integers("dims"))};
-                      })
-      .from_aten_call("aten.fliplr.default", [](AtenCall& c) -> Values { return {c.b.reverse(c.tensor("self"), {1})}; })
-      .from_aten_call("aten.flipud.default", [](AtenCall& c) -> Values { return {c.b.reverse(c.tensor("self"), {0})}; })
-      .sample("t(2, 3, 4).flip(0)")
-      .sample("t(2, 3, 4).flip(0, -1)")
-      .sample("t(2, 0).flip(1)")
-      .sample("t(2, 3).flip([])");
+OpDef transpose() {
+  OpDef def = primitive("transpose")
+                  .doc("axis i of the result is axis permutation[i] of x")
+                  .operands("x")
+                  .attributes(attr<Ints>("permutation"))
+                  .constraint("transpose_c1", "permutation names every axis of x once",
+                              [](const Call& c) {
+                                return static_cast<int64_t>(c.integers("permutation").size()) == c.rank("x") &&
+                                       are_axes(c.integers("permutation"), c.rank("x"));
+                              })
+                  .infer([](const Call& c) {
+                    Type type{c.type("x").dtype, {}};
+                    for (int64_t axis : c.integers("permutation")) type.shape.push_back(c.shape("x")[axis]);
+                    return type;
+                  })
+                  .evaluator([](const Evaluation& ev) { return transposed(ev.array("x"), ev.integers("permutation")); })
+                  .rearrangement()
+                  .same_purpose()
+                  .spelled_torch("{x}.permute({permutation})")
+                  .results({"transposed"})
+                  .mistakes(other_permutations)
+                  .mistakes(split_in_other_order);
+  transpose_overloads(def);
+  return def;
 }
 
-// ---- repetition
+// ---- repeated
 
-OpDef broadcast() {
-  OpDef def = mapping("broadcast");
+void broadcast_overloads(OpDef& def) {
   auto expand = [](AtenCall& c) -> Values {
     if (c.has_argument("implicit")) c.discard("implicit", "only a hint of autograd's");
     ValueId x = c.tensor("self");
@@ -330,7 +377,7 @@ OpDef broadcast() {
       }
       return out;
     });
-  return def.sample("t(3, 1).expand(2, 3, 4)")
+  def.sample("t(3, 1).expand(2, 3, 4)")
       .sample("t(3, 1).expand(-1, 4)")
       .sample("t().expand(2, 3)")
       .sample("t(1).expand(0)")
@@ -341,232 +388,74 @@ OpDef broadcast() {
       .sample("torch.meshgrid(t(2), t(3), t(4), indexing='xy')");
 }
 
-// ---- parts
-
-// What a Python index means on an axis: negative ones count from the end.
-Dim from_start(const Builder& b, Dim index, Dim size, const char* what) {
-  switch (seems_at_most(0, index, b)) {
-    case Tri::yes: return index;
-    case Tri::no: return index + size;
-    case Tri::unknown: break;
-  }
-  throw Error(ErrorCode::gap, fmt::format("{} = {}, whose sign depends on the sizes, is not supported", what, index.text()));
+void grid_overloads(OpDef& def) {
+  def.from_aten_call("aten.cartesian_prod.default",
+                     [](AtenCall& c) -> Values {
+                       const Values given = c.given_tensors("tensors");
+                       const Values xs = promote(c.b, std::vector<Operand>(given.begin(), given.end()));
+                       if (xs.size() == 1) return {xs[0]};
+                       Shape grid;
+                       for (ValueId x : xs) grid.push_back(product(c.b.shape(x)));
+                       Values columns;
+                       for (size_t i = 0; i < xs.size(); ++i) {
+                         const ValueId line = c.b.reshape(xs[i], {grid[i]});
+                         columns.push_back(c.b.reshape(c.b.broadcast(line, grid, {static_cast<int64_t>(i)}), {product(grid), 1}));
+                       }
+                       return {c.b.concat(columns, 1)};
+                     })
+      .sample("torch.cartesian_prod(t(2), t(3), t(2))");
 }
 
-Dim within(const Builder& b, Dim value, Dim low, Dim high) {
-  if (seems_at_most(low, value, b) != Tri::yes) value = max(value, low);
-  if (seems_at_most(value, high, b) != Tri::yes) value = min(value, high);
-  return value;
-}
-
-}  // namespace
-
-SliceBounds python_slice(const Builder& b, Dim size, std::optional<Dim> start, std::optional<Dim> stop, int64_t step) {
-  if (step < 1) throw Error(ErrorCode::gap, fmt::format("a slice with step {} is not supported", step));
-  const Dim first = within(b, from_start(b, start.value_or(0), size, "start"), 0, size);
-  const bool to_the_end = !stop || *stop == Dim(std::numeric_limits<int64_t>::max());
-  return {first, to_the_end ? size : within(b, from_start(b, *stop, size, "end"), first, size), step};
-}
-
-SliceBounds slice_bounds(AtenCall& c, Dim size) {
-  const std::optional<Dim> start = c.maybe_dim("start"), end = c.maybe_dim("end");
-  return python_slice(c.b, size, start, end, c.integer("step"));
-}
-
-namespace {
-
-OpDef slice() {
-  OpDef def = mapping("slice");
-  for (const char* overload : {"aten.slice.Tensor", "aten.slice_copy.Tensor"})
-    def.from_aten_call(overload, [](AtenCall& c) -> Values {
-      ValueId x = c.tensor("self");
-      int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      if (c.has_tensor("start") || c.has_tensor("end")) return {slice_of_data(c, x, axis)};
-      SliceBounds bounds = slice_bounds(c, c.b.shape(x)[axis]);
-      // Where algebra cannot tell, the recorded length is the simpler name of the same number.
-      if (bounds.step == 1 && c.result().shape.size() > static_cast<size_t>(axis)) {
-        Dim recorded = c.result().shape[axis];
-        if (compare(bounds.stop - bounds.start, recorded, c.b) != Agreement::refuted) bounds.stop = bounds.start + recorded;
-      }
-      return {c.b.slice(x, axis, bounds.start, bounds.stop, bounds.step)};
-    });
-  for (const char* overload : {"aten.select.int", "aten.select_copy.int"})
-    def.from_aten_call(overload, [](AtenCall& c) -> Values {
-      ValueId x = c.tensor("self");
-      int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      return {c.b.select_index(x, axis, from_start(c.b, c.dim("index"), c.b.shape(x)[axis], "index"))};
-    });
-  for (const char* overload : {"aten.narrow.default", "aten.narrow_copy.default"})
-    def.from_aten_call(overload, [](AtenCall& c) -> Values {
-      ValueId x = c.tensor("self");
-      int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      Dim start = from_start(c.b, c.dim("start"), c.b.shape(x)[axis], "start");
-      return {c.b.slice(x, axis, start, start + c.dim("length"))};
-    });
-  return def.sample("t(5, 4)[1:3]")
-      .sample("t(5, 4)[:, ::2]")
-      .sample("t(5, 4)[-3:-1]")
-      .sample("t(5, 4)[2:99]")
-      .sample("t(5, 4)[3:1]")
-      .sample("t(5, 4)[-99:2, 1:]")
-      .sample("t(5, 4)[..., 1::3]")
-      .sample("t(5, 4)[2]")
-      .sample("t(5, 4)[:, -1]")
-      .sample("t(5).select(0, -2)")
-      .sample("t(5, 4).narrow(0, 1, 3)")
-      .sample("t(5, 4).narrow(-1, -2, 2)");
-}
-
-// Several slices, one after another.
-Values split_at(AtenCall& c, ValueId x, int64_t axis, const Dims& sizes) {
-  Values parts;
-  Dim start = 0;
-  for (Dim size : sizes) {
-    parts.push_back(c.b.slice(x, axis, start, start + size));
-    start = start + size;
-  }
-  return parts;
-}
-
-OpDef split() {
-  return functional("split")
-      .doc("x cut along an axis into parts of these sizes, one after another")
-      .operands("x")
-      .attributes(attr<Dims>("sizes"), attr<int64_t>("axis"))
-      .constraint("split_c1", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .constraint("split_c2", "the sizes are not negative and add up to that axis",
-                  [](const Call& c) {
-                    Dim total = 0;
-                    for (const Dim size : c.dims("sizes")) {
-                      if (!may_be_at_most(0, size)) return false;
-                      total = total + size;
+OpDef broadcast() {
+  OpDef def = primitive("broadcast")
+                  .doc("axis i of x becomes axis axes[i] of the result; an axis of size 1 stretches, axes that x lacks repeat it")
+                  .operands("x")
+                  .attributes(attr<Dims>("shape"), attr<Ints>("axes"))
+                  .constraint("broadcast_c1", "axes has one increasing axis of shape for each axis of x",
+                              [](const Call& c) {
+                                const Ints& axes = c.integers("axes");
+                                return static_cast<int64_t>(axes.size()) == c.rank("x") &&
+                                       are_axes(axes, static_cast<int64_t>(c.dims("shape").size())) &&
+                                       std::is_sorted(axes.begin(), axes.end());
+                              })
+                  .constraint("broadcast_c2", "an axis of x has size 1 or that of its axis in shape",
+                              [](const Call& c) {
+                                for (size_t i = 0; i < c.shape("x").size(); ++i) {
+                                  const Dim from = c.shape("x")[i];
+                                  if (equal(from, 1) == Tri::no && !may_equal(from, c.dims("shape")[c.integers("axes")[i]]))
+                                    return false;
+                                }
+                                return true;
+                              })
+                  .infer([](const Call& c) { return Type{c.type("x").dtype, c.dims("shape")}; })
+                  .evaluator([](const Evaluation& ev) {
+                    const Array& x = ev.array("x");
+                    const Ints& axes = ev.integers("axes");
+                    Sizes shape = ev.sizes("shape");
+                    const Sizes own = row_major_strides(x.shape());
+                    Sizes strides(shape.size(), 0);
+                    for (size_t i = 0; i < axes.size(); ++i) {
+                      const int64_t from = x.shape()[i], to = shape[axes[i]];
+                      if (from != to && from != 1)
+                        wrong_sizes(ev,
+                                    "a tensor of shape " + to_string(x.shape()) + " does not broadcast to " + to_string(shape),
+                                    "1 or " + std::to_string(to), std::to_string(from));
+                      strides[axes[i]] = from == 1 ? 0 : own[i];
                     }
-                    return c.agree(total, c.shape("x")[c.integer("axis")]);
+                    if (element_count(shape) == x.size()) return x.reshaped(std::move(shape));
+                    return strided_copy(x, std::move(shape), strides);
                   })
-      .infer_all([](const Call& c) {
-        std::vector<Type> parts(c.dims("sizes").size(), c.type("x"));
-        for (size_t i = 0; i < parts.size(); ++i) parts[i].shape[c.integer("axis")] = c.dims("sizes")[i];
-        return parts;
-      })
-      .decompose_all([](Builder& b, const Call& c) {
-        Values parts;
-        Dim start = 0;
-        for (const Dim size : c.dims("sizes")) {
-          parts.push_back(b.slice(c.value("x"), c.integer("axis"), start, start + size));
-          start = start + size;
-        }
-        return parts;
-      })
-      .spelled_cpp("split");
-}
-
-// torch's splits are slices; where all of them are used, recognise-split makes one split of them again.
-OpDef slices() {
-  OpDef def = mapping("slice");
-  for (const char* overload : {"aten.split_with_sizes.default", "aten.split.sizes", "aten.split_with_sizes_copy.default",
-                               "aten.unsafe_split_with_sizes.default"})
-    def.from_aten_call(overload, [](AtenCall& c) {
-      ValueId x = c.tensor("self");
-      int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      const char* name = c.has_argument("split_size") ? "split_size" : "split_sizes";
-      if (c.has_tensor(name)) return split_by_data(c, x, axis, name);
-      Dims sizes = c.dims(name);
-      Dim total = 0;
-      for (Dim size : sizes) total = total + size;
-      if (!c.b.check(total, c.b.shape(x)[axis], "the sizes of a split and the split axis"))
-        throw Error(ErrorCode::bad_input, "the sizes of a split do not add up")
-            .expected(c.b.shape(x)[axis].text())
-            .found(total.text());
-      return split_at(c, x, axis, sizes);
-    });
-  // How many parts there are was decided when the model was recorded; the last one is what remains.
-  auto equal_parts = [](AtenCall& c, ValueId x, int64_t axis, Dim part) {
-    Dim size = c.b.shape(x)[axis];
-    Dims sizes(c.result_count(), part);
-    if (!sizes.empty()) sizes.back() = size - part * Dim(static_cast<int64_t>(sizes.size()) - 1);
-    return split_at(c, x, axis, sizes);
-  };
-  for (const char* overload : {"aten.split.Tensor", "aten.split_copy.Tensor", "aten.unsafe_split.Tensor"})
-    def.from_aten_call(overload, [equal_parts](AtenCall& c) {
-      ValueId x = c.tensor("self");
-      int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      return equal_parts(c, x, axis, c.dim("split_size"));
-    });
-  for (const char* overload : {"aten.chunk.default", "aten.unsafe_chunk.default"})
-    def.from_aten_call(overload, [equal_parts](AtenCall& c) {
-      ValueId x = c.tensor("self");
-      int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      int64_t chunks = c.integer("chunks");
-      if (chunks < 1)
-        throw Error(ErrorCode::bad_input, "there is no such number of chunks")
-            .expected("at least 1")
-            .found(std::to_string(chunks));
-      return equal_parts(c, x, axis, ceildiv(c.b.shape(x)[axis], chunks));
-    });
-  for (const char* overload : {"aten.tensor_split.indices", "aten.tensor_split.sections"})
-    def.from_aten_call(overload, [](AtenCall& c) {
-      ValueId x = c.tensor("self");
-      int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      Dim size = c.b.shape(x)[axis];
-      Dims sizes;
-      if (c.has_argument("sections")) {
-        int64_t count = c.integer("sections");
-        if (count != static_cast<int64_t>(c.result_count()))
-          c.unsupported(fmt::format("{} sections and {} results", count, c.result_count()));
-        if (count < 1) return Values{};
-        for (int64_t i = 0; i < count; ++i)
-          sizes.push_back(floordiv(size, count) + (size.is_number() && i < size.number() % count ? 1 : 0));
-        if (!size.is_number()) c.b.check(mod(size, count), 0, "an axis that is split evenly");
-      } else {
-        Dim start = 0;
-        Dims ends = c.dims("indices");
-        ends.push_back(size);
-        for (Dim end : ends) {
-          Dim stop = within(c.b, from_start(c.b, end, size, "indices"), start, size);
-          sizes.push_back(stop - start);
-          start = stop;
-        }
-      }
-      return split_at(c, x, axis, sizes);
-    });
-  for (const char* overload : {"aten.unbind.int", "aten.unbind_copy.int"})
-    def.from_aten_call(overload, [](AtenCall& c) {
-      ValueId x = c.tensor("self");
-      int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
-      Values parts;
-      for (size_t i = 0; i < c.result_count(); ++i) parts.push_back(c.b.select_index(x, axis, static_cast<int64_t>(i)));
-      if (!c.b.check(c.b.shape(x)[axis], static_cast<int64_t>(c.result_count()), "the parts of unbind and the axis"))
-        throw Error(ErrorCode::bad_input, "unbind has another number of parts than the axis is long").found(c.b.type(x).text());
-      return parts;
-    });
-  return def.sample("t(6, 4).split(2)")
-      .sample("t(7, 4).split(3)")
-      .sample("t(2, 7).split([1, 2, 4], dim=-1)")
-      .sample("t(2, 7).chunk(3, dim=1)")
-      .sample("t(6, 2).chunk(4)")
-      .sample("t(2, 7).tensor_split(3, dim=-1)")
-      .sample("t(2, 7).tensor_split([2, 5], dim=1)")
-      .sample("t(3, 4).unbind(-1)")
-      .sample("t(3).unbind()");
-}
-
-// Checks that torch makes while the model runs; the recording made them once, and types are checked at every node.
-OpDef assertions() {
-  OpDef def = mapping("cast");
-  for (const char* overload :
-       {"aten._assert_tensor_metadata.default", "aten._assert_scalar.default", "aten.sym_constrain_range_for_size.default",
-        "aten.sym_constrain_range.default", "aten._assert_async.default", "aten._assert_async.msg"})
-    def.from_aten_call(overload, [](AtenCall& c) -> Values {
-      for (const std::string& name : c.argument_names()) c.discard(name, "an assertion has no result");
-      return {};
-    });
+                  .rearrangement()
+                  .same_purpose()
+                  .spelled_torch("broadcast({x}, {shape}, {axes})")
+                  .results({"expanded"});
+  broadcast_overloads(def);
+  grid_overloads(def);
   return def;
 }
 
 }  // namespace
 
-std::vector<OpDef> view_ops() {
-  return {reshape(), identity(), cast(), transpose(), reverse(), broadcast(), slice(), split(), slices(), assertions()};
-}
+std::vector<OpDef> view_ops() { return formulas({reshape(), transpose(), broadcast()}); }
 
 }  // namespace pycandle

@@ -43,8 +43,7 @@ OpDef recursive_filter() {
       })
       .from_aten("pycandle.recursive_filter.default(x, coefficients)")
       .sample("torch.ops.pycandle.recursive_filter(t(2, 3, 9) * 0.3, t(3, 3) * 0.3)")
-      .sample("torch.ops.pycandle.recursive_filter(t(2, 1, 5), t(1, 1))")
-      .spelled_cpp("recursive_filter");
+      .sample("torch.ops.pycandle.recursive_filter(t(2, 1, 5), t(1, 1))");
 }
 
 }  // namespace

@@ -41,6 +41,42 @@ Attributes frame_attributes(AtenCall& c) {
 
 // ---- there
 
+Values build_stft(AtenCall& c) {
+  Builder& b = c.b;
+  ValueId x = c.tensor("self");
+  Attributes attributes = frame_attributes(c);
+  const int64_t n = c.integer("n_fft");
+  const auto window = c.maybe_tensor("window");
+  const bool is_real = !is_complex(b.dtype(x)) && (!window || !is_complex(b.dtype(*window)));
+  attributes.emplace_back("onesided", c.is_none("onesided") ? is_real : c.boolean("onesided"));
+  const bool aligned = !c.is_none("align_to_window") && c.boolean("align_to_window");
+  Dims low(b.shape(x).size(), Dim(0)), high = low;
+  if (c.has_argument("center")) {
+    const std::string mode = c.string("pad_mode");
+    low.back() = high.back() = n / 2;
+    if (!c.boolean("center")) {
+      low.back() = high.back() = 0;
+    } else if (mode == "constant") {
+      x = b.pad(x, low, high, Scalar{0.0});
+    } else if (mode == "reflect" || mode == "replicate" || mode == "circular") {
+      const char* op = mode == "reflect" ? "reflection_pad" : mode == "replicate" ? "replication_pad" : "circular_pad";
+      x = b.create(op, {x}, {{"low", low}, {"high", high}});
+    } else {
+      c.unsupported("pad_mode='" + mode + "'");
+    }
+  }
+  if (aligned) {  // the first window, not the first frame, starts at 0
+    const int64_t length = std::get<int64_t>(attributes[2].second);
+    low.back() = (n - length) / 2;
+    high.back() = n - length - (n - length) / 2;
+    x = b.pad(x, low, high, Scalar{0.0});
+  }
+  const ValueId y = b.create("stft", {x, window.value_or(kNoValue)}, std::move(attributes));
+  const bool complex_result = c.is_none("return_complex") ? !is_real : c.boolean("return_complex");
+  if (complex_result) return {y};
+  return {b.concat({b.unsqueeze(b.unary("real", y), -1), b.unsqueeze(b.unary("imag", y), -1)}, -1)};
+}
+
 OpDef stft() {
   OpDef def = add_frame_attributes(functional("stft"));
   def.doc("Fourier transforms of overlapping frames of the last axis, each times the window: […, bins, frames]")
@@ -75,43 +111,8 @@ OpDef stft() {
                                             : fourier_of_real(b, x, {last}, scale, c.boolean("onesided"));
         return b.swap_axes(y, -1, -2);
       });
-  const auto build = [](AtenCall& c) -> Values {
-    Builder& b = c.b;
-    ValueId x = c.tensor("self");
-    Attributes attributes = frame_attributes(c);
-    const int64_t n = c.integer("n_fft");
-    const auto window = c.maybe_tensor("window");
-    const bool is_real = !is_complex(b.dtype(x)) && (!window || !is_complex(b.dtype(*window)));
-    attributes.emplace_back("onesided", c.is_none("onesided") ? is_real : c.boolean("onesided"));
-    const bool aligned = !c.is_none("align_to_window") && c.boolean("align_to_window");
-    Dims low(b.shape(x).size(), Dim(0)), high = low;
-    if (c.has_argument("center")) {
-      const std::string mode = c.string("pad_mode");
-      low.back() = high.back() = n / 2;
-      if (!c.boolean("center")) {
-        low.back() = high.back() = 0;
-      } else if (mode == "constant") {
-        x = b.pad(x, low, high, Scalar{0.0});
-      } else if (mode == "reflect" || mode == "replicate" || mode == "circular") {
-        const char* op = mode == "reflect" ? "reflection_pad" : mode == "replicate" ? "replication_pad" : "circular_pad";
-        x = b.create(op, {x}, {{"low", low}, {"high", high}});
-      } else {
-        c.unsupported("pad_mode='" + mode + "'");
-      }
-    }
-    if (aligned) {  // the first window, not the first frame, starts at 0
-      const int64_t length = std::get<int64_t>(attributes[2].second);
-      low.back() = (n - length) / 2;
-      high.back() = n - length - (n - length) / 2;
-      x = b.pad(x, low, high, Scalar{0.0});
-    }
-    const ValueId y = b.create("stft", {x, window.value_or(kNoValue)}, std::move(attributes));
-    const bool complex_result = c.is_none("return_complex") ? !is_real : c.boolean("return_complex");
-    if (complex_result) return {y};
-    return {b.concat({b.unsqueeze(b.unary("real", y), -1), b.unsqueeze(b.unary("imag", y), -1)}, -1)};
-  };
-  return def.from_aten_call("aten.stft.default", build)
-      .from_aten_call("aten.stft.center", build)
+  return def.from_aten_call("aten.stft.default", build_stft)
+      .from_aten_call("aten.stft.center", build_stft)
       .sample("torch.stft(t(2, 64, dtype=torch.float32), 16, window=torch.hann_window(16), return_complex=True)")
       .sample(
           "torch.stft(t(50, dtype=torch.float32), 15, hop_length=4, win_length=10, window=t(10, dtype=torch.float32), "
@@ -124,8 +125,7 @@ OpDef stft() {
           "return_complex=True)")
       .sample(
           "torch.ops.aten.stft.center(t(50, dtype=torch.float32), 16, 5, center=True, pad_mode='reflect', "
-          "return_complex=True)")
-      .spelled_cpp("stft");
+          "return_complex=True)");
 }
 
 // ---- back
@@ -215,8 +215,7 @@ OpDef istft() {
       .sample("torch.istft(t(9, 7, dtype=torch.complex64), 16, hop_length=3, win_length=12, normalized=True)")
       .sample("torch.istft(t(9, 7, dtype=torch.complex64), 16, hop_length=4, center=False, length=30)")
       .sample("torch.istft(t(16, 7, dtype=torch.complex64), 16, hop_length=5, onesided=False)")
-      .sample("torch.istft(t(16, 7, dtype=torch.complex64), 16, hop_length=4, return_complex=True)")
-      .spelled_cpp("istft");
+      .sample("torch.istft(t(16, 7, dtype=torch.complex64), 16, hop_length=4, return_complex=True)");
 }
 
 // ---- windows
@@ -309,8 +308,7 @@ OpDef signal_window() {
         .sample(fmt::format("torch.{}_window(1) + t(1, dtype=torch.float32)", name));
   return def.sample("torch.hamming_window(9, True, 0.6, 0.3) + t(1, dtype=torch.float32)")
       .sample("torch.kaiser_window(9, False, 4.5) + t(1, dtype=torch.float32)")
-      .sample("torch.hann_window(0) + t(1, dtype=torch.float32)")
-      .spelled_cpp("signal_window");
+      .sample("torch.hann_window(0) + t(1, dtype=torch.float32)");
 }
 
 }  // namespace

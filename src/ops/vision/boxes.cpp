@@ -453,8 +453,7 @@ OpDef deform_conv2d() {
           "1, 2, 2, True)")
       .sample(
           "torch.ops.torchvision.deform_conv2d(t(2, 4, 7, 6), t(6, 4, 2, 3), t(2, 12, 5, 4), t(2, 6, 5, 4), t(6), 1, 1, 0, 1, 2, "
-          "2, 1, 1, False)")
-      .spelled_cpp("deform_conv2d");
+          "2, 1, 1, False)");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Sampling an image at the points of a grid (F.grid_sample), and the grid of an affine map (F.affine_grid).
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 #include "ops/vision/cubic.h"
 
@@ -7,6 +8,8 @@ namespace {
 
 const char* const kModes[] = {"bilinear", "nearest", "bicubic"};          // torch's numbers are the indices
 const char* const kPaddings[] = {"zeros", "border", "reflection"};
+
+void other_corners(Mistakes& m) { m.flag("align corners", "align_corners", "align_corners", "no align_corners"); }
 
 struct Sampler {
   Builder& b;
@@ -173,7 +176,12 @@ OpDef grid_sample() {
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2), mode='bicubic', padding_mode='border', align_corners=False)")
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2), mode='bicubic', align_corners=True)")
       .sample("F.grid_sample(t(2, 3, 4, 5, 6), t(2, 3, 4, 5, 3), align_corners=False)")
-      .spelled_cpp("grid_sample");
+      .mistakes(other_corners)
+      .mistakes([](Mistakes& m) {
+        m.choice("interpolation mode", "mode", {{"bilinear", "bilinear"}, {"nearest", "nearest"}, {"bicubic", "bicubic"}});
+        m.choice("padding mode", "padding",
+                 {{"zeros", "padding with zeros"}, {"border", "padding by the border"}, {"reflection", "padding by reflection"}});
+      });
 }
 
 OpDef affine_grid() {
@@ -223,7 +231,7 @@ OpDef affine_grid() {
       .sample("F.affine_grid(t(2, 2, 3), [2, 3, 4, 5], align_corners=False)")
       .sample("F.affine_grid(t(2, 2, 3), [2, 3, 4, 5], align_corners=True)")
       .sample("F.affine_grid(t(2, 3, 4), [2, 3, 4, 5, 6], align_corners=False)")
-      .spelled_cpp("affine_grid");
+      .mistakes(other_corners);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // one axis is resampled after another.
 #include <cmath>
 
+#include "ir/mistakes.h"
 #include "ops/core/functional_helpers.h"
 #include "ops/vision/cubic.h"
 
@@ -229,8 +230,7 @@ std::function<Values(AtenCall&)> from_sizes(std::string mode, bool antialias = f
   };
 }
 
-OpDef interpolate() {
-  OpDef def = functional("interpolate");
+void add_overloads(OpDef& def) {
   struct Spelling {
     const char *name, *mode;
     bool antialias;
@@ -250,6 +250,11 @@ OpDef interpolate() {
     def.from_aten_call(std::string("aten.") + name + ".vec", from_vec(mode, antialias));
     def.from_aten_call(std::string("aten.") + name + ".default", from_sizes(mode, antialias));
   }
+}
+
+OpDef interpolate() {
+  OpDef def = functional("interpolate");
+  add_overloads(def);
   return def.doc("[N, C, positions…] resampled to output_size positions")
       .operands("x")
       .attributes(attr<std::string>("mode"), attr<Dims>("output_size"), optional_attr<Numbers>("scales"),
@@ -281,6 +286,11 @@ OpDef interpolate() {
           x = resampled(b, c, x, axis);
         }
         return b.narrowed(x, type.dtype);
+      })
+      .mistakes([](Mistakes& m) {
+        m.flag("align corners", "align_corners", "align_corners", "no align_corners");
+        m.choice("interpolation mode", "mode",
+                 {{"nearest", "nearest"}, {"nearest-exact", "nearest-exact"}, {"linear", "linear"}, {"cubic", "cubic"}});
       })
       .sample("F.interpolate(t(2, 3, 5), scale_factor=2)")
       .sample("F.interpolate(t(2, 3, 5), size=7)")
@@ -319,8 +329,7 @@ OpDef interpolate() {
       .sample("torch.ops.aten.upsample_nearest2d(t(2, 3, 5, 6), [10, 9], 2.0, 1.6)")
       .sample("torch.ops.aten.upsample_bilinear2d(t(2, 3, 5, 6), [7, 9], False, None, 1.6)")
       .sample("torch.ops.aten.upsample_linear1d(t(2, 3, 5), [9], True)")
-      .sample("torch.ops.aten._upsample_bicubic2d_aa(t(2, 3, 9, 8), [4, 12], False)")
-      .spelled_cpp("interpolate");
+      .sample("torch.ops.aten._upsample_bicubic2d_aa(t(2, 3, 9, 8), [4, 12], False)");
 }
 
 }  // namespace

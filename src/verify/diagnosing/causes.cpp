@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ir/mistakes.h"
 #include "passes/structure.h"
 #include "verify/diagnosing/slice_edits.h"
-#include "verify/diagnosing/variants.h"
 
 namespace pycandle {
 namespace {
@@ -42,8 +42,8 @@ class Search {
     absent_result();
     if (!causes_.found.empty()) return std::move(causes_);
     for (size_t n = g.nodes.size(); n-- > 0;) {
-      for (const Variant& v : variants_of(g.nodes[n], g, trials_.sizes())) {
-        if (v.grid.empty()) try_variant(n, v);
+      for (const Mistake& v : mistakes_of(g.nodes[n], g, trials_.sizes(), trials_.table())) {
+        if (v.grid.empty()) try_mistake(n, v);
       }
     }
     if (keep_what_was_recorded() || is_mistyped_) return std::move(causes_);
@@ -122,11 +122,11 @@ class Search {
         {kind, fmt::format("looks like {} where the model uses {}", seen, right), static_cast<int32_t>(node)});
   }
 
-  void try_variant(size_t n, const Variant& v) {
+  void try_mistake(size_t n, const Mistake& v) {
     if (is_over() || (is_mistyped_ && v.only_rounds)) return;
     const Node& node = s_.slice.program.graph.nodes[n];
-    const auto p = is_mistyped_ ? with_variant_of_any_type(s_.slice, trials_.table(), node, v)
-                                : with_variant(s_.slice, trials_.table(), node, v, 0);
+    const auto p = is_mistyped_ ? with_mistake_of_any_type(s_.slice, trials_.table(), node, v)
+                                : with_mistake(s_.slice, trials_.table(), node, v, 0);
     if (!p || !(v.only_rounds ? is_rounded_to(*p) : explains(*p, s_.inputs)) || !is_another(*p)) return;
     add(n, v.kind, v.now, v.instead);
     made_.back().cause = causes_.found.size() - 1;
@@ -149,7 +149,7 @@ class Search {
   void numbers() {
     const Graph& g = s_.slice.program.graph;
     for (size_t n = g.nodes.size(); n-- > 0;) {
-      for (const Variant& v : variants_of(g.nodes[n], g, trials_.sizes())) {
+      for (const Mistake& v : mistakes_of(g.nodes[n], g, trials_.sizes(), trials_.table())) {
         if (!v.grid.empty()) try_number(n, v);
       }
     }
@@ -157,11 +157,11 @@ class Search {
 
   // ---- a number: the best of the grid, refined between its neighbours; then the shortest that still fits
 
-  void try_number(size_t n, const Variant& v) {
+  void try_number(size_t n, const Mistake& v) {
     const Node& node = s_.slice.program.graph.nodes[n];
     const auto error_at = [&](double x) {
       if (is_over()) return std::numeric_limits<double>::infinity();
-      const auto p = with_variant(s_.slice, trials_.table(), node, v, x);
+      const auto p = with_mistake(s_.slice, trials_.table(), node, v, x);
       ++causes_.tried;
       try {
         return p ? rms_between(trials_.rounded(*p, s_.inputs), s_.value) : std::numeric_limits<double>::infinity();
@@ -194,7 +194,7 @@ class Search {
     for (const int digits : {1, 2, 3, 4, 6, 9}) {
       if (digits > most_digits) return;
       const double rounded = std::stod(fmt::format("{:.{}g}", found, digits));
-      const auto p = with_variant(s_.slice, trials_.table(), node, v, rounded);
+      const auto p = with_mistake(s_.slice, trials_.table(), node, v, rounded);
       if (!p || !explains(*p, s_.inputs)) continue;
       if (!is_another(*p)) return;
       add(n, v.kind, v.now, fmt::format(fmt::runtime(v.instead), fmt::format("{:.{}g}", rounded, digits)));
@@ -261,11 +261,11 @@ class Search {
           if (q.file.empty()) continue;
           Slice more{s_.slice.program, {}, {}, {}, false};
           const ValueId extra = add_input(more.program, q.type, q.name);
-          Variant with;
-          with.build = [&](const VariantSite& m) {
+          Mistake with;
+          with.build = [&](const MistakeSite& m) {
             return m.same(m.with_operand(name, m.b.graph().inputs[position(more.program, extra)]));
           };
-          const auto p = with_variant(more, trials_.table(), node, with, 0);
+          const auto p = with_mistake(more, trials_.table(), node, with, 0);
           if (!p) continue;
           std::vector<Array> inputs = s_.inputs;
           inputs.push_back(trials_.parameters()->get(q));
@@ -415,8 +415,8 @@ class Search {
       };
       const std::string text = fmt::format("{} {:.6g}", op == "mul" ? "times" : "divided by", number);
       for (size_t n = g.nodes.size(); n-- > 0;) {
-        Variant after{"missing factor", "no factor", text, {}, {}, false};
-        after.build = [&](const VariantSite& m) {
+        Mistake after{"missing factor", "no factor", text, {}, {}, false};
+        after.build = [&](const MistakeSite& m) {
           Values results = m.same(m.operands);
           if (results.size() != 1) return results;
           const ValueId more = scaled(m.b, results[0]);
@@ -426,8 +426,8 @@ class Search {
         for (size_t o = 0; o < g.nodes[n].operands.size(); ++o) {
           const ValueId v = g.nodes[n].operands[o];
           if (v == kNoValue || g.values[v].node >= 0) continue;  // it is an input
-          Variant before = after;
-          before.build = [&, o](const VariantSite& m) {
+          Mistake before = after;
+          before.build = [&, o](const MistakeSite& m) {
             Values operands = m.operands;
             const ValueId more = scaled(m.b, operands[o]);
             if (more != kNoValue) operands[o] = more;
@@ -439,9 +439,9 @@ class Search {
     }
   }
 
-  void try_factor(size_t n, const Variant& v, const std::string& op) {
+  void try_factor(size_t n, const Mistake& v, const std::string& op) {
     const size_t before = causes_.found.size();
-    try_variant(n, v);
+    try_mistake(n, v);
     if (causes_.found.size() > before) causes_.found.back().op = op;
   }
 
@@ -491,8 +491,8 @@ class Search {
         if (type.rank() != 2) continue;
         Slice more{s_.slice.program, {}, {}, {}, false};
         const ValueId extra = add_input(more.program, type, name);
-        Variant with;
-        with.build = [&](const VariantSite& m) {
+        Mistake with;
+        with.build = [&](const MistakeSite& m) {
           const ValueId given = m.b.graph().inputs[position(more.program, extra)];
           const Shape& keys = m.b.shape(given);
           const ValueId of_keys = m.b.reshape(given, {keys[0], Dim(1), Dim(1), keys[1]});
@@ -503,7 +503,7 @@ class Search {
           whole.at(3) = keys[1];
           return m.same(m.with_operand("attn_mask", m.b.broadcast_to(is_seen, whole)));
         };
-        const auto p = with_variant(more, trials_.table(), node, with, 0);
+        const auto p = with_mistake(more, trials_.table(), node, with, 0);
         if (!p) continue;
         std::vector<Array> inputs = s_.inputs;
         inputs.push_back(value);
@@ -518,12 +518,14 @@ class Search {
     const Graph& g = s_.slice.program.graph;
     for (size_t n = g.nodes.size(); n-- > 0;) {
       if (g.nodes[n].results.size() != 1 || !is_floating(g.type(g.nodes[n].results[0]).dtype)) continue;
-      for (const Activation& f : activations()) {
-        Variant after{"activation", "no activation", f.text, {}, {}, false};
-        after.build = [&f](const VariantSite& m) { return Values{m.b.create(f.op, {m.same(m.operands)[0]}, f.attributes)}; };
+      for (const Activation& f : activations(trials_.table())) {
+        Mistake after{"activation", "no activation", f.called->noun, {}, {}, false};
+        after.build = [&f](const MistakeSite& m) {
+          return Values{m.b.create(f.op->name, {m.same(m.operands)[0]}, f.called->attributes)};
+        };
         const size_t before = causes_.found.size();
-        try_variant(n, after);
-        if (causes_.found.size() > before) causes_.found.back().op = f.op;
+        try_mistake(n, after);
+        if (causes_.found.size() > before) causes_.found.back().op = f.op->name;
       }
     }
   }

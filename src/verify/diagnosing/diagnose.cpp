@@ -12,11 +12,7 @@ namespace pycandle {
 namespace {
 
 // Numbers are made there, not only moved.
-bool computes(const Node& node) {
-  static const std::set<std::string, std::less<>> kMoves{"constant", "split_heads", "merge_heads", "split",
-                                                         "stack",    "concat",      "repeat"};
-  return !only_moves(node) && kMoves.count(node.op->name) == 0;
-}
+bool computes(const Node& node) { return !only_moves(node) && !node.op->is_rearrangement && node.op->name != "constant"; }
 
 void describe_cause(const Causes& causes, Diagnosis& d) {
   d.cause = causes.text();

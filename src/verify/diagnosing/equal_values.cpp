@@ -31,7 +31,7 @@ PerValue<bool> open_in(const Graph& g, bool deeper) {
     const bool of_numbers = !node.operands.empty() && std::all_of(node.operands.begin(), node.operands.end(),
                                                                   [&](ValueId v) { return v != kNoValue && is_number[v]; });
     const bool gives_number = node.op->name == "constant" || of_numbers;
-    const bool is_pointwise = node.op->family == "elementwise/elementwise" || node.op->family == "elementwise/logical";
+    const bool is_pointwise = node.op->is_primitive && node.op->is_pointwise;
     for (ValueId v : node.results) {
       is_number[v] = gives_number;
       is_open[v] = gives_number || only_moves(node) || (deeper && is_pointwise);

@@ -8,7 +8,7 @@
 
 namespace pycandle {
 
-std::optional<Program> with_variant(const Slice& slice, const OpTable& table, const Node& target, const Variant& variant,
+std::optional<Program> with_mistake(const Slice& slice, const OpTable& table, const Node& target, const Mistake& mistake,
                                     double number) {
   try {
     const Values wanted = target.results;
@@ -17,7 +17,7 @@ std::optional<Program> with_variant(const Slice& slice, const OpTable& table, co
                                               [&](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
                                                 if (node.results != wanted) return std::nullopt;
                                                 is_changed = true;
-                                                return variant.build({b, node, operands, number});
+                                                return mistake.build({b, node, operands, number});
                                               });
     return is_changed ? std::optional(std::move(changed)) : std::nullopt;
   } catch (const Error&) {
@@ -25,8 +25,8 @@ std::optional<Program> with_variant(const Slice& slice, const OpTable& table, co
   }
 }
 
-std::optional<Program> with_variant_of_any_type(const Slice& slice, const OpTable& table, const Node& target,
-                                                const Variant& variant) {
+std::optional<Program> with_mistake_of_any_type(const Slice& slice, const OpTable& table, const Node& target,
+                                                const Mistake& mistake) {
   Program p = slice.program;
   const Graph old = std::exchange(p.graph, {});
   Values made(old.values.size(), kNoValue);
@@ -39,7 +39,7 @@ std::optional<Program> with_variant_of_any_type(const Slice& slice, const OpTabl
       Values operands;
       for (ValueId v : node.operands) operands.push_back(now(v));
       b.origin = node.origin;
-      const Values results = node.results == target.results ? variant.build({b, node, operands, 0})
+      const Values results = node.results == target.results ? mistake.build({b, node, operands, 0})
                                                             : b.create_all(node.op->name, operands, node.attributes);
       for (size_t i = 0; i < results.size(); ++i) made[node.results[i]] = results[i];
     }

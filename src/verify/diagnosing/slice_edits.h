@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "verify/diagnosing/variants.h"
+#include "ir/mistakes.h"
 #include "verify/judging/slices.h"
 
 namespace pycandle {
 
 // The slice with another way to compute one of its nodes; nothing when that is not possible there.
-std::optional<Program> with_variant(const Slice&, const OpTable&, const Node& target, const Variant&, double number);
+std::optional<Program> with_mistake(const Slice&, const OpTable&, const Node& target, const Mistake&, double number);
 // The same where the mistake may change the type: everything behind it is inferred anew.
-std::optional<Program> with_variant_of_any_type(const Slice&, const OpTable&, const Node& target, const Variant&);
+std::optional<Program> with_mistake_of_any_type(const Slice&, const OpTable&, const Node& target, const Mistake&);
 // One more input, after the others.
 ValueId add_input(Program&, const Type&, const std::string& name);
 
