@@ -21,7 +21,7 @@ inline Given of(DType dtype, std::initializer_list<int64_t> sizes) { return {{dt
 
 using Computation = std::function<ValueId(Builder&, const Values&)>;
 
-struct Mistake {
+struct MistakeCase {
   std::string name;
   std::string kind;            // of the cause that is named; empty: none may be
   std::string op;              // which the cause is of
@@ -31,8 +31,8 @@ struct Mistake {
 };
 
 // The op with one attribute another.
-inline Mistake attribute_mistake(std::string name, std::string kind, const std::string& op, std::vector<Given> operands,
-                                 const Attributes& attributes, const std::string& changed, const Attribute& value) {
+inline MistakeCase attribute_mistake(std::string name, std::string kind, const std::string& op, std::vector<Given> operands,
+                                     const Attributes& attributes, const std::string& changed, const Attribute& value) {
   const auto with = [=](const Attributes& all) -> Computation {
     return [=](Builder& b, const Values& v) { return b.create_all(op, v, all)[0]; };
   };
@@ -44,8 +44,8 @@ inline Mistake attribute_mistake(std::string name, std::string kind, const std::
 }
 
 // The op on other operands: turned, exchanged, left out.
-inline Mistake operand_mistake(std::string name, std::string kind, const std::string& op, std::vector<Given> operands,
-                               const Attributes& attributes, const std::function<Values(Builder&, Values)>& changed) {
+inline MistakeCase operand_mistake(std::string name, std::string kind, const std::string& op, std::vector<Given> operands,
+                                   const Attributes& attributes, const std::function<Values(Builder&, Values)>& changed) {
   return {std::move(name),
           std::move(kind),
           op,
@@ -55,8 +55,8 @@ inline Mistake operand_mistake(std::string name, std::string kind, const std::st
 }
 
 // Another op on the same operands.
-inline Mistake op_mistake(std::string name, std::string kind, const std::string& op, const Attributes& attributes,
-                          const std::string& other, const Attributes& other_attributes, std::vector<Given> operands) {
+inline MistakeCase op_mistake(std::string name, std::string kind, const std::string& op, const Attributes& attributes,
+                              const std::string& other, const Attributes& other_attributes, std::vector<Given> operands) {
   return {std::move(name),
           std::move(kind),
           op,
@@ -82,9 +82,9 @@ inline ValueId in_blocks(Builder& b, ValueId x, const Ints& order) {
   return b.concat(parts, 0);
 }
 
-inline void PrintTo(const Mistake& m, std::ostream* out) { *out << m.name; }
+inline void PrintTo(const MistakeCase& m, std::ostream* out) { *out << m.name; }
 
-inline std::vector<Mistake> mistakes() {
+inline std::vector<MistakeCase> mistakes() {
   const Dims eight{8};
   const auto norm = [=](Builder& b, const Values& v) {
     return b.create("layer_norm", v, {{"normalized_shape", eight}, {"eps", 0.05}});
@@ -132,7 +132,7 @@ inline std::vector<Mistake> mistakes() {
   const std::vector<Given> convolved{floats({1, 2, 5, 5}), weights({3, 2, 3, 3}), weights({3})};
   const auto convolution = [=](Builder& b, const Values& v) { return b.create("conv2d", v, kernel); };
 
-  std::vector<Mistake> all{
+  std::vector<MistakeCase> all{
       // ---- norms
       {"epsilon outside the root", "epsilon place", "layer_norm", normed, norm,
        [](Builder& b, const Values& v) { return layer_norm_by_hand(b, v, 8, false); }},
