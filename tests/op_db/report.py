@@ -14,8 +14,9 @@ _TITLES = {"values": "sample inputs", "errors": "error inputs", "modules": "modu
 
 
 def counting(outcomes: list[Outcome]) -> list[Outcome]:
-    """Those of entries that touch the catalogue, at whatever dtype."""
+    """Those of entries that touch the catalogue and of which a call ran, at whatever dtype."""
     touched = {o.entry for o in outcomes if o.touches}
+    touched &= {o.entry for o in outcomes if o.calls}
     return [o for o in outcomes if o.entry in touched]
 
 

@@ -379,3 +379,11 @@ def test_a_bool_that_depends_on_data_is_compared(function, monkeypatch) -> None:
     monkeypatch.setattr(running, "run", lambda traced, backend: [torch.tensor(True)])
     run_call(Call.of(function, (x, x + 1), {}), outcome)
     assert (outcome.calls, outcome.passed) == (3, 2)
+
+
+def test_an_entry_that_torch_refuses_whole_does_not_pass() -> None:
+    from .report import rows
+
+    refused = Outcome("modules", "nn.CTCLoss", "f32", touches=True, untraceable=["aten._ctc_loss.default"])
+    ran = Outcome("modules", "nn.ReLU", "f32", touches=True, calls=2, passed=2)
+    assert rows([refused, ran]) == [("modules", 1, 1, 2, 2, 0)]
