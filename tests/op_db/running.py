@@ -118,6 +118,9 @@ def run_call(call: Call, outcome: Outcome) -> None:
     judge = judge_of(call, traced, expected)
     types_only = traced.has_free_values and not is_determined(judge, traced)
     problems = judge.problems(ours, types_only)
+    if problems and traced.has_free_values and not types_only and not is_determined(judge, traced, draws=500):
+        types_only = True  # a rare draw moves torch's own value as far
+        problems = judge.problems(ours, types_only)
     if not problems and types_only and (problem := traced.random_problem(ours)):
         problems.append(problem)
     if problems:
@@ -140,7 +143,7 @@ def judge_of(call: Call, traced: Traced, expected: list[torch.Tensor]) -> Judge:
     )
 
 
-def is_determined(judge: Judge, traced: Traced) -> bool:
+def is_determined(judge: Judge, traced: Traced, draws: int = 24) -> bool:
     """Whether random numbers on the way leave what is compared alone: torch agrees with itself when they are others."""
     if traced.is_uninitialised or judge.view is None:
         return False
@@ -150,7 +153,7 @@ def is_determined(judge: Judge, traced: Traced) -> bool:
         again = torch.fx.Interpreter(traced.graph).run(*(tensor for _, tensor in traced.inputs))
         return not judge.problems(list(again), False, nearby=False)
 
-    return all(agrees(number) for number in range(24))
+    return all(agrees(number) for number in range(draws))
 
 
 def error_text(error: Exception) -> str:
