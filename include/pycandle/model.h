@@ -19,7 +19,7 @@
 namespace pycandle {
 struct CallerStates;    // src/runtime/states.h
 class ParameterSource;  // src/params/parameters.h
-}
+}  // namespace pycandle
 
 namespace pycandle::front {
 // A dynamic size. Sizes of one name are one size.
