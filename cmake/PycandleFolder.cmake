@@ -83,7 +83,6 @@ function(pycandle_folder folder)
     set(scope INTERFACE)
   endif()
   target_include_directories(${target} ${scope} "${seam}" "${PROJECT_SOURCE_DIR}/include")
-  target_compile_definitions(${target} ${scope} PYCANDLE_VERSION="${PROJECT_VERSION}")
   target_link_libraries(${target} ${scope} ${libraries})
 endfunction()
 

@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/safetensors_header.h"
 #include "base/safetensors_stream.h"
+#include "base/sync.h"
 
 namespace pycandle {
 
@@ -43,7 +45,8 @@ int64_t natural(const Json& j, const std::string& file, const std::string& tenso
   return j.get<int64_t>();
 }
 
-Safetensors::Entry read_entry(const Json& j, const std::string& file, const std::string& tensor, size_t data_size) {
+SafetensorsHeader::Entry read_entry(const Json& j, const std::string& file, const std::string& tensor, size_t data_size,
+                                    const SafetensorsHeader::OtherTypes& others) {
   const auto member = [&](const char* key) -> const Json& {
     if (const auto at = j.is_object() ? j.find(key) : j.end(); at != j.end()) return *at;
     throw bad_tensor(file, tensor, fmt::format("has no {} in the header", key))
@@ -54,8 +57,10 @@ Safetensors::Entry read_entry(const Json& j, const std::string& file, const std:
   const Json& shape_json = member("shape");
   const Json& offsets = member("data_offsets");
 
-  const auto dtype = dtype_json.is_string() ? dtype_of_file(dtype_json.get_ref<const std::string&>()) : std::nullopt;
-  if (!dtype)
+  const std::string type = dtype_json.is_string() ? dtype_json.get<std::string>() : std::string();
+  const auto dtype = dtype_of_file(type);
+  const auto other = others.find(type);
+  if (!dtype && other == others.end())
     throw bad_tensor(file, tensor, "has a dtype that is not supported")
         .expected(fmt::format("one of {}", fmt::join(kNames, ", ")))
         .found(shown(dtype_json));
@@ -70,7 +75,8 @@ Safetensors::Entry read_entry(const Json& j, const std::string& file, const std:
   for (const Json& size : shape_json) shape.push_back(natural(size, file, tensor, "has a bad shape"));
   size_t wanted = 0;
   try {
-    if (__builtin_mul_overflow(static_cast<size_t>(element_count(shape)), size_of(*dtype), &wanted)) wanted = SIZE_MAX;
+    if (__builtin_mul_overflow(static_cast<size_t>(element_count(shape)), dtype ? size_of(*dtype) : other->second, &wanted))
+      wanted = SIZE_MAX;
   } catch (const Error&) {
     wanted = SIZE_MAX;
   }
@@ -89,14 +95,14 @@ Safetensors::Entry read_entry(const Json& j, const std::string& file, const std:
         .hint("the file may be truncated: make or copy it again");
   if (end - begin != wanted)
     throw bad_tensor(file, tensor, "has a size that does not fit its dtype and shape")
-        .expected(fmt::format("{} bytes for {}{}", wanted, name_of(*dtype), to_string(shape)))
+        .expected(fmt::format("{} bytes for {}{}", wanted, dtype ? name_of(*dtype) : type, to_string(shape)))
         .found(fmt::format("{} bytes", end - begin));
-  return {*dtype, std::move(shape), begin, end};
+  return {type, dtype, std::move(shape), begin, end};
 }
 
 // Every byte of the data belongs to exactly one tensor, as the format asks.
-void check_layout(const std::map<std::string, Safetensors::Entry>& entries, const std::string& file, size_t data_size) {
-  std::vector<std::pair<const std::string*, const Safetensors::Entry*>> sorted;
+void check_layout(const std::map<std::string, SafetensorsHeader::Entry>& entries, const std::string& file, size_t data_size) {
+  std::vector<std::pair<const std::string*, const SafetensorsHeader::Entry*>> sorted;
   sorted.reserve(entries.size());
   for (const auto& [name, entry] : entries) sorted.emplace_back(&name, &entry);
   std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
@@ -154,7 +160,8 @@ Safetensors Safetensors::open(const std::filesystem::path& path) {
   return out;
 }
 
-Safetensors Safetensors::parse(const std::byte* data, size_t size, std::shared_ptr<const void> owner, std::string name) {
+SafetensorsHeader SafetensorsHeader::parse(const std::byte* data, size_t size, const std::string& name,
+                                           const OtherTypes& others) {
   if (size < kLengthBytes)
     throw bad(name, "the file is too short for safetensors").expected("at least 8 bytes").found(fmt::format("{} bytes", size));
   uint64_t length = 0;
@@ -174,24 +181,35 @@ Safetensors Safetensors::parse(const std::byte* data, size_t size, std::shared_p
   const Json header = parse_json(text, fmt::format("the header of {}", name), 8);
   if (!header.is_object()) throw bad(name, "the safetensors header is not an object").found(shown(header));
 
-  Safetensors out;
-  out.name_ = std::move(name);
-  out.owner_ = std::move(owner);
-  out.data_ = data + kLengthBytes + length;
+  SafetensorsHeader out;
+  out.data = kLengthBytes + length;
   const size_t data_size = size - kLengthBytes - length;
   for (const auto& [key, value] : header.items()) {
     if (key != kMetadata) {
-      out.entries_.emplace(key, read_entry(value, out.name_, key, data_size));
+      out.entries.emplace(key, read_entry(value, name, key, data_size, others));
       continue;
     }
-    if (!value.is_object()) throw bad(out.name_, "__metadata__ is not an object").found(shown(value));
+    if (!value.is_object()) throw bad(name, "__metadata__ is not an object").found(shown(value));
     for (const auto& [field, text_value] : value.items()) {
       if (!text_value.is_string())
-        throw bad(out.name_, fmt::format("__metadata__ '{}' is not a string", field.substr(0, 200))).found(shown(text_value));
-      out.metadata_.emplace(field, text_value.get<std::string>());
+        throw bad(name, fmt::format("__metadata__ '{}' is not a string", field.substr(0, 200))).found(shown(text_value));
+      out.metadata.emplace(field, text_value.get<std::string>());
     }
   }
-  check_layout(out.entries_, out.name_, data_size);
+  check_layout(out.entries, name, data_size);
+  return out;
+}
+
+Safetensors Safetensors::parse(const std::byte* data, size_t size, std::shared_ptr<const void> owner, std::string name) {
+  SafetensorsHeader header = SafetensorsHeader::parse(data, size, name);
+  Safetensors out;
+  out.name_ = std::move(name);
+  out.owner_ = std::move(owner);
+  out.data_ = data + header.data;
+  out.metadata_ = std::move(header.metadata);
+  for (auto& [key, entry] : header.entries) {
+    out.entries_.emplace_hint(out.entries_.end(), key, Entry{*entry.dtype, std::move(entry.shape), entry.begin, entry.end});
+  }
   return out;
 }
 
@@ -268,6 +286,49 @@ void SafetensorsStream::finish() {
   write(length_bytes(room_).data(), kLengthBytes);
   write(text.data(), text.size());
   if (std::fclose(file_.release()) != 0) throw bad(path_.string(), "cannot be written");
+}
+
+// ---- planned
+
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const std::vector<Planned>& planned,
+                                     const std::map<std::string, std::string>& metadata)
+    : path_(path), unfinished_(path.string() + ".unfinished"), file_(unfinished_) {
+  std::map<std::string, Safetensors::Entry> entries;
+  for (const Planned& tensor : planned) {
+    const size_t bytes = static_cast<size_t>(element_count(tensor.shape)) * size_of(tensor.dtype);
+    if (!entries.emplace(tensor.name, Safetensors::Entry{tensor.dtype, tensor.shape, left_, left_ + bytes}).second)
+      throw bad(path_.string(), fmt::format("two tensors are named '{}'", tensor.name));
+    left_ += bytes;
+  }
+  std::string text = header_text(path, entries, metadata);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const auto length = length_bytes(text.size());
+  file_.write(length.data(), length.size());
+  file_.write(text);
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  std::error_code ignored;
+  if (!is_committed_) std::filesystem::remove(unfinished_, ignored);
+}
+
+void SafetensorsWriter::write(const void* data, size_t bytes) {
+  require(bytes <= left_, "more bytes are written than were planned");
+  left_ -= bytes;
+  file_.write(data, bytes);
+}
+
+void SafetensorsWriter::finish() {
+  require(left_ == 0, "fewer bytes are written than were planned");
+  file_.commit();
+  sync_file(unfinished_);
+}
+
+void SafetensorsWriter::commit() {
+  std::error_code failed;
+  std::filesystem::rename(unfinished_, path_, failed);
+  if (failed) throw bad(path_.string(), "cannot be written: " + failed.message());
+  is_committed_ = true;
 }
 
 }  // namespace pycandle

@@ -30,4 +30,29 @@ class SafetensorsStream {
   std::map<std::string, Safetensors::Entry> entries_;
 };
 
+// The same when all types are known before: the bytes of each tensor come in pieces, in the planned order. The file is in
+// its place only after commit(); until then it is called *.unfinished.
+class SafetensorsWriter {
+ public:
+  struct Planned {
+    std::string name;
+    DType dtype;
+    Sizes shape;
+  };
+  SafetensorsWriter(const std::filesystem::path&, const std::vector<Planned>&,
+                    const std::map<std::string, std::string>& metadata = {});
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+  void write(const void* data, size_t bytes);
+  void finish();  // all of it is on the disk
+  void commit();
+
+ private:
+  std::filesystem::path path_, unfinished_;
+  AtomicFile file_;
+  size_t left_ = 0;
+  bool is_committed_ = false;
+};
+
 }  // namespace pycandle

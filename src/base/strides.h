@@ -1,7 +1,7 @@
 // Walking strided views of dense arrays: what broadcasting, transposing, slicing and reducing are made of.
 //
-//   // out = a + b, both broadcast to `shape` (a stride of 0 repeats)
-//   for_each_offset<2>(shape, {broadcast_strides(a.shape(), shape), broadcast_strides(b.shape(), shape)},
+//   // out = a + b, where b is one row (a stride of 0 repeats)
+//   for_each_offset<2>({2, 3}, {Sizes{3, 1}, Sizes{0, 1}},
 //                      [&](int64_t i, const std::array<int64_t, 2>& at) { out[i] = x[at[0]] + y[at[1]]; });
 #pragma once
 
@@ -13,9 +13,6 @@
 namespace pycandle {
 
 Sizes row_major_strides(const Sizes& shape);  // [2, 3, 4] → [12, 4, 1]
-// Strides with which an array of shape `from` is read as one of shape `to`: aligned at the end, 0 where it repeats.
-// Throws internal when it does not broadcast.
-Sizes broadcast_strides(const Sizes& from, const Sizes& to);
 // Each taken at the given axes: permuted(strides, {1, 0}).
 Sizes permuted(const Sizes& values, const std::vector<int64_t>& axes);
 
