@@ -361,6 +361,12 @@ std::vector<std::filesystem::path> Recording::traces() const {
   return files;
 }
 
+std::vector<std::filesystem::path> Recording::perturbed_traces() const {
+  std::vector<std::filesystem::path> files;
+  for (const std::string& file : perturbed_trace_files) files.push_back(folder / file);
+  return files;
+}
+
 std::filesystem::path find_manifest(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   std::error_code failed;

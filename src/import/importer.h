@@ -16,8 +16,9 @@ namespace pycandle {
 struct Recording {
   Program program;
   std::filesystem::path folder;
-  std::string trace_file;                       // empty when there is none
+  std::string trace_file;                       // empty when there is none, or no value in it
   std::string second_trace_file;                // of a second call in a row, when the model has states
+  std::vector<std::string> perturbed_trace_files;  // of other inputs, for layers that prove nothing at the recorded ones
   std::string soundness;                        // "verified", "shapes-only"
   std::vector<std::string> notes;
   std::string version, torch_version, model_class;
@@ -26,6 +27,7 @@ struct Recording {
   std::string input_tree, output_tree;          // JSON texts, for the bindings
 
   std::vector<std::filesystem::path> traces() const;  // those that there are, in the order of the calls
+  std::vector<std::filesystem::path> perturbed_traces() const;
 };
 
 // One overload (or one use of it) that the catalogue does not support.

@@ -114,9 +114,14 @@ class ManifestReader {
     if (const auto weights = root_.find("weights")) r.weights_by_reference = weights->string() == "ref";
     if (const auto files = root_.find("files")) {
       if (const auto trace = files->find("trace")) r.trace_file = file_name(*trace);
+      if (r.soundness == "shapes-only") r.trace_file.clear();  // the file is there, and empty
       if (const auto second = files->find("second_trace")) {
         r.second_trace_file = file_name(*second);
         if (r.trace_file.empty()) second->fail("a second call was recorded without a first", "files.trace as well");
+      }
+      if (const auto perturbed = files->find("perturbed_traces")) {
+        perturbed->each([&](const Field& trace) { r.perturbed_trace_files.push_back(file_name(trace)); });
+        if (r.trace_file.empty()) perturbed->fail("perturbed inputs were recorded without inputs", "files.trace as well");
       }
       if (const auto weights = files->find("weights")) file_name(*weights, r.weights_by_reference);
     }

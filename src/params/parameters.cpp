@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <list>
 #include <mutex>
 #include <utility>
 
@@ -128,7 +129,53 @@ class MemoryParameters final : public ParameterSource {
   std::map<std::string, Array> arrays_;
 };
 
+class StreamedParameters final : public ParameterSource {
+ public:
+  StreamedParameters(std::shared_ptr<const ParameterSource> source, size_t budget)
+      : source_(std::move(source)), budget_(budget) {}
+
+  Array get(const Parameter& p) const override { return used(source_->get(p)); }
+  Array get_state(const State& s, const Type& type) const override { return source_->get_state(s, type); }
+  Hash128 fingerprint(const Parameter& p) const override { return source_->fingerprint(p); }
+  void open(const Program& p) const override { source_->open(p); }
+  void release(const Array& array) const override { source_->release(array); }
+  void use(const Array& array) const override { used(array); }
+  bool is_streamed() const override { return true; }
+
+ private:
+  Array used(Array array) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = places_.find(array.data());
+    if (known != places_.end()) {
+      recent_.splice(recent_.begin(), recent_, known->second);
+    } else {
+      recent_.push_front(array);
+      places_[array.data()] = recent_.begin();
+      bytes_ += array.bytes();
+    }
+    while (bytes_ > budget_ && recent_.size() > 1) {
+      const Array& oldest = recent_.back();
+      source_->release(oldest);
+      bytes_ -= oldest.bytes();
+      places_.erase(oldest.data());
+      recent_.pop_back();
+    }
+    return array;
+  }
+
+  std::shared_ptr<const ParameterSource> source_;
+  size_t budget_;
+  mutable std::mutex mutex_;
+  mutable std::list<Array> recent_;  // the last one used in front
+  mutable std::map<const void*, std::list<Array>::iterator> places_;
+  mutable size_t bytes_ = 0;
+};
+
 }  // namespace
+
+std::shared_ptr<const ParameterSource> streamed_parameters(std::shared_ptr<const ParameterSource> source, size_t budget) {
+  return std::make_shared<StreamedParameters>(std::move(source), budget);
+}
 
 std::shared_ptr<const ParameterSource> file_parameters(const std::filesystem::path& folder, ParameterFiles files) {
   return std::make_shared<FileParameters>(folder, files);

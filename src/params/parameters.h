@@ -38,6 +38,10 @@ class ParameterSource {
   virtual void open(const Program&) const {}
   // An array that was got is not needed for now: mapped memory leaves the process until it is read again.
   virtual void release(const Array&) const {}
+  // An array that was got long ago is read now.
+  virtual void use(const Array&) const {}
+  // Weights may not be in memory all at once: whoever reads them calls `use`, and keeps no copies of large ones.
+  virtual bool is_streamed() const { return false; }
 
  private:
   uint64_t number_;  // of this object, never used again
@@ -48,6 +52,9 @@ class ParameterSource {
 enum class ParameterFiles { inside_folder, anywhere };
 std::shared_ptr<const ParameterSource> file_parameters(const std::filesystem::path& folder,
                                                        ParameterFiles = ParameterFiles::inside_folder);
+// The same source with at most `budget` bytes of mapped weights in memory, or one of them when it is larger: what was used the
+// longest time ago is released, and read from the disk again when it is needed.
+std::shared_ptr<const ParameterSource> streamed_parameters(std::shared_ptr<const ParameterSource>, size_t budget);
 // From memory, by canonical name (tests, captured models).
 std::shared_ptr<const ParameterSource> memory_parameters(std::map<std::string, Array>);
 

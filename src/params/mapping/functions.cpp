@@ -1,0 +1,355 @@
+#include "params/mapping/functions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/strides.h"
+
+namespace pycandle {
+namespace {
+
+constexpr std::array<const char*, kFateCount> kFates = {"used as is", "cast",    "transposed", "permuted", "reshaped",
+                                                        "split",      "joined",  "computed",   "tied to",  "carried",
+                                                        "unused",     "missing", "mismatched"};
+
+using Tensors = std::vector<StoredTensor>;
+
+[[noreturn]] void refuse(const SourceExpr& e, const std::string& what) {
+  throw Error(ErrorCode::bad_input, fmt::format("{} cannot be made: {}", e.text(), what));
+}
+
+int64_t whole(const SourceExpr& e, size_t i) {
+  const double n = e.numbers.at(i);
+  if (n != std::floor(n) || std::abs(n) > 1e15) refuse(e, fmt::format("{} is not a whole number", n));
+  return static_cast<int64_t>(n);
+}
+
+size_t axis_of(const SourceExpr& e, double number, size_t rank) {
+  if (number < 0 || number != std::floor(number) || number >= static_cast<double>(rank))
+    refuse(e, fmt::format("there is no axis {}", number));
+  return static_cast<size_t>(number);
+}
+
+StoredTensor in_memory(const Array& array, const StoredTensor& like) {
+  const Bytes bytes(static_cast<const std::byte*>(array.data()), array.bytes());
+  auto storage = std::make_shared<const Storage>(
+      Storage{bytes, 0, nullptr, std::make_shared<const Array>(array), like.storage->where});
+  return dense_tensor(like.name, array.dtype(), nullptr, array.shape(), std::move(storage), 0);
+}
+
+// One that strides can be laid over: not packed in blocks, not deflated.
+StoredTensor viewable(const StoredTensor& t) {
+  const bool is_packed = t.storage->inflated != 0 || (t.encoding != nullptr && t.encoding->block > 1);
+  if (!is_packed) return t;
+  const Array array = read(t);
+  release(t);
+  return in_memory(array, t);
+}
+
+StoredTensor dense(const StoredTensor& t) {
+  if (t.is_dense()) return t;
+  const Array array = read(t);
+  release(t);
+  return in_memory(array, t);
+}
+
+// ---- each function: the shape it gives, and the tensor
+
+Sizes permuted_shape(const SourceExpr& e, const Sizes& shape) {
+  if (e.numbers.size() != shape.size()) refuse(e, fmt::format("{} axes are given for {}", e.numbers.size(), to_string(shape)));
+  Sizes out;
+  std::vector<bool> seen(shape.size(), false);
+  for (const double n : e.numbers) {
+    const size_t axis = axis_of(e, n, shape.size());
+    if (seen[axis]) refuse(e, fmt::format("axis {} is there twice", n));
+    seen[axis] = true;
+    out.push_back(shape[axis]);
+  }
+  return out;
+}
+
+StoredTensor permute(const SourceExpr& e, const StoredTensor& x) {
+  const StoredTensor from = viewable(x);
+  StoredTensor out = from;
+  out.shape = permuted_shape(e, x.shape);
+  for (size_t i = 0; i < e.numbers.size(); ++i) out.strides[i] = from.strides[static_cast<size_t>(e.numbers[i])];
+  return out;
+}
+
+SourceExpr as_permute(const SourceExpr& e, size_t rank) {
+  if (rank < 2) refuse(e, "it has less than two axes");
+  std::vector<double> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0.0);
+  std::swap(axes[rank - 1], axes[rank - 2]);
+  SourceExpr p = e;
+  p.numbers = axes;
+  return p;
+}
+
+Sizes reshaped_shape(const SourceExpr& e, const Sizes& shape) {
+  Sizes out;
+  int64_t known = 1, open = -1;
+  for (size_t i = 0; i < e.numbers.size(); ++i) {
+    out.push_back(whole(e, i));
+    if (out.back() == -1 && open < 0) {
+      open = static_cast<int64_t>(i);
+    } else if (out.back() < 0 || __builtin_mul_overflow(known, out.back(), &known)) {
+      refuse(e, "a size is not one");
+    }
+  }
+  const int64_t count = element_count(shape);
+  if (open >= 0 && known > 0) out[static_cast<size_t>(open)] = count / known;
+  if (open >= 0 ? known == 0 || count % known != 0 : count != known)
+    refuse(e, fmt::format("{} has another number of elements", to_string(shape)));
+  return out;
+}
+
+struct Part {
+  size_t axis;
+  int64_t begin, end;
+};
+
+Part part_of(const SourceExpr& e, const Sizes& shape) {
+  const Part p{axis_of(e, e.numbers[0], shape.size()), whole(e, 1), whole(e, 2)};
+  if (p.begin < 0 || p.end < p.begin || p.end > shape[p.axis]) refuse(e, fmt::format("{} has no such part", to_string(shape)));
+  return p;
+}
+
+StoredTensor slice(const SourceExpr& e, const StoredTensor& x) {
+  const Part p = part_of(e, x.shape);
+  StoredTensor out = viewable(x);
+  const size_t unit = out.encoding != nullptr ? out.encoding->block_bytes : size_of(out.dtype);
+  out.offset += static_cast<uint64_t>(p.begin * out.strides[p.axis]) * unit;
+  out.shape[p.axis] = p.end - p.begin;
+  return out;
+}
+
+Sizes joined_shape(const SourceExpr& e, const std::vector<SourceType>& of) {
+  const size_t axis = axis_of(e, e.numbers.empty() ? 0 : e.numbers[0], of[0].shape.size());
+  Sizes out = of[0].shape;
+  for (size_t i = 1; i < of.size(); ++i) {
+    Sizes rest = of[i].shape, first = of[0].shape;
+    const bool same_rank = rest.size() == first.size();
+    if (same_rank) rest[axis] = first[axis] = 0;
+    if (!same_rank || rest != first || of[i].dtype != of[0].dtype)
+      refuse(e, fmt::format("{}{} and {}{} do not fit together", name_of(of[0].dtype), to_string(of[0].shape),
+                            name_of(of[i].dtype), to_string(of[i].shape)));
+    out[axis] += of[i].shape[axis];
+  }
+  return out;
+}
+
+StoredTensor join(const SourceExpr& e, const Tensors& parts) {
+  std::vector<SourceType> types;
+  for (const StoredTensor& t : parts) types.push_back({t.dtype, t.shape});
+  Array out(parts[0].dtype, joined_shape(e, types));
+  const size_t axis = e.numbers.empty() ? 0 : static_cast<size_t>(e.numbers[0]);
+  int64_t outer = 1, inner = 1;
+  for (size_t i = 0; i < out.shape().size(); ++i) (i < axis ? outer : inner) *= i == axis ? 1 : out.shape()[i];
+  const size_t row = static_cast<size_t>(inner * out.shape()[axis]) * size_of(out.dtype());
+  size_t at = 0;
+  for (const StoredTensor& t : parts) {
+    const Array part = read(t);
+    const size_t bytes = static_cast<size_t>(inner * t.shape[axis]) * size_of(t.dtype);
+    for (int64_t i = 0; i < outer && bytes != 0; ++i)
+      std::memcpy(static_cast<std::byte*>(out.mutable_data()) + static_cast<size_t>(i) * row + at,
+                  static_cast<const std::byte*>(part.data()) + static_cast<size_t>(i) * bytes, bytes);
+    at += bytes;
+    release(t);
+  }
+  return in_memory(out, parts[0]);
+}
+
+void check_heads(const SourceExpr& e, const Sizes& shape) {
+  const int64_t heads = whole(e, 0);
+  if (shape.empty() || heads <= 0 || shape[0] % (2 * heads) != 0)
+    refuse(e, fmt::format("{} rows are not {} heads of pairs", shape.empty() ? 0 : shape[0], heads));
+}
+
+// Rotary rows: pairs (x0 y0 x1 y1 …) to halves (x0 x1 … y0 y1 …) within each head, or back.
+StoredTensor rope(const SourceExpr& e, const StoredTensor& x, bool to_halves) {
+  check_heads(e, x.shape);
+  const StoredTensor from = dense(viewable(x));
+  const int64_t heads = whole(e, 0), half = x.shape[0] / heads / 2, width = x.size() / std::max<int64_t>(x.shape[0], 1);
+  StoredTensor view = from;
+  view.shape = to_halves ? Sizes{heads, 2, half, width} : Sizes{heads, half, 2, width};
+  view.strides = to_halves ? Sizes{2 * half * width, width, 2 * width, 1} : Sizes{2 * half * width, width, half * width, 1};
+  const Array array = read(view).reshaped(x.shape);
+  release(from);
+  return in_memory(array, x);
+}
+
+// g · v / ‖v‖, the norm over all axes but one.
+StoredTensor weight_norm(const SourceExpr& e, const StoredTensor& g, const StoredTensor& v) {
+  const size_t axis = e.numbers.empty() ? 0 : axis_of(e, e.numbers[0], v.shape.size());
+  if (v.shape.empty() || g.size() != v.shape[axis])
+    refuse(e, fmt::format("{} scales for {}", to_string(g.shape), to_string(v.shape)));
+  const std::vector<double> scale = load_double(read(g));
+  std::vector<double> values = load_double(read(v)), squares(scale.size(), 0.0);
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < v.shape.size(); ++i) inner *= v.shape[i];
+  const auto row = [&](size_t i) { return (i / static_cast<size_t>(inner)) % squares.size(); };
+  for (size_t i = 0; i < values.size(); ++i) squares[row(i)] += values[i] * values[i];
+  for (size_t i = 0; i < values.size(); ++i) values[i] *= scale[row(i)] / std::sqrt(squares[row(i)]);
+  return in_memory(store(v.dtype, v.shape, values), v);
+}
+
+// w + scale · b a: a is [rank, in], b is [out, rank].
+StoredTensor lora(const SourceExpr& e, const StoredTensor& w, const StoredTensor& a, const StoredTensor& b) {
+  const bool fits = w.shape.size() == 2 && a.shape.size() == 2 && b.shape.size() == 2 && a.shape[0] == b.shape[1] &&
+                    b.shape[0] == w.shape[0] && a.shape[1] == w.shape[1];
+  if (!fits) refuse(e, fmt::format("{} + {} {} do not fit together", to_string(w.shape), to_string(b.shape), to_string(a.shape)));
+  std::vector<double> out = load_double(read(w)), row(static_cast<size_t>(w.shape[1]));
+  const std::vector<double> left = load_double(read(b)), right = load_double(read(a));
+  const auto rows = static_cast<size_t>(w.shape[0]), columns = row.size(), rank = static_cast<size_t>(a.shape[0]);
+  const double scale = e.numbers.empty() ? 1.0 : e.numbers[0];
+  for (size_t i = 0; i < rows; ++i) {
+    std::fill(row.begin(), row.end(), 0.0);
+    for (size_t k = 0; k < rank; ++k)
+      for (size_t j = 0; j < columns; ++j) row[j] += left[i * rank + k] * right[k * columns + j];
+    for (size_t j = 0; j < columns; ++j) out[i * columns + j] += scale * row[j];
+  }
+  release(w);
+  return in_memory(store(w.dtype, w.shape, out), w);
+}
+
+StoredTensor add(const SourceExpr& e, const StoredTensor& x) {
+  std::vector<double> values = load_double(read(x));
+  for (double& v : values) v += e.numbers[0];
+  return in_memory(store(x.dtype, x.shape, values), x);
+}
+
+struct Function {
+  std::string_view name;
+  size_t tensors, more_tensors;  // at least, at most
+  size_t numbers, more_numbers;
+  Fate fate;
+  Sizes (*shape)(const SourceExpr&, const std::vector<SourceType>&);
+  StoredTensor (*apply)(const SourceExpr&, const Tensors&);
+};
+constexpr size_t kAny = 64;
+
+const Sizes& first(const std::vector<SourceType>& of) { return of[0].shape; }
+
+constexpr Function kFunctions[] = {
+    {"transpose", 1, 1, 0, 0, Fate::transposed,
+     [](const SourceExpr& e, const std::vector<SourceType>& of) {
+       return permuted_shape(as_permute(e, first(of).size()), first(of));
+     },
+     [](const SourceExpr& e, const Tensors& x) { return permute(as_permute(e, x[0].shape.size()), x[0]); }},
+    {"permute", 1, 1, 1, kAny, Fate::permuted,
+     [](const SourceExpr& e, const std::vector<SourceType>& of) { return permuted_shape(e, first(of)); },
+     [](const SourceExpr& e, const Tensors& x) { return permute(e, x[0]); }},
+    {"reshape", 1, 1, 0, kAny, Fate::reshaped,
+     [](const SourceExpr& e, const std::vector<SourceType>& of) { return reshaped_shape(e, first(of)); },
+     [](const SourceExpr& e, const Tensors& x) {
+       StoredTensor out = dense(x[0]);
+       out.shape = reshaped_shape(e, x[0].shape);
+       out.strides = row_major_strides(out.shape);
+       return out;
+     }},
+    {"slice", 1, 1, 3, 3, Fate::split,
+     [](const SourceExpr& e, const std::vector<SourceType>& of) {
+       Sizes out = first(of);
+       const Part p = part_of(e, out);
+       out[p.axis] = p.end - p.begin;
+       return out;
+     },
+     [](const SourceExpr& e, const Tensors& x) { return slice(e, x[0]); }},
+    {"join", 2, kAny, 0, 1, Fate::joined, joined_shape, [](const SourceExpr& e, const Tensors& x) { return join(e, x); }},
+    {"rope_halves", 1, 1, 1, 1, Fate::permuted,
+     [](const SourceExpr& e, const std::vector<SourceType>& of) {
+       check_heads(e, first(of));
+       return first(of);
+     },
+     [](const SourceExpr& e, const Tensors& x) { return rope(e, x[0], true); }},
+    {"rope_pairs", 1, 1, 1, 1, Fate::permuted,
+     [](const SourceExpr& e, const std::vector<SourceType>& of) {
+       check_heads(e, first(of));
+       return first(of);
+     },
+     [](const SourceExpr& e, const Tensors& x) { return rope(e, x[0], false); }},
+    {"weight_norm", 2, 2, 0, 1, Fate::computed, [](const SourceExpr&, const std::vector<SourceType>& of) { return of[1].shape; },
+     [](const SourceExpr& e, const Tensors& x) { return weight_norm(e, x[0], x[1]); }},
+    {"lora", 3, 3, 0, 1, Fate::computed, [](const SourceExpr&, const std::vector<SourceType>& of) { return first(of); },
+     [](const SourceExpr& e, const Tensors& x) { return lora(e, x[0], x[1], x[2]); }},
+    {"add", 1, 1, 1, 1, Fate::computed, [](const SourceExpr&, const std::vector<SourceType>& of) { return first(of); },
+     [](const SourceExpr& e, const Tensors& x) { return add(e, x[0]); }},
+};
+
+const Function* find_function(std::string_view name) {
+  for (const Function& f : kFunctions)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+const StoredTensor& tensor_named(const SourceExpr& e, const Checkpoint& checkpoint) {
+  const StoredTensor* found = checkpoint.find(e.name);
+  if (found == nullptr)
+    throw Error(ErrorCode::bad_input, fmt::format("tensor '{}' is not in the checkpoint", shown_text(e.name)))
+        .found(fmt::format("{} other tensors", checkpoint.tensors().size()));
+  return *found;
+}
+
+}  // namespace
+
+const char* name_of(Fate fate) { return kFates[static_cast<size_t>(fate)]; }
+
+std::string problem_with(const SourceExpr& call) {
+  const Function* f = find_function(call.function);
+  if (f == nullptr) {
+    std::vector<std::string_view> names;
+    for (const Function& known : kFunctions) names.push_back(known.name);
+    return fmt::format("there is no function {} (but: {})", shown_text(call.function), fmt::join(names, ", "));
+  }
+  const auto outside = [](size_t n, size_t low, size_t high) { return n < low || n > high; };
+  if (outside(call.operands.size(), f->tensors, f->more_tensors))
+    return fmt::format("{} takes {} tensors, not {}", f->name, f->tensors, call.operands.size());
+  if (outside(call.numbers.size(), f->numbers, f->more_numbers))
+    return fmt::format("{} takes {} numbers, not {}", f->name, f->numbers, call.numbers.size());
+  return {};
+}
+
+Fate fate_of(const SourceExpr& e) {
+  if (e.is_tensor()) return Fate::used;
+  Fate most = find_function(e.function)->fate;
+  // Of several, the one that says most: joined before split before transposed.
+  const auto weight = [](Fate f) {
+    return f == Fate::computed   ? 5
+           : f == Fate::joined   ? 4
+           : f == Fate::split    ? 3
+           : f == Fate::permuted ? 2
+           : f == Fate::used     ? 0
+                                 : 1;
+  };
+  for (const SourceExpr& operand : e.operands)
+    if (weight(fate_of(operand)) > weight(most)) most = fate_of(operand);
+  return most;
+}
+
+SourceType type_of(const SourceExpr& e, const Checkpoint& checkpoint) {
+  if (e.is_tensor()) {
+    const StoredTensor& t = tensor_named(e, checkpoint);
+    return {t.dtype, t.shape};
+  }
+  std::vector<SourceType> of;
+  for (const SourceExpr& operand : e.operands) of.push_back(type_of(operand, checkpoint));
+  const DType dtype = e.function == "weight_norm" ? of[1].dtype : of[0].dtype;
+  return {dtype, find_function(e.function)->shape(e, of)};
+}
+
+StoredTensor evaluate(const SourceExpr& e, const Checkpoint& checkpoint) {
+  if (e.is_tensor()) return tensor_named(e, checkpoint);
+  type_of(e, checkpoint);  // what does not fit is said before anything is read
+  Tensors of;
+  for (const SourceExpr& operand : e.operands) of.push_back(evaluate(operand, checkpoint));
+  return find_function(e.function)->apply(e, of);
+}
+
+}  // namespace pycandle

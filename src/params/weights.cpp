@@ -1,0 +1,95 @@
+#include "params/weights.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "ops/core/catalogue.h"
+#include "params/mapping/lora.h"
+#include "params/parameters.h"
+
+namespace pycandle {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_recording(const fs::path& path) {
+  if (!fs::is_directory(path)) return path.extension() == ".json" && !path.string().ends_with(".index.json");
+  for (const fs::directory_entry& entry : fs::directory_iterator(path))
+    if (entry.path().string().ends_with("_manifest.json")) return true;
+  return false;
+}
+
+Rules read_rules(const fs::path& path) { return path.empty() ? Rules() : Rules::parse(read_text(path), path.string()); }
+
+std::shared_ptr<const ParameterSource> own_parameters(const Recording& recording) {
+  return file_parameters(recording.folder,
+                         recording.weights_by_reference ? ParameterFiles::anywhere : ParameterFiles::inside_folder);
+}
+
+// Values that only the recording has, read from its own weights file.
+std::map<std::string, Array> carried_values(const Ledger& ledger, const Recording& recording) {
+  std::map<std::string, Array> values;
+  const auto source = own_parameters(recording);
+  for (const ParameterFate& p : ledger.parameters) {
+    if (p.fate != Fate::carried) continue;
+    for (const Parameter& q : recording.program.parameters)
+      if (q.name == p.target.name) values[q.name] = source->get(q);
+  }
+  return values;
+}
+
+// In the manifest's own folder, in the program's dtypes: then the recording is complete.
+bool can_attach(const ExtractRequest& request, const Needed& needed, const Extracted& written) {
+  if (!request.attach || !needed.recording || request.writing.dtype) return false;
+  const fs::path folder = fs::absolute(find_manifest(request.needed)).lexically_normal().parent_path();
+  const fs::path inside = fs::absolute(written.files.front()).lexically_normal().lexically_relative(folder);
+  return !inside.empty() && *inside.begin() != "..";
+}
+
+}  // namespace
+
+Needed open_needed(const fs::path& path) {
+  Needed needed;
+  if (!is_recording(path)) {
+    needed.targets = targets_of(Checkpoint::open(path));
+    return needed;
+  }
+  needed.recording = import_with_gaps(path, catalogue());
+  needed.targets = targets_of(*needed.recording);
+  return needed;
+}
+
+ExtractResult extract_weights(const ExtractRequest& request, const ProgressFn& progress) {
+  const Needed needed = open_needed(request.needed);
+  ExtractResult result;
+  result.checkpoint = Checkpoint::open(request.checkpoint, request.reading);
+  Rules rules = read_rules(request.rules);
+  if (!request.adapter.empty()) rules = with_adapter(rules, needed.targets, result.checkpoint, request.adapter);
+  result.ledger = make_ledger(needed.targets, result.checkpoint, rules);
+  if (!request.ledger.empty()) write_text(request.ledger, to_json(result.ledger) + "\n");
+  refuse_incomplete(result.ledger, request.strict);
+  std::map<std::string, Array> carried;
+  if (needed.recording) carried = carried_values(result.ledger, *needed.recording);
+  result.written = extract(result.ledger, result.checkpoint, request.out, request.writing, carried, progress);
+  result.attached = can_attach(request, needed, result.written);
+  if (result.attached) attach(find_manifest(request.needed), result.written);
+  return result;
+}
+
+MapResult map_weights(const MapRequest& request) {
+  const Needed needed = open_needed(request.needed);
+  const Checkpoint checkpoint = Checkpoint::open(request.checkpoint, request.reading);
+  const Recording* recording = needed.recording ? &*needed.recording : nullptr;
+  const Heads heads = request.heads.queries != 0 ? request.heads : find_heads(recording, checkpoint);
+  MapResult result;
+  result.proposals = propose(needed.targets, checkpoint, heads);
+  result.rules = rules_text(result.proposals,
+                            fmt::format("{} → {}", request.checkpoint.filename().string(), request.needed.filename().string()));
+  result.ledger = make_ledger(needed.targets, checkpoint, Rules::parse(result.rules, "the proposed rules"));
+  return result;
+}
+
+}  // namespace pycandle
