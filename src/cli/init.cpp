@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/version.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/python_finder.h"
@@ -134,8 +135,7 @@ void add_init(Command& app, Context& context) {
     files.push_back({".pycandle/requirements.txt", requirements(facts)});
     files.push_back(
         {".pycandle/environment.json",
-         Json{{"pycandle", PYCANDLE_VERSION}, {"python", facts.python}, {"seed", options->seed}, {"packages", facts.packages}}
-                 .dump(2) +
+         Json{{"pycandle", version()}, {"python", facts.python}, {"seed", options->seed}, {"packages", facts.packages}}.dump(2) +
              "\n"});
     files.push_back({".pycandle/.gitignore", "/venv/\n"});
     Written written = write_absent(folder, files);

@@ -195,6 +195,36 @@ from pycandle.spy import GoldenRecorder
 __all__ = ["GoldenRecorder"]
 )text";
 
+constexpr const char* kWeightExtractor = R"text(# /// script
+# requires-python = ">=3.11"
+# dependencies = []
+# ///
+"""Writes exactly the weights that a recorded program needs, out of a checkpoint, without loading the model.
+
+    uv run .pycandle/scripts/weight_extractor.py --checkpoint large_model.bin \\
+        --manifest .pycandle/traces/large_model_meta_manifest.json --out .pycandle/traces/large_model_weights.safetensors
+
+`pycandle weights extract` does the same. This script finds pycandle in .pycandle/venv, whatever Python runs it.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+ENVIRONMENT = Path(__file__).resolve().parent.parent / "venv/bin/python"
+
+try:
+    from pycandle.weights import main
+except ImportError:
+    if not ENVIRONMENT.exists() or os.environ.get("PYCANDLE_EXTRACTOR"):
+        sys.exit("error: pycandle is not there; run pycandle init, or pycandle weights extract")
+    os.environ["PYCANDLE_EXTRACTOR"] = "1"  # once
+    os.execv(ENVIRONMENT, [str(ENVIRONMENT), *sys.argv])
+
+if __name__ == "__main__":
+    sys.exit(main())
+)text";
+
 }  // namespace
 
 std::vector<ProjectFile> project_files(const std::string& name, const std::string& model) {
@@ -227,7 +257,8 @@ std::vector<ProjectFile> emitted_project_files(const std::string& name, const st
 std::vector<ProjectFile> recorder_files(const std::string& name, int seed) {
   return {{".pycandle/scripts/recorder.py",
            emit::cpp::filled(emit::cpp::filled(kRecorder, "@NAME@", name), "@SEED@", std::to_string(seed))},
-          {".pycandle/scripts/spy.py", kSpy}};
+          {".pycandle/scripts/spy.py", kSpy},
+          {".pycandle/scripts/weight_extractor.py", kWeightExtractor}};
 }
 
 Written write_absent(const fs::path& folder, const std::vector<ProjectFile>& files) {

@@ -19,13 +19,13 @@ from . import PeerError
 _OURS = {f"pycandle.{name}.": f"aten.{name}.input" for name in ("lstm", "gru", "rnn_tanh", "rnn_relu")}
 
 
-class Rebuilt:
-    """`module(*inputs)` gives the outputs as a list, both in the manifest's order."""
+class RebuiltGraph:
+    """The recorded calls as a torch graph. A weight is a `get_attr` node right before each call that uses it."""
 
-    def __init__(self, path: Path, inputs: dict[str, np.ndarray]):
+    def __init__(self, path: Path, inputs: dict[str, torch.Tensor]):
         self.folder = path if path.is_dir() else path.parent
         self.manifest = json.loads(_manifest_file(path).read_text())
-        self.inputs = [torch.from_numpy(inputs[entry["name"]]) for entry in self.manifest["inputs"]]
+        self.inputs = [inputs[entry["name"]] for entry in self.manifest["inputs"]]
         self.sizes = {
             symbol["name"]: inputs[symbol["bound_by"]["input"]].shape[symbol["bound_by"]["axis"]]
             for symbol in self.manifest["symbols"]
@@ -33,31 +33,18 @@ class Rebuilt:
         }
         self.graph = torch.fx.Graph()
         self.values: dict[int, torch.fx.Node] = {}
-        self.module = self._build()
-
-    def _build(self) -> torch.fx.GraphModule:
-        holder = torch.nn.Module()
+        held = [*self.manifest["parameters"], *self.manifest["states"]]
+        self.weights = {f"weight_{i}": entry for i, entry in enumerate(held) if entry["value"] is not None}
+        self._weight_names = {entry["value"]: name for name, entry in self.weights.items()}
         for index, entry in enumerate(self.manifest["inputs"]):
             self.values[entry["value"]] = self.graph.placeholder(f"input_{index}")
-        for index, entry in enumerate([*self.manifest["parameters"], *self.manifest["states"]]):
-            if entry["value"] is None:
-                continue
-            holder.register_buffer(f"weight_{index}", self._weight(entry))
-            self.values[entry["value"]] = self.graph.get_attr(f"weight_{index}")
         for node in self.manifest["nodes"]:
             self._call(node)
-        self.graph.output([self.values[entry["value"]] for entry in self.manifest["outputs"]])
-        return torch.fx.GraphModule(holder, self.graph).eval()
+        self.graph.output([self.value(entry["value"]) for entry in self.manifest["outputs"]])
 
-    def _weight(self, entry: dict) -> torch.Tensor:
-        if entry["file"] is None:
-            raise PeerError(
-                f"the recording holds no values of {entry['name']}",
-                "record it with its weights: --weights save",
-            )
-        with safe_open(self.folder / entry["file"], "pt") as file:
-            tensor = file.get_tensor(entry["key"])
-        return torch.view_as_complex(tensor) if entry["dtype"] == "c128" else tensor
+    def value(self, number: int) -> torch.fx.Node:
+        name = self._weight_names.get(number)
+        return self.values[number] if name is None else self.graph.get_attr(name)
 
     def _call(self, node: dict) -> None:
         overload = _overload(node["op"])
@@ -89,12 +76,12 @@ class Rebuilt:
         if kind == "graph":
             raise PeerError("the model has control flow (cond, while_loop, scan), which peers are not given")
         return {
-            "v": lambda: self.values[content],
+            "v": lambda: self.value(content),
             "dim": lambda: self._size(content),
             "float": lambda: float(content),
             "complex": lambda: complex(*content),
             "dtype": lambda: DTYPES[content],
-            "device": lambda: torch.device(content),
+            "device": lambda: torch.device("cpu" if content == "meta" else content),  # weights came later
             "layout": lambda: getattr(torch, content),
             "memory_format": lambda: getattr(torch, f"{content}_format", None) or getattr(torch, content),
         }[kind]()
@@ -106,6 +93,31 @@ class Rebuilt:
             raise PeerError(
                 f"the size {unknown.args[0]} depends on data, so peers cannot be given the model"
             ) from None
+
+
+class Rebuilt(RebuiltGraph):
+    """`module(*inputs)` gives the outputs as a list, both in the manifest's order."""
+
+    def __init__(self, path: Path, inputs: dict[str, np.ndarray]):
+        super().__init__(path, {name: torch.from_numpy(array) for name, array in inputs.items()})
+        holder = torch.nn.Module()
+        for name, entry in self.weights.items():
+            holder.register_buffer(name, self._weight(entry))
+        self.module = torch.fx.GraphModule(holder, self.graph).eval()
+
+    def _weight(self, entry: dict) -> torch.Tensor:
+        require_values(entry)
+        with safe_open(self.folder / entry["file"], "pt") as file:
+            tensor = file.get_tensor(entry["key"])
+        return torch.view_as_complex(tensor) if entry["dtype"] == "c128" else tensor
+
+
+def require_values(entry: dict) -> None:
+    if entry["file"] is None:
+        raise PeerError(
+            f"the recording holds no values of {entry['name']}",
+            "record it with --weights save, or give it weights: pycandle weights extract",
+        )
 
 
 def _manifest_file(path: Path) -> Path:

@@ -1,0 +1,72 @@
+"""Extraction out of a checkpoint that is much larger than what it may take of memory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+
+import pytest
+import torch
+from conftest import PYCANDLE
+from memory import peaks_of
+from safetensors.torch import load_file, save_file
+
+ROWS, COLUMNS, TENSORS, USED = 4096, 4096, 48, 16  # 64 MB each: 3 GB, of which 1 GB is used
+
+
+@pytest.fixture(params=["shards", "bin"])
+def checkpoint(request, tmp_path):
+    def tensor(i: int) -> torch.Tensor:
+        return torch.full((ROWS, COLUMNS), float(i))
+
+    names = [f"layers.{i}.weight" for i in range(TENSORS)]
+    wanted = tmp_path / "wanted.safetensors"
+    header = {
+        name: {"dtype": "F32", "shape": [ROWS, COLUMNS], "data_offsets": [i * ROWS * COLUMNS * 4, (i + 1) * ROWS * COLUMNS * 4]}
+        for i, name in enumerate(names[:USED])
+    }  # fmt: skip
+    text = json.dumps(header).encode()
+    with wanted.open("wb") as file:  # names and shapes; the data is a hole
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + USED * ROWS * COLUMNS * 4)
+    if request.param == "bin":
+        torch.save({name: tensor(i) for i, name in enumerate(names)}, tmp_path / "model.bin")
+        return tmp_path / "model.bin", wanted
+    folder = tmp_path / "model"
+    folder.mkdir()
+    weight_map = {}
+    for shard in range(6):
+        part = {names[i]: tensor(i) for i in range(shard, TENSORS, 6)}
+        file = f"model-{shard + 1:05}-of-00006.safetensors"
+        save_file(part, folder / file)
+        weight_map |= dict.fromkeys(part, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    return folder, wanted
+
+
+@pytest.mark.full
+def test_extraction_takes_little_memory_and_half_the_speed_of_a_copy(checkpoint, tmp_path):
+    """Beside `cp` of the same bytes: both write to the disk, and both find their source in the page cache."""
+    source, wanted = checkpoint
+    out, copy = tmp_path / "out.safetensors", tmp_path / "copy.safetensors"
+    command = [PYCANDLE, "weights", "extract", "--checkpoint", source, "--manifest", wanted, "--out", out]
+    assert peaks_of(command)["pycandle"] < 300e6
+    ours, theirs = [], []
+    for _ in range(3):
+        out.unlink()
+        ours.append(seconds_of(command))
+        theirs.append(seconds_of(["cp", "--reflink=never", out, copy], ["sync", copy]))
+        copy.unlink()
+    assert min(ours) <= 2 * min(theirs), (ours, theirs)
+    for i, (name, tensor) in enumerate(load_file(out).items()):
+        assert name.startswith("layers.") and bool((tensor == float(name.split(".")[1])).all()), i
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def seconds_of(*commands: list) -> float:
+    start = time.monotonic()
+    for command in commands:
+        subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
+    return time.monotonic() - start
