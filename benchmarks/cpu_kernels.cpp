@@ -22,6 +22,7 @@
 #include "backends/cpu/kernels/kernels.h"
 #include "base/huge_pages.h"
 #include "base/parallel.h"
+#include "base/weight_format.h"
 
 namespace pycandle::cpu {
 namespace {
@@ -40,7 +41,10 @@ template <class Function> double seconds(const Function& f) {
   return now() - start;
 }
 
+bool is_only_named = false;  // a case that is made for its name: nothing is allocated or run
+
 float* random_numbers(size_t n) {
+  if (is_only_named) return nullptr;
   static std::vector<HugePages> all;
   all.emplace_back((n + 64) * sizeof(float));
   std::mt19937 engine(1);
@@ -52,6 +56,7 @@ float* random_numbers(size_t n) {
 template <class Args>
 void run(const Args& args, void (*kernel)(const Args&, int64_t, int64_t, float*), int64_t (*units)(const Args&),
          int64_t (*scratch)(const Args&)) {
+  if (is_only_named) return;
   static std::vector<HugePages> memory(64);
   const auto bytes = static_cast<size_t>(scratch(args)) * sizeof(float);
   const int64_t count = units(args);
@@ -118,6 +123,40 @@ Case gemm_case(int64_t m, int64_t n, int64_t k, bool packed, Unary activation = 
           }};
 }
 
+// Few rows are held against the memory, many against the multipliers: those that add pairs of 16-bit numbers do twice the
+// work of the FMA peak, so their work counts half.
+Case narrow_case(WeightFormat format, int64_t m, int64_t n, int64_t k, int64_t copies = 1) {
+  const bool is_few = m <= 4, is_wide = format == WeightFormat::f16 || kernels().lanes < 8 ||
+                                        (format == WeightFormat::bf16 && std::string(kernels().isa) != "avx512bf16");
+  const double work = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) * (is_wide ? 1 : 0.5);
+  Gemm g;
+  g.format = format;
+  g.m = m;
+  g.n = n;
+  g.k = g.a_row = k;
+  g.c_row = n;
+  PackNarrow pack{format, k, n, nullptr, 1, k, nullptr, kernels().panel};
+  const int64_t size = narrow_size(pack);
+  const auto body = [g, pack, size, copies, turn = int64_t{0}]() mutable {
+    if (g.narrow == nullptr) {  // panels that are all alike take as long
+      g.a = random_numbers(static_cast<size_t>(g.m * g.k));
+      g.c = random_numbers(static_cast<size_t>(g.m * g.n));
+      pack.b = random_numbers(static_cast<size_t>(pack.panel * g.k));
+      pack.out = reinterpret_cast<uint8_t*>(random_numbers(static_cast<size_t>(size * copies / 4)));
+      g.narrow = pack.out;
+      pack_narrow(pack, 0, 1);
+      const int64_t panels = narrow_panels(pack), bytes = size / panels;
+      for (int64_t p = 1; p < panels * copies; ++p) std::memcpy(pack.out + p * bytes, pack.out, static_cast<size_t>(bytes));
+    }
+    Gemm now = g;
+    now.narrow += turn++ % copies * size;
+    RUN(narrow_gemm, now);
+  };
+  const std::string name = std::string("narrow ") + std::string(name_of(format)) + " " + std::to_string(m) + "x" +
+                           std::to_string(n) + "x" + std::to_string(k);
+  return {name, is_few ? 0 : work, is_few ? static_cast<double>(size) : 0, body};
+}
+
 enum class Mask { none, numbers, truths };
 
 Case attention_case(int64_t heads, int64_t length, int64_t size, bool causal, Mask mask = Mask::none) {
@@ -177,7 +216,7 @@ Case lstm_case(int64_t hidden, int steps) {
   g.sums = random_numbers(static_cast<size_t>(4 * hidden));
   const PackRecurrent pack{Cell::lstm, hidden, random_numbers(static_cast<size_t>(4 * hidden * hidden)),
                            random_numbers(static_cast<size_t>(kernels().packed_recurrent_size(Cell::lstm, hidden)))};
-  kernels().pack_recurrent(pack, 0, kernels().pack_recurrent_units(pack), nullptr);
+  RUN(pack_recurrent, pack);
   g.packed = pack.out;
   float* state = random_numbers(static_cast<size_t>(3 * hidden));
   g.c = g.c_out = state + 2 * hidden;
@@ -231,7 +270,7 @@ Case convolution_case(int64_t channels, int64_t size, int64_t kernel, int64_t st
   g.a = random_numbers(static_cast<size_t>(g.m * g.k));
   g.a_row = g.k;
   const PackA pack{g.m, g.k, g.a, g.a_row, 1, random_numbers(static_cast<size_t>(kernels().packed_a_size(g.m, g.k)))};
-  kernels().pack_a(pack, 0, 1, nullptr);
+  RUN(pack_a, pack);
   g.packed_a = pack.out;
   g.b = random_numbers(static_cast<size_t>(channels * size * size));
   g.image = &image;
@@ -256,47 +295,62 @@ Case pool_case(int64_t channels, int64_t size) {
           4.0 * static_cast<double>(channels * size * size), [g] { RUN(pool, g); }};
 }
 
-std::vector<Case> all_cases() {
+std::vector<Case> all_cases(const std::string& filter) {
   std::vector<Case> cases;
-  for (const int64_t n : {512, 1024, 2048}) cases.push_back(gemm_case(n, n, n, true));
-  cases.push_back(gemm_case(1024, 1024, 1024, false));
+  // Made twice: once for the name alone, without memory.
+  const auto add = [&](const auto& make) {
+    is_only_named = true;
+    const std::string name = make().name;
+    is_only_named = false;
+    if (name.find(filter) != std::string::npos) cases.push_back(make());
+  };
+  for (const int64_t n : {512, 1024, 2048}) add([&] { return gemm_case(n, n, n, true); });
+  add([&] { return gemm_case(1024, 1024, 1024, false); });
   for (const int64_t m : {197, 128, 512})
     for (const auto& [n, k] : {std::pair<int64_t, int64_t>{768, 768}, {2304, 768}, {3072, 768}, {768, 3072}})
-      cases.push_back(gemm_case(m, n, k, true));
+      add([&] { return gemm_case(m, n, k, true); });
   for (const auto& [n, k] : {std::pair<int64_t, int64_t>{384, 384}, {1152, 384}, {1536, 384}, {384, 1536}})
-    cases.push_back(gemm_case(128, n, k, true));
-  cases.push_back(gemm_case(128, 1152, 384, true, Unary::identity, 40));
-  cases.push_back(gemm_case(128, 1536, 384, true, Unary::gelu, 40));
-  cases.push_back(gemm_case(128, 384, 1536, true, Unary::identity, 40));
-  cases.push_back(gemm_case(197, 3072, 768, true, Unary::gelu));
-  cases.push_back(gemm_case(512, 3072, 768, true, Unary::gelu_tanh));
-  cases.push_back(gemm_case(8, 3072, 768, true));
-  cases.push_back(gemm_case(1, 50257, 768, true, Unary::identity, kReadTurns));
-  cases.push_back(gemm_case(1, 50257, 768, false, Unary::identity, kReadTurns));
-  cases.push_back(gemm_case(2, 50257, 768, true, Unary::identity, kReadTurns));
-  for (const bool causal : {false, true}) {
-    cases.push_back(attention_case(12, 197, 64, causal));
-    cases.push_back(attention_case(12, 128, 32, causal));
-    cases.push_back(attention_case(12, 512, 64, causal));
+    add([&] { return gemm_case(128, n, k, true); });
+  add([&] { return gemm_case(128, 1152, 384, true, Unary::identity, 40); });
+  add([&] { return gemm_case(128, 1536, 384, true, Unary::gelu, 40); });
+  add([&] { return gemm_case(128, 384, 1536, true, Unary::identity, 40); });
+  add([&] { return gemm_case(197, 3072, 768, true, Unary::gelu); });
+  add([&] { return gemm_case(512, 3072, 768, true, Unary::gelu_tanh); });
+  add([&] { return gemm_case(8, 3072, 768, true); });
+  add([&] { return gemm_case(1, 50257, 768, true, Unary::identity, kReadTurns); });
+  add([&] { return gemm_case(1, 50257, 768, false, Unary::identity, kReadTurns); });
+  add([&] { return gemm_case(2, 50257, 768, true, Unary::identity, kReadTurns); });
+  for (const WeightFormat f : {WeightFormat::bf16, WeightFormat::f16, WeightFormat::int8, WeightFormat::int4}) {
+    const int64_t wider = f == WeightFormat::int4 ? 4 : f == WeightFormat::int8 ? 3 : 2;  // more than any cache holds
+    add([&] { return narrow_case(f, 1, wider * 50257, 768, 2); });
+    add([&] { return narrow_case(f, 1, 2304 * wider, 768, 80); });
+    add([&] { return narrow_case(f, 2, wider * 50257, 768, 2); });
+    for (const int64_t m : {8, 128, 512}) add([&] { return narrow_case(f, m, 3072, 768); });
+    add([&] { return narrow_case(f, 128, 768, 3072); });
   }
-  cases.push_back(attention_case(12, 512, 64, false, Mask::numbers));
-  cases.push_back(attention_case(12, 512, 64, false, Mask::truths));
-  cases.push_back(depthwise_case(96, 112, 3, 2));
-  cases.push_back(depthwise_case(144, 56, 3, 1));
-  cases.push_back(depthwise_case(384, 14, 3, 1));
-  cases.push_back(depthwise_case(96, 56, 7, 1));
-  cases.push_back(depthwise_case(768, 7, 7, 1));
-  cases.push_back(convolution_case(3, 224, 7, 2, 64));
-  cases.push_back(convolution_case(64, 56, 3, 1, 64));
-  cases.push_back(convolution_case(128, 28, 3, 1, 128));
-  cases.push_back(convolution_case(256, 14, 3, 1, 256));
-  cases.push_back(convolution_case(512, 7, 3, 1, 512));
-  cases.push_back(convolution_case(256, 14, 3, 2, 512));
-  cases.push_back(pool_case(64, 112));
-  cases.push_back(lstm_case(256, 100));
-  cases.push_back(norm_case(197, 768));
+  for (const bool causal : {false, true}) {
+    add([&] { return attention_case(12, 197, 64, causal); });
+    add([&] { return attention_case(12, 128, 32, causal); });
+    add([&] { return attention_case(12, 512, 64, causal); });
+  }
+  add([&] { return attention_case(12, 512, 64, false, Mask::numbers); });
+  add([&] { return attention_case(12, 512, 64, false, Mask::truths); });
+  add([&] { return depthwise_case(96, 112, 3, 2); });
+  add([&] { return depthwise_case(144, 56, 3, 1); });
+  add([&] { return depthwise_case(384, 14, 3, 1); });
+  add([&] { return depthwise_case(96, 56, 7, 1); });
+  add([&] { return depthwise_case(768, 7, 7, 1); });
+  add([&] { return convolution_case(3, 224, 7, 2, 64); });
+  add([&] { return convolution_case(64, 56, 3, 1, 64); });
+  add([&] { return convolution_case(128, 28, 3, 1, 128); });
+  add([&] { return convolution_case(256, 14, 3, 1, 256); });
+  add([&] { return convolution_case(512, 7, 3, 1, 512); });
+  add([&] { return convolution_case(256, 14, 3, 2, 512); });
+  add([&] { return pool_case(64, 112); });
+  add([&] { return lstm_case(256, 100); });
+  add([&] { return norm_case(197, 768); });
   for (const Unary f : {Unary::exp, Unary::log, Unary::tanh, Unary::erf, Unary::sin, Unary::gelu, Unary::gelu_tanh, Unary::silu})
-    cases.push_back(unary_case(f));
+    add([&] { return unary_case(f); });
   return cases;
 }
 
@@ -387,9 +441,7 @@ void take_turns(Case& c, Limits& limits) {
 
 int measure(const std::string& filter) {
   Limits limits;
-  std::vector<Case> cases;
-  for (Case& c : all_cases())
-    if (filter.empty() || c.name.find(filter) != std::string::npos) cases.push_back(std::move(c));
+  std::vector<Case> cases = all_cases(filter);
   const auto rate = [](const Case& c) { return (c.flops != 0 ? c.flops : c.bytes) / c.best; };
   const auto is_limited = [](const Case& c) { return c.flops != 0 || c.bytes >= 1e8; };  // reads more than any cache holds
   const auto is_beyond = [&](const Case& c) { return is_limited(c) && median(c.shares) > 1.02; };

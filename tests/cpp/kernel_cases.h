@@ -123,4 +123,24 @@ template <class Function> void each_isa(Function function) {
   }
 }
 
+// What an epilogue may apply, in f64.
+inline double value_of(Unary f, double x, double p, double q) {
+  switch (f) {
+    case Unary::identity: return x;
+    case Unary::relu: return std::isnan(x) ? x : std::max(x, 0.0);
+    case Unary::gelu: return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5)));
+    case Unary::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Unary::silu: return x / (1 + std::exp(-x));
+    case Unary::tanh: return std::tanh(x);
+    case Unary::sigmoid: return 1 / (1 + std::exp(-x));
+    case Unary::clamp: return std::isnan(x) ? x : std::min(std::max(x, p), q);
+    case Unary::hardswish: return x * std::min(std::max(x + 3, 0.0), 6.0) / 6;
+    case Unary::quick_gelu: return x / (1 + std::exp(-1.702 * x));
+    case Unary::square: return x * x;
+    default: ADD_FAILURE(); return 0;
+  }
+}
+constexpr Unary kActivations[] = {Unary::identity, Unary::relu,  Unary::gelu,      Unary::gelu_tanh,  Unary::silu,  Unary::tanh,
+                                  Unary::sigmoid,  Unary::clamp, Unary::hardswish, Unary::quick_gelu, Unary::square};
+
 }  // namespace pycandle::cpu

@@ -19,7 +19,6 @@ struct Instruction {
   float p = 0, q = 0;
   int operands[3] = {-1, -1, -1};  // registers
   int result = -1;              // a register
-  bool gives_bool() const { return kind == Kind::compare || (kind >= Kind::bool_and && kind <= Kind::bool_not); }
 };
 
 // What a node of f32 (or bool) elements computes; nothing when no vector function does. `operands` are those of the

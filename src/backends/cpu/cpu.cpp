@@ -120,7 +120,7 @@ class CpuBackend final : public Backend {
     cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings, optimising_passes()),
                                          std::move(parameters));
     shared.threads = options.threads > 0 ? options.threads : thread_count();
-    shared.packs = options.pack_weights;
+    shared.packs = options.pack_weights && !shared.parameters->is_streamed();
     return std::make_unique<cpu::CpuExecutable>(std::move(shared));
   }
 };

@@ -139,6 +139,12 @@ void CpuExecutable::bind(const Plan& plan, const RunRequest& request, Context& c
   }
 }
 
+void CpuExecutable::use_weights(const Plan& plan, const Step& step, const Context& context) const {
+  for (const BufferId b : step.reads) {
+    if (b != kNoBuffer && plan.buffers[b].kind == Buffer::Kind::constant) shared_.parameters->use(context.arrays[b]);
+  }
+}
+
 void CpuExecutable::deliver(const Plan& plan, const Values& values, const Context& context) const {
   for (const ValueId v : values) {
     const View& view = plan.views[v];
@@ -185,6 +191,7 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
     if (request.on_step) times.push_back(Clock::now());
+    if (shared_.parameters->is_streamed()) use_weights(plan, step, *context);
     try {
       step.run(*context);
     } catch (Error& error) {

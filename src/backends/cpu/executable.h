@@ -34,6 +34,7 @@ class CpuExecutable final : public Executable {
   std::string why_no_plan_fits(const RunRequest&, const std::vector<int64_t>& key) const;
   std::unique_ptr<Context> new_context(const Plan&) const;
   void bind(const Plan&, const RunRequest&, Context&) const;
+  void use_weights(const Plan&, const Step&, const Context&) const;  // those that this step reads
   void deliver(const Plan&, const Values&, const Context&) const;
   void report(const Plan&, const RunRequest&, const std::vector<Clock::time_point>&) const;
 

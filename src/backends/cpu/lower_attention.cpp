@@ -20,6 +20,8 @@ bool claims_attention(const Call& c) {
   for (size_t a = 0; a + 3 < q.size(); ++a) {
     if (q[a] != k[a] || q[a] != v[a]) return false;
   }
+  // A mask of keys has a row for each sequence of a batch. The first of three axes counts as heads here, and heads share a row.
+  if (c.has("key_mask") && c.rank("key_mask") == 2 && c.rank("query") == 3) return false;
   const size_t heads = q.size() - 3;
   if (k[heads] != v[heads]) return false;
   if (!c.boolean("enable_gqa") && q[heads] != k[heads]) return false;

@@ -40,11 +40,15 @@ bool lower_linear(Planner& p, size_t index) {
   args.k = k;
   args.a_row = row_stride(a);
   args.a_col = column_stride(a);
+  const std::optional<NarrowWeight> narrow = narrow_weight(p, c.value("weight"), in_out ? 0 : 1);
   // Few rows with a matrix that is kept for others as well (a tied embedding): read where it lies, it need not be packed.
   constexpr int64_t kFewRows = 4;
   const bool is_shared = m <= kFewRows && p.uses(c.value("weight")) > 1 && args.a_col == 1;
   std::vector<RightSide> sides;
-  if (p.is_constant(c.value("weight")) && !is_shared) {
+  if (narrow) {
+    args.format = narrow->format;
+    sides = {{0, n, narrow->bytes, true}};
+  } else if (p.is_constant(c.value("weight")) && !is_shared) {
     sides = right_sides(p, c.value("weight"), k, n, !in_out);
     args.as_if_packed = true;
   } else {
@@ -70,12 +74,19 @@ bool lower_linear(Planner& p, size_t index) {
     args.n = side.n;
     args.b_row = side.b_row;
     args.b_col = side.b_col;
-    std::vector<Bound> reads = {{offsetof(Gemm, a), a}, {side.is_packed ? offsetof(Gemm, packed) : offsetof(Gemm, b), side.view}};
+    const size_t weight = narrow ? offsetof(Gemm, narrow) : side.is_packed ? offsetof(Gemm, packed) : offsetof(Gemm, b);
+    std::vector<Bound> reads = {{offsetof(Gemm, a), a}, {weight, side.view}};
     constexpr size_t kEpilogue = offsetof(Gemm, epilogue);
     if (c.has("bias")) reads.push_back({kEpilogue + offsetof(Epilogue, bias), columns(bias)});
     for (const Bound& r : fused.reads) reads.push_back({kEpilogue + r.at, columns(r.view)});
-    add_kernel<Gemm>(p, {"gemm", static_cast<double>(m) * static_cast<double>(side.n * k)}, kernel.gemm, kernel.gemm_units,
-                     kernel.gemm_scratch, args, reads, {{offsetof(Gemm, c), columns(out)}}, may_share);
+    const KernelNames names{narrow ? "narrow_gemm" : "gemm", static_cast<double>(m) * static_cast<double>(side.n * k)};
+    if (narrow) {
+      add_kernel<Gemm>(p, names, kernel.narrow_gemm, kernel.narrow_gemm_units, kernel.narrow_gemm_scratch, args, reads,
+                       {{offsetof(Gemm, c), columns(out)}}, may_share);
+    } else {
+      add_kernel<Gemm>(p, names, kernel.gemm, kernel.gemm_units, kernel.gemm_scratch, args, reads,
+                       {{offsetof(Gemm, c), columns(out)}}, may_share);
+    }
   }
   p.define(fused.value, out);
   return true;

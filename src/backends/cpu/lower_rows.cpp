@@ -5,6 +5,7 @@
 #include "backends/cpu/evaluate.h"
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/lowerings.h"
+#include "backends/cpu/packing.h"
 
 namespace pycandle::cpu {
 namespace {
@@ -175,8 +176,62 @@ template <Reduction kKind> bool lower_reduce(Planner& p, size_t index) {
 
 // ---- lookups
 
+struct Looked {
+  const int64_t* index = nullptr;  // or
+  const int32_t* index32 = nullptr;
+};
+// The indices at run time; calls `refuse` when one is none of `rows` rows.
+template <class Refuse> Looked looked_up(const Context& c, const View& indices, int64_t rows, Refuse refuse) {
+  Looked looked;
+  const auto is_out = [&](int64_t i) { return i < 0 || i >= rows; };
+  bool is_wrong = false;
+  if (indices.dtype == DType::i64) {
+    looked.index = c.pointer<int64_t>(indices);
+    is_wrong = std::any_of(looked.index, looked.index + indices.count(), is_out);
+  } else {
+    looked.index32 = c.pointer<int32_t>(indices);
+    is_wrong = std::any_of(looked.index32, looked.index32 + indices.count(), is_out);
+  }
+  if (is_wrong) refuse();
+  return looked;
+}
+
+// Rows of a table that is kept in fewer bytes: those of a tied embedding are the product's.
+void take_narrow(Planner& p, size_t index, const NarrowWeight& table) {
+  const Node& node = p.node(index);
+  const View indices = p.dense(node.operands[1]), out = p.result(node.results[0]);
+  GatherNarrow args;
+  args.format = table.format;
+  args.count = indices.count();
+  args.k = table.k;
+  Step step;
+  step.kernel = "gather_narrow";
+  step.bytes = 2 * out.bytes() + indices.bytes();
+  step.reads = {table.bytes.buffer, indices.buffer};
+  step.writes = {out.buffer};
+  step.run = [&g = p.graph(), &node, &bound = p.bindings(), args, table, indices, out, &k = kernels()](Context& c) {
+    GatherNarrow filled = args;
+    const Looked looked = looked_up(c, indices, table.n, [&] {  // the evaluator says which
+      Evaluator{bound, 0, nullptr}.run(g, node, {Array(DType::f32, {table.n, table.k}), c.array(indices)});
+    });
+    filled.index = looked.index;
+    filled.index32 = looked.index32;
+    filled.narrow = c.pointer<uint8_t>(table.bytes);
+    filled.out = c.pointer(out);
+    k.gather_narrow(filled, 0, args.count, nullptr);
+  };
+  p.add(std::move(step));
+  p.define(node.results[0], out);
+}
+
 bool lower_take(Planner& p, size_t index) {
   const Node& node = p.node(index);
+  if (p.call(index).integer("axis") == 0 && !p.is_constant(node.operands[1])) {
+    if (const auto table = narrow_weight(p, node.operands[0], 1); table && element_count(p.sizes(node.results[0])) > 0) {
+      take_narrow(p, index, *table);
+      return true;
+    }
+  }
   const View table = p.view(node.operands[0]);
   if (p.call(index).integer("axis") != 0 || !table.is_dense() || table.sizes[0] == 0) return false;
   const View indices = p.dense(node.operands[1]), out = p.result(node.results[0]);
@@ -193,18 +248,11 @@ bool lower_take(Planner& p, size_t index) {
   step.writes = {out.buffer};
   step.run = [&g = p.graph(), &node, &bound = p.bindings(), args, table, indices, out, &k = kernels()](Context& c) {
     GatherRows filled = args;
-    const auto is_out = [&](int64_t i) { return i < 0 || i >= args.table_rows; };
-    bool is_wrong = false;
-    if (indices.dtype == DType::i64) {
-      filled.index = c.pointer<int64_t>(indices);
-      is_wrong = std::any_of(filled.index, filled.index + args.count, is_out);
-    } else {
-      filled.index32 = c.pointer<int32_t>(indices);
-      is_wrong = std::any_of(filled.index32, filled.index32 + args.count, is_out);
-    }
-    if (is_wrong) {  // the evaluator says which
+    const Looked looked = looked_up(c, indices, args.table_rows, [&] {  // the evaluator says which
       Evaluator{bound, 0, nullptr}.run(g, node, {c.array(table), c.array(indices)});
-    }
+    });
+    filled.index = looked.index;
+    filled.index32 = looked.index32;
     int64_t bad = 0;
     filled.table = c.pointer<std::byte>(table);
     filled.out = c.pointer<std::byte>(out);

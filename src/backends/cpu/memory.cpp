@@ -47,6 +47,9 @@ void place_buffers(Plan& plan) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     for (const BufferId b : plan.steps[s].reads) use(b, s);
     for (const BufferId b : plan.steps[s].writes) use(b, s);
+    for (const ValueId v : plan.steps[s].defines) {  // a tap on a view is delivered after the step, and copied from here
+      if (plan.views[v].buffer != kNoBuffer) use(plan.views[v].buffer, s);
+    }
   }
   for (const View& v : plan.outputs) {
     if (v.buffer != kNoBuffer) use(v.buffer, plan.steps.size());

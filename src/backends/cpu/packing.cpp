@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernel_step.h"
 #include "base/hash.h"
+#include "base/weight_format.h"
 
 namespace pycandle::cpu {
 namespace {
@@ -40,6 +41,26 @@ std::string name_of_right(bool is_transposed, const std::vector<double>& scales)
   return fmt::format("gemm b {}{}{}", kernels().isa, is_transposed ? " of the transpose" : "", name_of(scales));
 }
 
+struct Packing {
+  int64_t units, k, n;
+  bool is_transposed;   // the columns of b lie one after the other
+  const float* b;
+};
+
+// pack(begin, end) for all units, on threads. A large one piece by piece, and what lies behind a piece leaves memory before
+// the next: never both forms whole.
+void in_pieces(Planner& p, const Packing& g, FunctionRef<void(int64_t begin, int64_t end)> pack) {
+  const int parts = parts_for(p.threads(), g.units, static_cast<double>(g.k * g.n));
+  constexpr int64_t kPiece = int64_t{4} << 20;  // elements
+  const int pieces = g.is_transposed ? static_cast<int>(std::min(g.units / std::max(parts, 1), g.k * g.n / kPiece) + 1) : 1;
+  for (int piece = 0; piece < pieces; ++piece) {
+    const int64_t first = part_of(g.units, pieces, piece), count = part_of(g.units, pieces, piece + 1) - first;
+    run_parts(parts, [&](int part) { pack(first + part_of(count, parts, part), first + part_of(count, parts, part + 1)); });
+    const int64_t begin = part_of(g.n, pieces, piece), columns = part_of(g.n, pieces, piece + 1) - begin;
+    if (pieces > 1) p.shared().parameters->release(Array(DType::f32, {columns * g.k}, g.b + begin * g.k, nullptr));
+  }
+}
+
 }  // namespace
 
 View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_transposed, const std::vector<double>& scales) {
@@ -55,19 +76,8 @@ View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_tran
     args.b_row = is_transposed ? 1 : n;
     args.b_col = is_transposed ? k : 1;
     args.out = out.data();
-    const int64_t units = kernel.pack_b_units(args);
-    const int parts = parts_for(p.threads(), units, static_cast<double>(k * n));
-    // A large one piece by piece, and what lies behind a piece leaves memory before the next: never both forms whole.
-    constexpr int64_t kPiece = int64_t{4} << 20;  // elements
-    const int pieces = is_transposed ? static_cast<int>(std::min(units / parts, k * n / kPiece) + 1) : 1;
-    for (int piece = 0; piece < pieces; ++piece) {
-      const int64_t first = part_of(units, pieces, piece), count = part_of(units, pieces, piece + 1) - first;
-      run_parts(parts, [&](int part) {
-        kernel.pack_b(args, first + part_of(count, parts, part), first + part_of(count, parts, part + 1), nullptr);
-      });
-      const int64_t begin = part_of(n, pieces, piece), columns = part_of(n, pieces, piece + 1) - begin;
-      if (pieces > 1) p.shared().parameters->release(Array(DType::f32, {columns * k}, args.b + begin * k, nullptr));
-    }
+    in_pieces(p, {kernel.pack_b_units(args), k, n, is_transposed, args.b},
+              [&](int64_t begin, int64_t end) { kernel.pack_b(args, begin, end, nullptr); });
     return out.array();
   }));
 }
@@ -91,6 +101,36 @@ std::vector<RightSide> right_sides(Planner& p, ValueId weight, int64_t k, int64_
     column += view.sizes[axis];
   }
   return sides;
+}
+
+std::optional<NarrowWeight> narrow_weight(Planner& p, ValueId weight, int64_t axis) {
+  const auto index = p.is_constant(weight) ? p.waiting_node(weight) : std::nullopt;
+  if (!index || p.node(*index).op->name != "stored_as") return std::nullopt;
+  const Call c = p.call(*index);
+  const auto format = weight_format_from_name(c.string("format"));
+  const Sizes sizes = p.sizes(weight);
+  if (!format || sizes.size() != 2 || c.integer("axis") != axis) return std::nullopt;
+  NarrowWeight narrow{{}, *format, sizes[axis], sizes[1 - axis]};
+  const ValueId source = c.value("x");
+  const std::string name = fmt::format("narrow {} along {} in panels of {}", name_of(*format), axis, kernels().panel);
+  const Array packed = p.derived(source, name, [&](const Array& values) {
+    PackNarrow args;
+    args.format = *format;
+    args.k = narrow.k;
+    args.n = narrow.n;
+    args.b = values.as<float>();
+    args.b_row = axis == 1 ? 1 : narrow.n;
+    args.b_col = axis == 1 ? narrow.k : 1;
+    args.panel = kernels().panel;
+    const auto bytes = static_cast<size_t>(narrow_size(args));
+    const std::shared_ptr<std::byte> memory = memory_for_runs(bytes);
+    args.out = reinterpret_cast<uint8_t*>(memory.get());
+    in_pieces(p, {narrow_panels(args), narrow.k, narrow.n, axis == 1, args.b},
+              [&](int64_t begin, int64_t end) { pack_narrow(args, begin, end); });
+    return Array(DType::u8, {static_cast<int64_t>(bytes)}, memory.get(), memory);
+  });
+  narrow.bytes = dense_view(p.constant_buffer(packed), DType::u8, packed.shape());
+  return narrow;
 }
 
 PackedLeft packed_left(Planner& p, ValueId weight, int64_t groups, int64_t m, int64_t k, const std::vector<double>& scales) {

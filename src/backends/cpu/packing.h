@@ -1,6 +1,7 @@
 // Weights of products in the order in which gemm reads them: made once for the process, in huge pages.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,15 @@ struct RightSide {
   int64_t b_row = 0, b_col = 1;  // when it is not
 };
 std::vector<RightSide> right_sides(Planner&, ValueId weight, int64_t k, int64_t n, bool is_transposed);
+
+// The constant `weight` where it is one that is kept in fewer bytes along `axis`, packed for narrow_gemm and
+// gather_narrow: products with any number of rows and lookups read the same bytes. Nothing when it is not.
+struct NarrowWeight {
+  View bytes;
+  WeightFormat format = WeightFormat::f32;
+  int64_t k = 0, n = 0;  // numbers of an output, and outputs
+};
+std::optional<NarrowWeight> narrow_weight(Planner&, ValueId weight, int64_t axis);
 
 // The constant `weight`, `groups` matrices of [m, k], as gemm's packed a: one after the other.
 struct PackedLeft {

@@ -264,6 +264,9 @@ bool Planner::fold(size_t index) {
   }
   for (const ValueId v : n.results) after += static_cast<size_t>(element_count(sizes(v))) * size_of(dtype(v));
   if (after > std::max(kLarge, 2 * before)) return false;
+  // A weight in a wider dtype is a copy, so each run makes it anew. Joined weights are read part by part, and never made.
+  constexpr size_t kSmall = size_t{1} << 20;
+  if (shared_.parameters->is_streamed() && n.op->name == "cast" && after > kSmall) return false;
   std::string text = what_it_does(n, graph(), bindings());
   for (const ValueId v : n.operands) text += " " + (v == kNoValue ? "none" : identity(v).text());
   for (size_t r = 0; r < n.results.size(); ++r) {

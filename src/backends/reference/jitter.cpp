@@ -47,16 +47,19 @@ Complex random_amount(double size, uint64_t stream, uint64_t index, Complex) {
   return {size * symmetric_uniform(stream, 2 * index), size * symmetric_uniform(stream, 2 * index + 1)};
 }
 
-template <class T> void add_jitter(const Array& y, const Array* scale, uint64_t stream, double growth, Array& out) {
+template <class T> void add_jitter(double u, const Array& y, const Array* scale, uint64_t stream, Growth growth, Array& out) {
   const DType dtype = y.dtype();
-  const double u = unit_roundoff(dtype), u_of_sums = std::min(u, unit_roundoff(DType::f32)), highest = highest_of(real_of(dtype));
+  const double u_of_sums = unit_roundoff(dtype) > unit_roundoff(DType::f32) ? std::min(u, unit_roundoff(DType::f32)) : u,
+               highest = highest_of(real_of(dtype));
   for_chunks(y.size(), [&](int64_t first, int64_t count) {
     std::array<T, kChunk> values, scales;
     load_chunk(y, first, count, values.data());
     if (scale) load_chunk(*scale, first, count, scales.data());
     for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
       double size = u * std::abs(values[i]);
-      if (scale) size = std::max(size, growth * u_of_sums * std::abs(scales[i]));
+      // Partial sums are as large as the result only where terms do not cancel: there alone a long sum errs by much more.
+      if (scale)
+        size = std::max(size, u_of_sums * (growth.of_terms * std::abs(scales[i]) + (growth.of_sums - 1) * std::abs(values[i])));
       if (!std::isfinite(size)) continue;
       const T next = moved(values[i], random_amount(size, stream, static_cast<uint64_t>(first) + i, T{}));
       if (std::abs(next) < highest) values[i] = next;  // storing must not overflow what was finite
@@ -113,17 +116,25 @@ std::optional<Array> scale_of_terms(const Node& node, const Graph& graph, const 
 double count_of_terms(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Bindings& bindings) {
   if (node.op->rounding != Rounding::linear) return 1;
   double count = 1;
-  for (const Complex& v : load_complex(summed(node, graph, operands, bindings, ones_like))) count = std::max(count, v.real());
+  try {
+    for (const Complex& v : load_complex(summed(node, graph, operands, bindings, ones_like))) count = std::max(count, v.real());
+  } catch (const Error&) {
+    return 1;  // an operand says where to read, not what: the boxes of roi_align, which are few terms
+  }
   return count;
 }
 
-Array jittered(const Array& y, const Array* scale, uint64_t stream, double growth) {
+Array jittered(const Array& y, const Array* scale, uint64_t stream, Growth growth) {
+  return jittered_by(unit_roundoff(y.dtype()), y, scale, stream, growth);
+}
+
+Array jittered_by(double u, const Array& y, const Array* scale, uint64_t stream, Growth growth) {
   if (!is_inexact(y.dtype())) return y;
   Array out(y.dtype(), y.shape());
   if (is_complex(y.dtype())) {
-    add_jitter<Complex>(y, scale, stream, growth, out);
+    add_jitter<Complex>(u, y, scale, stream, growth, out);
   } else {
-    add_jitter<double>(y, scale, stream, growth, out);
+    add_jitter<double>(u, y, scale, stream, growth, out);
   }
   return out;
 }

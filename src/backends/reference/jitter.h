@@ -16,9 +16,17 @@ std::optional<Array> scale_of_terms(const Node&, const Graph&, const std::vector
 // The number of terms in the longest sum of a linear op; 1 for any other.
 double count_of_terms(const Node&, const Graph&, const std::vector<Array>& operands, const Bindings&);
 
-// y moved by up to u(dtype) * |y|, and by up to growth * u * scale of terms at the precision sums are computed in
-// (f32 for f16 and bf16). NaN, infinities and integers stay; nothing finite becomes infinite.
-Array jittered(const Array& y, const Array* scale, uint64_t stream, double growth = 1);
+// How much more than one rounding a sum may err.
+struct Growth {
+  double of_sums = 1;   // where terms do not cancel, and partial sums are as large as the result
+  double of_terms = 1;  // where they do
+};
+
+// y moved by up to u(dtype) * |y|, and by up to u * (of_terms * scale of terms + (of_sums - 1) * |y|) at the precision sums
+// are computed in (f32 for f16 and bf16). NaN, infinities and integers stay; nothing finite becomes infinite.
+Array jittered(const Array& y, const Array* scale, uint64_t stream, Growth = {});
+// The same by up to another u, whatever the dtype of y.
+Array jittered_by(double u, const Array& y, const Array* scale, uint64_t stream, Growth = {});
 
 // A good mix of two numbers: the seed of a stream.
 uint64_t mixed(uint64_t seed, uint64_t index);

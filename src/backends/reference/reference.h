@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "backends/backend.h"
@@ -18,7 +19,12 @@ struct ReferenceMode {
     jittered  // rounded, and each primitive moved by up to u * scale at random; integers and bools as above
   } kind = Kind::rounded;
   uint64_t seed = 0;       // jittered
-  bool long_sums = false;  // jittered: sums of n terms move by up to sqrt(n) * u * scale, as when added one after another
+  bool long_sums = false;  // jittered: sums move by more, as when terms are added one after another (growth_of in walker.cpp)
+  // jittered, f16 or bf16: as kernels for that dtype err. They compute in f32, round once, and may take the operands of products
+  // in that dtype. Nothing: each result moves by up to u of its own dtype.
+  std::optional<DType> kernels_for = std::nullopt;
+  double noise = 1;  // of such kernels, in u of f32
+  bool rounds_products = false;  // such kernels round a product before a bias is added to it
 };
 
 struct ReferenceRun {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -27,6 +29,27 @@ bool is_pinned(const Node& node, const Type& result) {
 // In f64 nothing is rounded, so a cast between floats does nothing.
 bool is_float_cast(const Graph& g, const Node& node) {
   return node.op->name == "cast" && is_floating(g.type(node.operands[0]).dtype) && is_floating(g.type(node.results[0]).dtype);
+}
+
+// What IEEE arithmetic rounds correctly: every implementation gives the same.
+bool is_arithmetic(const Node& node) {
+  static const std::set<std::string> kOps{"add", "sub", "mul", "div", "sqrt"};
+  return kOps.count(node.op->name) != 0;
+}
+
+// Of n terms that are added one after another, or in Winograd's way, as PyTorch's convolutions may be. Products that cancel
+// were seen to err by up to 1.4 times one rounding of their terms.
+Growth growth_of(const Node& node, double terms) {
+  constexpr double kOfProducts = 1.5;
+  const double growth = std::sqrt(terms);
+  return {growth, node.op->name == "convolution" ? growth : std::min(growth, kOfProducts)};
+}
+
+void widen(const Node& node, std::vector<Array>& operands) {
+  if (node.op->takes_mixed_dtypes) return;
+  for (Array& a : operands) {
+    if (unrounded(a.dtype()) != a.dtype()) a = cast(a, unrounded(a.dtype()));
+  }
 }
 
 PerNode<Values> last_uses(const Graph& g, PerValue<bool> kept) {
@@ -158,7 +181,7 @@ void Walker::run_node(size_t index) {
   };
   const bool is_same = is_same_in_every_lane(node);
   decisions_.clear();
-  std::vector<Array> results = is_same ? evaluate(lanes_[0], g, node, operands(0)) : lead(lanes_[0], g, node, operands(0));
+  std::vector<Array> results = is_same ? evaluate(lanes_[0], g, node, operands(0), false) : lead(lanes_[0], g, node, operands(0));
   bool all_shared = true;
   for (size_t r = 0; r < results.size(); ++r) {
     const ValueId v = node.results[r];
@@ -180,7 +203,7 @@ void Walker::run_node(size_t index) {
 std::vector<Array> Walker::lead(Lane& lane, const Graph& g, const Node& node, const std::vector<Array>& operands) {
   const size_t index = decisions_.size();
   decisions_.emplace_back();  // filled below, for the regions' decisions come after it
-  std::vector<Array> results = evaluate(lane, g, node, operands);
+  std::vector<Array> results = evaluate(lane, g, node, operands, false);
   Decision decision;
   for (size_t r = 0; r < results.size(); ++r) {
     decision.is_pinned.push_back(is_pinned(node, g.type(node.results[r])));
@@ -202,27 +225,59 @@ std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, 
     lane.next_decision = decisions_[index].end;
     return decisions_[index].pinned;
   }
-  if (is_f64(lane.mode) && !node.op->takes_mixed_dtypes) {
-    for (Array& a : operands) {
-      if (unrounded(a.dtype()) != a.dtype()) a = cast(a, unrounded(a.dtype()));
-    }
-  }
+  if (is_f64(lane.mode)) widen(node, operands);
   if (is_f64(lane.mode) && is_float_cast(g, node)) return {operands[0]};
-  std::vector<Array> results = evaluate(lane, g, node, operands);
+  if (lane.mode.kernels_for && node.op->rounding != Rounding::exact && node.regions.empty())
+    return as_kernels_do(lane, g, node, std::move(operands), decisions_[index], stream);
+  std::vector<Array> results = evaluate(lane, g, node, operands, is_f64(lane.mode));
   const Decision& decision = decisions_[index];
   require(lane.next_decision == decision.end, "the lanes of the reference run took different branches");
   for (size_t r = 0; r < results.size(); ++r) {
     if (pinned[r]) {
       results[r] = decision.pinned[r];
     } else if (is_jittered(lane.mode) && node.op->rounding != Rounding::exact) {
-      const double growth = lane.mode.long_sums ? std::sqrt(decision.terms) : 1;
+      const Growth growth = lane.mode.long_sums ? growth_of(node, decision.terms) : Growth{};
       results[r] = jittered(results[r], decision.scale ? &*decision.scale : nullptr, mixed(stream, r), growth);
     }
   }
   return results;
 }
 
-std::vector<Array> Walker::evaluate(Lane& lane, const Graph& g, const Node& node, const std::vector<Array>& operands) {
+// In f32 and rounded once; operands of a product that are more than the kernel's dtype holds may be rounded to it first.
+std::vector<Array> Walker::as_kernels_do(Lane& lane, const Graph& g, const Node& node, std::vector<Array> operands,
+                                         const Decision& decision, uint64_t stream) {
+  const DType narrow = *lane.mode.kernels_for;
+  const double u = lane.mode.noise * unit_roundoff(DType::f32);
+  const bool is_product = node.op->name == "dot_general";
+  if (is_product) {
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i].dtype() != DType::f32 || cast(cast(operands[i], narrow), DType::f32).same_bytes(operands[i])) continue;
+      operands[i] = cast(cast(jittered_by(u, operands[i], nullptr, mixed(stream, 16 + i)), narrow), DType::f32);
+    }
+  }
+  const bool is_narrow = g.type(node.results[0]).dtype == narrow;
+  if (is_narrow) widen(node, operands);
+  std::vector<Array> results = evaluate(lane, g, node, operands, is_narrow);
+  for (size_t r = 0; r < results.size(); ++r) {
+    const DType dtype = g.type(node.results[r]).dtype;
+    if (decision.is_pinned[r]) {
+      results[r] = decision.pinned[r];
+      continue;
+    }
+    if (!is_arithmetic(node)) {
+      const double least = is_narrow || dtype == DType::f32 ? u : unit_roundoff(dtype);
+      results[r] = jittered_by(least, results[r], decision.scale ? &*decision.scale : nullptr, mixed(stream, r));
+    } else if (is_narrow) {
+      results[r] = cast(results[r], DType::f32);
+    }
+    if (is_product && lane.mode.rounds_products) results[r] = cast(results[r], narrow);
+    if (results[r].dtype() != dtype) results[r] = cast(results[r], dtype);
+  }
+  return results;
+}
+
+std::vector<Array> Walker::evaluate(Lane& lane, const Graph& g, const Node& node, const std::vector<Array>& operands,
+                                    bool without_rounding) {
   if (!node.op->evaluate) internal_error(fmt::format("{} has no evaluator: the program is not decomposed", node.op->name));
   std::vector<const Array*> pointers;
   pointers.reserve(operands.size());
@@ -230,12 +285,12 @@ std::vector<Array> Walker::evaluate(Lane& lane, const Graph& g, const Node& node
   const RegionRunner runner = [&](const Graph& region, std::vector<Array> inputs) {
     return run_region(lane, region, std::move(inputs));
   };
-  Evaluation evaluation(node, g, std::move(pointers), bindings_, is_f64(lane.mode), &runner);
+  Evaluation evaluation(node, g, std::move(pointers), bindings_, without_rounding, &runner);
   if (node.op->is_random) evaluation.seed = mixed(request_.seed, random_ops_++);
   std::vector<Array> results = node.op->evaluate(evaluation);
   require(results.size() == node.results.size(), "an evaluator gives every result of its op");
   if (plan_.has_data_bound_symbols) bind_data_symbols(g, node, results);
-  check_results(lane, g, node, results);
+  check_results(g, node, results, without_rounding);
   return results;
 }
 
@@ -251,7 +306,7 @@ std::vector<Array> Walker::run_region(Lane& lane, const Graph& region, std::vect
     std::vector<Array> operands;
     for (ValueId v : node.operands) operands.push_back(v == kNoValue ? Array() : values[v]);
     const bool is_alone = lanes_.size() == 1, is_first = &lane == &lanes_[0];
-    std::vector<Array> results = is_alone   ? evaluate(lane, region, node, operands)
+    std::vector<Array> results = is_alone   ? evaluate(lane, region, node, operands, false)
                                  : is_first ? lead(lane, region, node, operands)
                                             : follow(lane, region, node, std::move(operands));
     for (size_t r = 0; r < results.size(); ++r) values[node.results[r]] = std::move(results[r]);
@@ -277,10 +332,10 @@ void Walker::bind_data_symbols(const Graph& g, const Node& node, const std::vect
   }
 }
 
-void Walker::check_results(const Lane& lane, const Graph& g, const Node& node, const std::vector<Array>& results) const {
+void Walker::check_results(const Graph& g, const Node& node, const std::vector<Array>& results, bool without_rounding) const {
   for (size_t r = 0; r < results.size(); ++r) {
     const Type& type = g.type(node.results[r]);
-    const DType dtype = is_f64(lane.mode) ? unrounded(type.dtype) : type.dtype;
+    const DType dtype = without_rounding ? unrounded(type.dtype) : type.dtype;
     if (results[r].dtype() == dtype && results[r].shape() == pycandle::evaluate(type.shape, bindings_)) continue;
     internal_error(fmt::format("the evaluator of {} gave {}{} where its type is {}", node.op->name, name_of(results[r].dtype()),
                                to_string(results[r].shape()), type.text()));

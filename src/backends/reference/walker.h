@@ -50,11 +50,13 @@ class Walker {
   void run_node(size_t index);
   std::vector<Array> lead(Lane&, const Graph&, const Node&, const std::vector<Array>& operands);
   std::vector<Array> follow(Lane&, const Graph&, const Node&, std::vector<Array> operands);
-  std::vector<Array> evaluate(Lane&, const Graph&, const Node&, const std::vector<Array>& operands);
+  std::vector<Array> evaluate(Lane&, const Graph&, const Node&, const std::vector<Array>& operands, bool without_rounding);
+  std::vector<Array> as_kernels_do(Lane&, const Graph&, const Node&, std::vector<Array> operands, const Decision&,
+                                   uint64_t stream);
   std::vector<Array> run_region(Lane&, const Graph& region, std::vector<Array> inputs);
   bool is_same_in_every_lane(const Node&) const;
   void bind_data_symbols(const Graph&, const Node&, const std::vector<Array>& results);
-  void check_results(const Lane&, const Graph&, const Node&, const std::vector<Array>& results) const;
+  void check_results(const Graph&, const Node&, const std::vector<Array>& results, bool without_rounding) const;
   void define(ValueId, Array);               // in every lane
   void deliver_taps(ValueId);
 

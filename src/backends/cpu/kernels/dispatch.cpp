@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/narrow_tiles.h"
 #include "base/error.h"
 
 namespace pycandle::cpu {
@@ -16,6 +17,10 @@ void fill(Kernels& k);
 }
 namespace avx512 {
 void fill(Kernels& k);
+void use_narrow_tiles(Kernels& k, const NarrowTiles& tiles);
+}  // namespace avx512
+namespace avx512bf16 {
+NarrowTiles narrow_tiles();
 }
 #endif
 
@@ -23,10 +28,16 @@ namespace {
 
 bool always() { return true; }
 #if defined(__x86_64__)
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"); }
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni"); }
+void fill_avx512bf16(Kernels& k) {
+  avx512::fill(k);
+  avx512::use_narrow_tiles(k, avx512bf16::narrow_tiles());
+  k.isa = "avx512bf16";
 }
 #endif
 
@@ -38,6 +49,7 @@ struct InstructionSet {
 constexpr InstructionSet kSets[] = {
 // best first
 #if defined(__x86_64__)
+    {"avx512bf16", has_avx512bf16, fill_avx512bf16},
     {"avx512", has_avx512, avx512::fill},
     {"avx2", has_avx2, avx2::fill},
 #endif

@@ -16,6 +16,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "pycandle/weight_format.h"
+
 namespace pycandle::cpu {
 
 // ---- functions of one number
@@ -98,6 +100,9 @@ struct Gemm {
   float* c = nullptr;
   int64_t c_row = 0, c_batch[2] = {0, 0};
   Epilogue epilogue;
+  // Of narrow_gemm, which reads neither b nor packed: what pack_narrow made of b in this format. One batch only.
+  WeightFormat format = WeightFormat::f32;
+  const uint8_t* narrow = nullptr;
 };
 
 // b[k, n] in the order in which gemm reads it; out holds k.packed_size(k, n) floats. Units: panels of columns.
@@ -107,6 +112,20 @@ struct PackB {
   int64_t b_row = 0, b_col = 1;
   float* out = nullptr;
 };
+
+// b[k, n] in a narrow format, in panels of columns as narrow_gemm reads them (narrow_layout.h); panels [begin, end) of
+// narrow_panels(…). The numbers are those of base/weight_format.h.
+struct PackNarrow {
+  WeightFormat format = WeightFormat::bf16;
+  int64_t k = 0, n = 0;
+  const float* b = nullptr;
+  int64_t b_row = 0, b_col = 1;
+  uint8_t* out = nullptr;  // narrow_size(…) bytes
+  int panel = 0;  // Kernels::panel
+};
+int64_t narrow_panels(const PackNarrow& args);
+int64_t narrow_size(const PackNarrow& args);
+void pack_narrow(const PackNarrow& args, int64_t begin, int64_t end);
 
 // a[m, k] in the order in which gemm reads it, for weights that stand on the left; out holds packed_a_size(m, k) floats.
 // Units: one.
@@ -251,6 +270,17 @@ struct GatherRows {
   int64_t* bad = nullptr;
 };
 
+// out[i, :] = the k numbers of output index[i] of a packed weight: an embedding whose table is a weight too. Indices are
+// from 0 to n - 1. Units: count.
+struct GatherNarrow {
+  WeightFormat format = WeightFormat::bf16;
+  int64_t count = 0, k = 0;
+  const uint8_t* narrow = nullptr;
+  const int64_t* index = nullptr;  // or
+  const int32_t* index32 = nullptr;
+  float* out = nullptr;  // [count, k]
+};
+
 // ---- windows; images are [batch, channels, height, width], contiguous
 
 struct Window {
@@ -357,7 +387,7 @@ struct Kernels {
 };
 
 // The kernels of the best instruction set that the machine has, or of the one that PYCANDLE_ISA names (portable, avx2,
-// avx512). Throws usage when that is unknown or the machine lacks it.
+// avx512, avx512bf16). Throws usage when that is unknown or the machine lacks it.
 const Kernels& kernels();
 // All that this machine can run, best first; null after the last.
 const Kernels* const* all_kernels();

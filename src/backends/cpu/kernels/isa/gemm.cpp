@@ -1,7 +1,7 @@
 // Matrix products: b in panels of kPanel columns ([panel][k][kPanel], made once by pack_b or as needed), a in tiles of up
 // to kTileRows rows ([tile][k][rows], made for each block), the products of a tile and a panel held in registers.
+#include "backends/cpu/kernels/isa/epilogue.h"
 #include "backends/cpu/kernels/isa/isa.h"
-#include "backends/cpu/kernels/isa/math.h"
 #include "backends/cpu/kernels/isa/transpose.h"
 
 namespace pycandle::cpu::PYCANDLE_ISA {
@@ -87,8 +87,7 @@ void transpose_rows(const float* x, int64_t x_row, int64_t rows, int64_t cols, f
   }
 }
 
-// a[rows, k] as [k][rows]; writes up to kLanes floats past the end.
-static void pack_tile(const float* a, int64_t a_row, int64_t a_col, int64_t rows, int64_t k, float* out) {
+void pack_tile(const float* a, int64_t a_row, int64_t a_col, int64_t rows, int64_t k, float* out) {
   if (a_col == 1) {
     transpose_rows(a, a_row, rows, k, 1, out, rows);
   } else {
@@ -130,84 +129,11 @@ static void pack_b(const PackB& g, int64_t begin, int64_t end, float*) {
     pack_panel(g.b + p * kPanel * g.b_col, g.b_row, g.b_col, g.k, smaller(kPanel, g.n - p * kPanel), g.out + p * kPanel * g.k);
 }
 
-// ---- epilogues
-
-// Where a piece of c lies, and what belongs to it. Its sums are in `from`, which may be c.
-struct Piece {
-  float* c;
-  int64_t c_row, rows, cols;
-  const float* from;
-  int64_t from_row;
-  const float *bias, *row_bias, *multiplier, *residual;
-};
-
-template <class Activation> INLINE void finish_with(const Epilogue& e, const Piece& t, Activation activation) {
-  const F scale = set(e.scale), p = set(e.p), q = set(e.q), zero = set(0);
-  for (int64_t j = 0; j < t.cols; j += kLanes) {
-    const int64_t here = smaller(kLanes, t.cols - j);
-    const F bias = t.bias != nullptr ? load_n(t.bias + j, here) : zero;
-    for (int64_t r = 0; r < t.rows; ++r) {
-      float* to = t.c + r * t.c_row + j;
-      F x = load_n(t.from + r * t.from_row + j, here) * scale;
-      if (t.bias != nullptr) x = x + bias;
-      if (t.row_bias != nullptr) x = x + set(t.row_bias[r]);
-      if (t.residual != nullptr && e.residual_first) x = x + load_n(t.residual + r * e.residual_row + j, here);
-      x = activation(x, p, q);
-      if (t.multiplier != nullptr) x = x * load_n(t.multiplier + r * e.multiplier_row + j, here);
-      if (t.residual != nullptr && !e.residual_first) x = load_n(t.residual + r * e.residual_row + j, here) + x;
-      store_n(to, here, x);
-    }
-  }
-}
-
-#define INLINED_ACTIVATIONS(X) \
-  X(identity) X(relu) X(gelu) X(gelu_tanh) X(silu) X(tanh) X(sigmoid) X(clamp) X(hardswish) X(quick_gelu)
-
-static const Kernels* table;  // for the activations that are not inlined
-
-static void finish(const Epilogue& e, const Piece& t) {
-  switch (e.activation) {
-#define X(name) \
-  case Unary::name: finish_with(e, t, [](F x, F p, F q) __attribute__((always_inline)) { return apply_##name(x, p, q); }); return;
-    INLINED_ACTIVATIONS(X)
-#undef X
-    default: break;
-  }
-  // Before it, the activation, after it.
-  Epilogue before = e, after;
-  before.activation = Unary::identity;
-  Piece first = t, last = t;
-  first.multiplier = nullptr;
-  last.bias = last.row_bias = nullptr;
-  last.from = t.c;
-  last.from_row = t.c_row;
-  (e.residual_first ? last : first).residual = nullptr;
-  after.residual_row = e.residual_row;
-  after.multiplier_row = e.multiplier_row;
-  finish(before, first);
-  for (int64_t r = 0; r < t.rows; ++r)
-    table->unary[static_cast<int>(e.activation)](t.c + r * t.c_row, t.c + r * t.c_row, t.cols, e.p, e.q);
-  finish(after, last);
-}
-
-// At most adds a bias and a residual, which tiles can do themselves.
-static bool only_adds(const Epilogue& e) {
-  return e.scale == 1 && e.row_bias == nullptr && e.activation == Unary::identity && e.multiplier == nullptr;
-}
-static bool is_finished(const Epilogue& e, const Piece& t) { return only_adds(e) && t.bias == nullptr && t.residual == nullptr; }
-
 // ---- the driver
 
 // Of the product that is computed: c is written turned when g says so.
 static int64_t rows_of(const Gemm& g) { return g.turned ? g.n : g.m; }
 static int64_t cols_of(const Gemm& g) { return g.turned ? g.m : g.n; }
-
-// One product of a batch.
-struct Product {
-  const float *a, *b;
-  float* c;
-  const float *multiplier, *residual;
-};
 
 static Product product_of(const Gemm& g, int64_t batch) {
   const int64_t i = batch / g.batch[1], j = batch % g.batch[1];
@@ -217,21 +143,6 @@ static Product product_of(const Gemm& g, int64_t batch) {
   return {g.a + at(g.a_batch), b + at(g.b_batch), g.c + at(g.c_batch),
           e.multiplier != nullptr ? e.multiplier + at(e.multiplier_batch) : nullptr,
           e.residual != nullptr ? e.residual + at(e.residual_batch) : nullptr};
-}
-
-static Piece piece_of(const Gemm& g, const Product& p, int64_t row, int64_t col, int64_t rows, int64_t cols) {
-  const Epilogue& e = g.epilogue;
-  float* c = p.c + row * g.c_row + col;
-  return {c,
-          g.c_row,
-          rows,
-          cols,
-          c,
-          g.c_row,
-          e.bias != nullptr ? e.bias + col : nullptr,
-          e.row_bias != nullptr ? e.row_bias + row : nullptr,
-          p.multiplier != nullptr ? p.multiplier + row * e.multiplier_row + col : nullptr,
-          p.residual != nullptr ? p.residual + row * e.residual_row + col : nullptr};
 }
 
 // The rows of an image are packed by whoever multiplies them: smaller blocks, so that two threads do not pack the same.
@@ -410,7 +321,6 @@ void fill_gemm(Kernels& k) {
   k.pack_a = pack_a;
   k.pack_a_units = [](const PackA&) -> int64_t { return 1; };
   k.pack_a_scratch = [](const PackA&) -> int64_t { return 0; };
-  table = &k;
 }
 
 }  // namespace pycandle::cpu::PYCANDLE_ISA

@@ -8,7 +8,9 @@ namespace pycandle::cpu::PYCANDLE_ISA {
 
 // Each source fills in its part of the table.
 void fill_elementwise(Kernels& k);
+void fill_epilogue(Kernels& k);
 void fill_gemm(Kernels& k);
+void fill_narrow(Kernels& k);
 void fill_rows(Kernels& k);
 void fill_attention(Kernels& k);
 void fill_moving(Kernels& k);
@@ -59,6 +61,9 @@ struct ThinProduct {
   int64_t c_row;
 };
 void thin_product(const ThinProduct& g);
+
+// a[rows, k] as [k][rows]; writes up to kLanes floats past the end.
+void pack_tile(const float* a, int64_t a_row, int64_t a_col, int64_t rows, int64_t k, float* out);
 
 // Rows [k0, k0 + k) and columns [col, col + cols) of what im2col makes of the image x, as [k][width], the missing columns 0;
 // width is at most kPanel.

@@ -9,7 +9,9 @@ void fill(Kernels& k) {
   k.isa = TEXT(PYCANDLE_ISA);
   k.lanes = kLanes;
   fill_elementwise(k);
+  fill_epilogue(k);
   fill_gemm(k);
+  fill_narrow(k);
   fill_rows(k);
   fill_attention(k);
   fill_moving(k);
