@@ -32,7 +32,7 @@ bool is_over_last(const Graph& g, const Node& softmax) {
 }
 
 std::optional<double> number_of(const Graph& g, ValueId v) {
-  if (const Node* spread = defined_by(g, v, "broadcast")) v = spread->operands[0];
+  if (const Node* broadcast = defined_by(g, v, "broadcast")) v = broadcast->operands[0];
   const auto value = constant_value(g, v);
   return value ? std::optional(as_double(*value)) : std::nullopt;
 }
@@ -147,11 +147,11 @@ class ScoresRule {
 
   // [batch * heads, …] → [batch, heads, …]; an axis of 1 stays one axis of 1 more.
   static ValueId with_batch(Builder& b, ValueId x, const Shape& batch) {
-    if (const Node* spread = defined_by(b.graph(), x, "broadcast")) {
-      const Call call = call_of(b.graph(), *spread);
+    if (const Node* broadcast = defined_by(b.graph(), x, "broadcast")) {
+      const Call call = call_of(b.graph(), *broadcast);
       const Shape& from = call.shape("x");
-      if (from.empty()) return spread->operands[0];
-      if (from.size() == 3) return with_batch(b, spread->operands[0], batch);
+      if (from.empty()) return broadcast->operands[0];
+      if (from.size() == 3) return with_batch(b, broadcast->operands[0], batch);
     }
     Shape shape = b.shape(x);
     const bool one = shape[0] == Dim(1);

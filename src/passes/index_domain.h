@@ -40,7 +40,7 @@ struct Element {
   std::string op = {};
   Attributes attributes = {};
   size_t size = 1;                         // of the formula
-  std::set<std::string> variables = {};    // index variables it hangs on
+  std::set<std::string> variables = {};    // index variables it depends on
   // NOLINTEND(readability-redundant-member-init)
 };
 
@@ -82,7 +82,7 @@ class IndexSpace {
 
 bool is_true(const Element&);
 bool is_false(const Element&);
-std::optional<double> constant_of(const Element&);  // an integer or floating number that hangs on nothing
+std::optional<double> constant_of(const Element&);  // an integer or floating number that depends on nothing
 bool same_formula(const Element&, const Element&);
 
 // Evaluates values of one graph, to which nodes may be added meanwhile. Work is shared between calls.

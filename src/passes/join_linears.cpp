@@ -19,6 +19,17 @@
 namespace pycandle {
 namespace {
 
+// A weight is a parameter, or one as it is kept in fewer bytes: stored_as(parameter).
+struct Kept {
+  ValueId parameter = kNoValue;
+  std::string format;  // empty: as it is
+};
+Kept kept_weight(const Graph& g, ValueId weight) {
+  const Node* stored = defined_by(g, weight, "stored_as");
+  if (!stored) return {weight, {}};
+  return {stored->operands[0], call_of(g, *stored).string("format")};
+}
+
 class Joiner {
  public:
   explicit Joiner(const Program& p) {
@@ -40,21 +51,26 @@ class Joiner {
         return op == "scaled_dot_product_attention" || op == "rotary_embedding";
       });
     };
-    using Key = std::tuple<ValueId, std::string, bool>;  // x, order of the weight, has a bias
+    using Key = std::tuple<ValueId, std::string, std::string, bool>;  // x, order and format of the weight, has a bias
     std::map<Key, Values> groups;
     for (const Node& node : g.nodes) {
       if (node.op->name != "linear") continue;
       const Call c = call_of(g, node);
-      const bool is_fixed = parameters.count(c.value("weight")) != 0 && c.rank("weight") == 2 &&
+      const Kept weight = kept_weight(g, c.value("weight"));
+      const bool is_fixed = parameters.count(weight.parameter) != 0 && c.rank("weight") == 2 &&
                             (!c.has("bias") || parameters.count(c.value("bias")) != 0) && node.results.size() == 1 &&
                             g.type(node.results[0]).shape.back().is_number() && takes_views(takes_views, node.results[0]);
-      if (is_fixed) groups[{c.value("x"), c.string("weight_order"), c.has("bias")}].push_back(node.results[0]);
+      if (is_fixed) groups[{c.value("x"), c.string("weight_order"), weight.format, c.has("bias")}].push_back(node.results[0]);
     }
     for (auto& [key, results] : groups) {
       if (results.size() < 2) continue;
       for (const ValueId v : results) group_of_[v] = static_cast<int>(groups_.size());
       Group group;
-      for (const ValueId v : results) group.linears.push_back(g.nodes[g.values[v].node]);
+      for (const ValueId v : results) {
+        const Node& linear = group.linears.emplace_back(g.nodes[g.values[v].node]);
+        group.weights.push_back(kept_weight(g, call_of(g, linear).value("weight")).parameter);
+      }
+      group.format = std::get<2>(key);
       groups_.push_back(std::move(group));
     }
   }
@@ -76,6 +92,8 @@ class Joiner {
  private:
   struct Group {
     std::vector<Node> linears;
+    Values weights;      // parameters
+    std::string format;  // in which they are kept
     ValueId joined = kNoValue;
   };
 
@@ -83,14 +101,17 @@ class Joiner {
   void join(Builder& b, const Node& node, const Values& operands, Group& group) {
     const Call c(*node.op, b.graph(), operands, node.attributes, node.regions);
     const bool in_out = c.string("weight_order") == "in_out";
-    Values weights, biases;
-    for (const Node& linear : group.linears) {
+    Values biases;
+    for (size_t i = 0; i < group.linears.size(); ++i) {
+      const Node& linear = group.linears[i];
       const Call call(*linear.op, b.graph(), linear.operands, linear.attributes, linear.regions);
-      weights.push_back(call.value("weight"));
       if (call.has("bias")) biases.push_back(call.value("bias"));
-      width_of_[linear.results[0]] = b.shape(weights.back())[in_out ? 1 : 0];
+      width_of_[linear.results[0]] = b.shape(group.weights[i])[in_out ? 1 : 0];
     }
-    const ValueId weight = b.concat(weights, in_out ? 1 : 0);
+    ValueId weight = b.concat(group.weights, in_out ? 1 : 0);
+    // A scale belongs to an output: kept side by side, the weights are what they are alone.
+    if (!group.format.empty())
+      weight = b.create("stored_as", {weight}, {{"format", group.format}, {"axis", int64_t{in_out ? 0 : 1}}});
     group.joined = b.create("linear", {c.value("x"), weight, biases.empty() ? kNoValue : b.concat(biases, 0)}, node.attributes);
   }
 

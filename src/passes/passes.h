@@ -19,5 +19,8 @@ Program remove_unused(Program, const OpTable&);
 Program join_linears(Program, const OpTable&);
 Program push_slices(Program, const OpTable&);
 Program decompose(Program, const OpTable&, const Claims& claims);
+// as_in_kernels: the activations of the narrowed layers too, as a kernel may round them on the way.
+enum class Activations { exact, as_in_kernels };
+Program narrow_weights(Program, const OpTable&, WeightFormat, Activations = Activations::exact);
 
 }  // namespace pycandle

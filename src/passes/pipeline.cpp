@@ -39,9 +39,14 @@ std::vector<Pass> program_passes() {
 }
 
 // What a backend needs on top of that.
-std::vector<Pass> backend_passes(const Claims& claims, const std::vector<Pass>& own) {
-  std::vector<Pass> passes = {
-      {"decompose", [claims](Program p, const OpTable& table) { return decompose(std::move(p), table, claims); }, true}};
+std::vector<Pass> backend_passes(const Claims& claims, const std::vector<Pass>& own, WeightFormat weights) {
+  std::vector<Pass> passes;
+  if (weights != WeightFormat::f32) {
+    passes.push_back({"narrow-weights",
+                      [weights](Program p, const OpTable& table) { return narrow_weights(std::move(p), table, weights); }, true});
+  }
+  passes.push_back(
+      {"decompose", [claims](Program p, const OpTable& table) { return decompose(std::move(p), table, claims); }, true});
   passes.insert(passes.end(), own.begin(), own.end());
   passes.push_back({"remove-unused", remove_unused});
   return passes;
@@ -107,12 +112,13 @@ std::vector<Pass> optimising_passes() {
 
 Program run_backend_pipeline(Program p, const OpTable& table, const Claims& claims, const PipelineOptions& options,
                              std::vector<PassTiming>* timings, const std::vector<Pass>& own) {
-  return run(std::move(p), table, backend_passes(claims, own), program_passes().size(), "program", options, timings);
+  return run(std::move(p), table, backend_passes(claims, own, options.weights), program_passes().size(), "program", options,
+             timings);
 }
 
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
-  for (const std::vector<Pass>& passes : {program_passes(), backend_passes({}, optimising_passes())}) {
+  for (const std::vector<Pass>& passes : {program_passes(), backend_passes({}, optimising_passes(), WeightFormat::f32)}) {
     for (const Pass& pass : passes) {
       const bool listed = std::find(names.begin(), names.end(), pass.name) != names.end();
       if (!pass.required && !listed) names.push_back(pass.name);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/weight_format.h"
 #include "ir/op_def.h"
 
 namespace pycandle {
@@ -30,6 +31,7 @@ struct PipelineOptions {
   bool verify = true;
   // Of the backend that compiles:
   int threads = 0;                              // 0: thread_count()
+  WeightFormat weights = WeightFormat::f32;     // in which linear layers and embeddings read theirs
   bool pack_weights = true;                     // false: they are read where they lie, in half the memory
   std::map<std::string, std::string> overrides;  // functional → implementation: {"linear", "naive"} decomposes it
 };

@@ -87,10 +87,10 @@ std::optional<ValueId> repeated_from(const Graph& g, ValueId v) {
     return one_head ? std::optional(call.value("x")) : std::nullopt;
   }
   if (node->op->name != "reshape") return std::nullopt;
-  const Node* spread = defined_by(g, call.value("x"), "broadcast");
-  if (!spread || g.type(call.value("x")).rank() != static_cast<int64_t>(shape.size()) + 1) return std::nullopt;
+  const Node* broadcast = defined_by(g, call.value("x"), "broadcast");
+  if (!broadcast || g.type(call.value("x")).rank() != static_cast<int64_t>(shape.size()) + 1) return std::nullopt;
   // […, heads, times, length, width]: x itself, or x with an axis of one where the repetition goes.
-  const Call wide = call_of(g, *spread);
+  const Call wide = call_of(g, *broadcast);
   const Shape& from = wide.shape("x");
   ValueId x = wide.value("x");
   Ints skipping = identity(shape.size());

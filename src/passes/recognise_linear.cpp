@@ -71,11 +71,11 @@ class LinearRule {
     if (b.dtype(operands[0]) != DType::f32 && b.dtype(operands[0]) != DType::f64) return std::nullopt;
     for (const size_t side : {0, 1}) {
       const Node* product = defined_by(b.graph(), operands[side], "linear");
-      const Node* spread = defined_by(b.graph(), operands[1 - side], "broadcast");
-      if (!product || !spread || product->operands[2] != kNoValue || product->origin.call != node.origin.call) continue;
-      const ValueId bias = spread->operands[0];
+      const Node* broadcast = defined_by(b.graph(), operands[1 - side], "broadcast");
+      if (!product || !broadcast || product->operands[2] != kNoValue || product->origin.call != node.origin.call) continue;
+      const ValueId bias = broadcast->operands[0];
       const bool over_last = b.rank(bias) == 1 && b.shape(bias)[0] == b.shape(operands[side]).back() &&
-                             call_of(b.graph(), *spread).integers("axes") == Ints{b.rank(operands[side]) - 1};
+                             call_of(b.graph(), *broadcast).integers("axes") == Ints{b.rank(operands[side]) - 1};
       if (!over_last || !is_parameter(b.graph(), bias) || !used_once(node, side)) continue;
       return linear(b, product->operands[0], {product->operands[1], call_of(b.graph(), *product).string("weight_order")}, bias);
     }

@@ -9,81 +9,22 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
-
+#include "arrays.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/version.h"
+#include "decoding.h"
 #include "import/single_call.h"
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
 #include "runtime/model.h"
+#include "weights.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace pycandle {
 namespace {
-
-struct DTypeRow {
-  DType dtype;
-  uint8_t code;
-  uint8_t bits;
-};
-constexpr auto kInt = static_cast<uint8_t>(nb::dlpack::dtype_code::Int),
-               kUInt = static_cast<uint8_t>(nb::dlpack::dtype_code::UInt),
-               kFloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Float),
-               kBfloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat),
-               kComplex = static_cast<uint8_t>(nb::dlpack::dtype_code::Complex),
-               kBool = static_cast<uint8_t>(nb::dlpack::dtype_code::Bool);
-constexpr DTypeRow kDTypes[] = {{DType::f64, kFloat, 64},   {DType::f32, kFloat, 32},   {DType::f16, kFloat, 16},
-                                {DType::bf16, kBfloat, 16}, {DType::i64, kInt, 64},     {DType::i32, kInt, 32},
-                                {DType::i16, kInt, 16},     {DType::i8, kInt, 8},       {DType::u8, kUInt, 8},
-                                {DType::boolean, kBool, 8}, {DType::c64, kComplex, 64}, {DType::c128, kComplex, 128}};
-
-using InArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
-
-// Copied, so that the caller may change or free its memory while the model runs without the GIL.
-Array to_array(const std::string& what, const InArray& in) {
-  for (const DTypeRow& row : kDTypes) {
-    if (in.dtype().code != row.code || in.dtype().bits != row.bits || in.dtype().lanes != 1) continue;
-    Sizes shape;
-    for (size_t i = 0; i < in.ndim(); ++i) shape.push_back(static_cast<int64_t>(in.shape(i)));
-    Array array(row.dtype, shape);
-    if (array.bytes() > 0) std::memcpy(array.mutable_data(), in.data(), array.bytes());
-    return array;
-  }
-  throw Error(ErrorCode::bad_input, what + " has a dtype that programs do not have")
-      .expected("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128")
-      .found("DLPack code " + std::to_string(in.dtype().code) + ", " + std::to_string(in.dtype().bits) + " bits");
-}
-
-nb::object to_python(const Array& array) {
-  for (const DTypeRow& row : kDTypes) {
-    if (array.dtype() != row.dtype) continue;
-    // A copy that Python owns: results may be views of mapped weights.
-    Array* kept = new Array(copy_of(array));
-    const nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Array*>(p); });
-    std::vector<size_t> shape(array.shape().begin(), array.shape().end());
-    return nb::cast(nb::ndarray<nb::array_api>(kept->mutable_data(), shape.size(), shape.data(), owner, nullptr,
-                                               nb::dlpack::dtype{row.code, row.bits, 1}));
-  }
-  internal_error("a dtype without a DLPack code");
-}
-
-// kind: "input" or "state", for errors.
-Model::Tensors to_tensors(const nb::dict& arrays, const std::string& kind = "input") {
-  Model::Tensors tensors;
-  for (auto [key, value] : arrays) {
-    const std::string name = nb::cast<std::string>(key);
-    InArray in;
-    if (!nb::try_cast(value, in)) {
-      throw Error(ErrorCode::bad_input, kind + " " + name + " is not an array")
-          .expected("a contiguous CPU array: NumPy, torch, or anything with __dlpack__");
-    }
-    tensors[name] = to_array(kind + " " + name, in);
-  }
-  return tensors;
-}
 
 // In the order of the program, which is not that of the names (`output.10` before `output.2`).
 nb::dict outputs_to_python(const Model& model, const Model::Tensors& tensors) {
@@ -154,11 +95,13 @@ TensorInfo info(const std::string& name, const Type& type) {
   return {name, std::string(name_of(type.dtype)), shape};
 }
 
-Model load(const std::filesystem::path& path, const std::string& backend, int threads, bool pack_weights, bool check_weights) {
+Model load(const std::filesystem::path& path, const std::string& backend, int threads, bool pack_weights, bool check_weights,
+           const std::string& weights) {
   const nb::gil_scoped_release unlocked;
   LoadOptions options{.backend = backend, .pipeline = {}};
   options.pipeline.threads = threads;
   options.pipeline.pack_weights = pack_weights;
+  options.pipeline.weights = parse_weight_format(weights);
   options.check_weights = check_weights;
   return load_model(path, options);
 }
@@ -214,7 +157,7 @@ std::vector<nb::dict> gaps(const std::string& path) {
 NB_MODULE(_core, m) {
   using namespace pycandle;
   m.doc() = "The C++ side of pycandle: load_model() in the package is what to use.";
-  m.attr("__version__") = PYCANDLE_VERSION;
+  m.attr("__version__") = version();
   m.def("backends", &backend_names, "The backends of this build.");
 
   // Facts of the C++ error as attributes of the Python one.
@@ -283,11 +226,14 @@ NB_MODULE(_core, m) {
           "output_tree", [](const Model& model) { return model.recording().output_tree; },
           "The nesting of the outputs, as JSON text.");
   m.def("load_model", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "pack_weights"_a = true,
-        "check_weights"_a = false, "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
+        "check_weights"_a = false, "weights"_a = "f32",
+        "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
   m.def("load_manifest", &load_manifest, "text"_a, "backend"_a = "reference", "The text of a manifest that needs no weights.");
   m.def("load_call", &load_call, "text"_a, "backend"_a = "reference",
         "One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.");
   m.def("content_hash", &content_hash, "bytes"_a, "The checksum of a tensor's bytes, as the manifest keeps it.");
   m.def("gaps", &gaps, "manifest"_a, "What of a recording nothing supports: op, reason, count, places, suggestion.");
   m.def("aten_overloads", &aten_overloads, "The ATen overloads that the catalogue maps.");
+  bind_weights(m);
+  bind_decoding(m);
 }

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/huge_pages.h"
 #include "base/parallel.h"
+#include "base/version.h"
 
 namespace pycandle {
 namespace {
@@ -54,6 +55,12 @@ std::string machine_name() {
   return name;
 }
 
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const cpu::Kernels* const* k = cpu::all_kernels(); *k != nullptr; ++k) names.emplace_back((*k)->isa);
+  return names;
+}
+
 size_t peak_memory() { return 1024 * static_cast<size_t>(std::atoll(fact_of_system("/proc/self/status", "VmHWM").c_str())); }
 
 MeasuredCache::MeasuredCache(const std::string& file) {
@@ -65,7 +72,7 @@ MeasuredCache::MeasuredCache(const std::string& file) {
 }
 
 std::string MeasuredCache::key(const std::string& what) {
-  return fmt::format("{} | pycandle {} | {}", machine_name(), PYCANDLE_VERSION, what);
+  return fmt::format("{} | pycandle {} | {}", machine_name(), version(), what);
 }
 
 std::optional<Json> MeasuredCache::find(const std::string& key) const {

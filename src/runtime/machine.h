@@ -4,12 +4,16 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 
 namespace pycandle {
 
 std::string machine_name();  // the processor's own name for itself, and the instruction set that kernels use
+
+// Instruction sets that this machine has kernels for, best first.
+std::vector<std::string> instruction_sets();
 
 // XDG_CACHE_HOME/pycandle, or ~/.cache/pycandle; empty: the user has none.
 std::filesystem::path cache_folder();

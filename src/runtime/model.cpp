@@ -25,7 +25,7 @@ Model load_recording(Recording imported, const LoadOptions& options) {
   const OpTable& table = table_of(options);
   auto recording = std::make_shared<Recording>(std::move(imported));
   Model model;
-  model.parameters_ = recorded_parameters(*recording);
+  model.parameters_ = recorded_parameters(*recording, options.parameter_budget);
   model.parameters_->open(recording->program);
   if (options.check_weights) refuse_damaged_weights(*recording, *model.parameters_);
   recording->program = run_program_pipeline(std::move(recording->program), table, options.pipeline, &model.timings_);
@@ -44,9 +44,10 @@ Model Model::on(const LoadOptions& options) const {
   return model;
 }
 
-std::shared_ptr<const ParameterSource> recorded_parameters(const Recording& recording) {
-  return file_parameters(recording.folder,
-                         recording.weights_by_reference ? ParameterFiles::anywhere : ParameterFiles::inside_folder);
+std::shared_ptr<const ParameterSource> recorded_parameters(const Recording& recording, std::optional<size_t> budget) {
+  auto files = file_parameters(recording.folder,
+                               recording.weights_by_reference ? ParameterFiles::anywhere : ParameterFiles::inside_folder);
+  return budget ? streamed_parameters(std::move(files), *budget) : files;
 }
 
 Model::Tensors Model::forward(const Tensors& inputs) const { return run(inputs, nullptr); }

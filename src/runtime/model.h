@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct LoadOptions {
   PipelineOptions pipeline;
   const OpTable* table = nullptr;                                     // null: the catalogue
   bool check_weights = false;                                         // read all of them, and refuse damaged ones
+  std::optional<size_t> parameter_budget = {};                             // most bytes of weights in memory
 };
 
 // A handle: copies share the states. Safe to use from several threads; calls of a model with states take turns.
@@ -71,8 +73,8 @@ Model load_model(const std::filesystem::path&, const LoadOptions& = {});
 // A recording as the importer made it; its folder says where the weights are.
 Model load_recording(Recording, const LoadOptions& = {});
 
-// Where a recording's weights are.
-std::shared_ptr<const ParameterSource> recorded_parameters(const Recording&);
+// Where a recording's weights are. budget: most bytes of them that are in memory at a time (streamed_parameters).
+std::shared_ptr<const ParameterSource> recorded_parameters(const Recording&, std::optional<size_t> budget = {});
 
 // Deterministic random inputs for the program: floats standard normal, integers within the recorded range, at the
 // recorded sizes or those in `sizes` (symbol → size).

@@ -118,11 +118,20 @@ def check_threads(threads: int | None) -> None:
         raise ValueError(f"threads must be a number from 1 to 1024, not {threads}")
 
 
+WEIGHT_FORMATS = ("f32", "bf16", "f16", "int8", "int4")
+
+
+def check_weight_format(weights: str) -> None:
+    if weights not in WEIGHT_FORMATS:
+        raise ValueError(f"weights must be one of {', '.join(WEIGHT_FORMATS)}, not {weights!r}")
+
+
 def load_model(
     path: str | os.PathLike,
     backend: str | None = None,
     threads: int | None = None,
     *,
+    weights: str = "f32",
     memory: str = "fast",
     check_weights: bool = False,
 ) -> Model:
@@ -130,18 +139,25 @@ def load_model(
 
     backend        without one, `forward` runs on `cpu` and `trace` on the reference
     threads        of the cpu backend; PYCANDLE_THREADS or all cores otherwise
+    weights        how linear layers and embeddings keep theirs: "f32", or "bf16", "f16", "int8", "int4" in fewer bytes
     memory         "fast" packs weights for the kernels, "small" reads them where they lie, in about half the memory
     check_weights  read all of them first, and refuse those whose checksum is not the recorded one
 
     The files may be replaced afterwards (by renaming), not changed in place."""
     check_threads(threads)
+    check_weight_format(weights)
     if memory not in ("fast", "small"):
         raise ValueError(f"memory must be 'fast' or 'small', not {memory!r}")
     place = os.path.abspath(os.fspath(path))
     core = _core.load_model(
-        place, "cpu" if backend is None else backend, threads or 0, memory == "fast", check_weights
+        place,
+        "cpu" if backend is None else backend,
+        threads or 0,
+        memory == "fast",
+        check_weights,
+        weights,
     )
-    opened = {"path": place, "backend": backend, "threads": threads, "memory": memory}
+    opened = {"path": place, "backend": backend, "threads": threads, "weights": weights, "memory": memory}
     return Model(core, (lambda: core.on("reference")) if backend is None else None, opened)
 
 

@@ -1,0 +1,134 @@
+"""Causal models, run token by token: a decode step that is derived from the recording, and its states (docs/decoding.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _core
+from .arrays import contiguous
+from .model import _flatten, _like, check_threads, check_weight_format
+
+
+class DecodeState:
+    """What a decoder has seen of each sequence of a batch. Made by `Decoder.new_state`, `load_state` or `PrefixStore.start`."""
+
+    def __init__(self, core: _core.DecodeState) -> None:
+        self._core = core
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each sequence."""
+        return self._core.lengths
+
+    @property
+    def capacity(self) -> int:
+        return self._core.capacity
+
+    @property
+    def bytes(self) -> int:
+        return self._core.bytes
+
+    def fork(self, sequences: Sequence[int]) -> DecodeState:
+        """Sequence i of the new state is a copy of sequences[i] of this one: samples from one prompt, beams."""
+        return DecodeState(self._core.fork(list(sequences)))
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Forgets the tokens of a sequence behind the first `length`."""
+        self._core.truncate(sequence, length)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """A safetensors file; `Decoder.load_state` reads it in any process."""
+        self._core.save(os.fspath(path))
+
+    def __repr__(self) -> str:
+        return f"pycandle.DecodeState(lengths={self.lengths}, capacity={self.capacity})"
+
+
+class Decoder:
+    """The decode step of a recorded causal model. Made by `load_decoder`."""
+
+    def __init__(self, core: _core.Decoder) -> None:
+        self._core = core
+
+    @property
+    def name(self) -> str:
+        return self._core.name
+
+    @property
+    def inputs(self) -> list[str]:
+        """What `step` reads: tokens, and a mask where the model has one."""
+        return self._core.inputs
+
+    @property
+    def longest(self) -> int | None:
+        """The positions that the model has; None: any number."""
+        return self._core.longest or None
+
+    def new_state(self, batch: int = 1, capacity: int = 512, **inputs: Any) -> DecodeState:
+        """An empty state with room for `capacity` tokens of each sequence. inputs: what the model reads once, as an encoder."""
+        return DecodeState(self._core.new_state(batch, capacity, contiguous(_flatten(inputs))))
+
+    def step(
+        self, state: DecodeState, tokens: Any = None, *, counts: Sequence[int] | None = None, **inputs: Any
+    ) -> dict[str, Any]:
+        """Runs new tokens [batch, new] behind those in the state, and gives the outputs for them, by name.
+
+        counts[b] of the new tokens of a sequence are real, the rest is padding. A mask of ones need not be given."""
+        given = inputs if tokens is None else {self.inputs[0]: tokens, **inputs}
+        flat = _flatten(given)
+        return _like(flat, self._core.step(state._core, contiguous(flat), list(counts or [])))
+
+    def resized(self, state: DecodeState, capacity: int) -> DecodeState:
+        """The same tokens with room for another number of them."""
+        return DecodeState(self._core.resized(state._core, capacity))
+
+    def load_state(self, path: str | os.PathLike) -> DecodeState:
+        return DecodeState(self._core.load_state(os.fspath(path)))
+
+    def prefix_store(self, megabytes: float = 256) -> PrefixStore:
+        return PrefixStore(_core.PrefixStore(self._core, int(megabytes * 1e6)))
+
+    def __repr__(self) -> str:
+        return f"pycandle.Decoder({self.name!r}, {', '.join(self.inputs)})"
+
+
+class PrefixStore:
+    """Prompts that were seen, with their states: one that begins as another starts behind what both share."""
+
+    def __init__(self, core: _core.PrefixStore) -> None:
+        self._core = core
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    def keep(self, state: DecodeState, tokens: Sequence[int], sequence: int = 0) -> None:
+        """Keeps a sequence of the state. tokens: those that it has seen."""
+        self._core.keep(state._core, sequence, [int(token) for token in tokens])
+
+    def start(self, prompt: Sequence[int], capacity: int = 512) -> tuple[DecodeState, int]:
+        """A state of one sequence, and how many tokens of the prompt are in it; the others are still to be run."""
+        core, known = self._core.start([int(token) for token in prompt], capacity)
+        return DecodeState(core), known
+
+
+def load_decoder(
+    path: str | os.PathLike,
+    backend: str = "cpu",
+    threads: int | None = None,
+    *,
+    weights: str = "f32",
+    cache: str = "f32",
+) -> Decoder:
+    """Derives the decode step of a recorded causal model.
+
+    cache    what keys, values and other rows of an f32 model are kept in: "f32", or "bf16", "f16" in half the bytes
+    the rest as in `load_model`
+
+    A model that sees later tokens is refused, with the layer, the line and the reason."""
+    check_threads(threads)
+    check_weight_format(weights)
+    return Decoder(
+        _core.load_decoder(os.path.abspath(os.fspath(path)), backend, threads or 0, weights, cache)
+    )

@@ -1,0 +1,41 @@
+// What a decode step does with its cache (docs/decoding.md): rows are put in behind those that are there, per sequence.
+#include "ops/core/functional_helpers.h"
+
+namespace pycandle {
+namespace {
+
+OpDef cache_append() {
+  return functional("cache_append")
+      .doc("the cache with rows [batch, …, new, …] written at positions starts[b], starts[b] + 1, … of an axis; batch is axis 0")
+      .operands("cache", "rows", "starts")
+      .attributes(attr<int64_t>("axis"))
+      .constraint("cache_append_c1", "axis is an axis of cache, and not its first",
+                  [](const Call& c) { return c.integer("axis") > 0 && c.integer("axis") < c.rank("cache"); })
+      .constraint("cache_append_c2", "rows have the dtype of cache and its dims, but for that axis",
+                  [](const Call& c) {
+                    Shape rows = c.shape("rows");
+                    if (rows.size() != c.shape("cache").size() || c.type("rows").dtype != c.type("cache").dtype) return false;
+                    rows[c.integer("axis")] = c.shape("cache")[c.integer("axis")];
+                    return c.agree(rows, c.shape("cache"));
+                  })
+      .constraint("cache_append_c3", "starts is i64 [batch]",
+                  [](const Call& c) {
+                    const Type& starts = c.type("starts");
+                    return starts.dtype == DType::i64 && starts.rank() == 1 && c.agree(starts.shape[0], c.shape("cache")[0]);
+                  })
+      .infer([](const Call& c) { return c.type("cache"); })
+      .decompose([](Builder& b, const Call& c) {
+        const int64_t axis = c.integer("axis"), rank = c.rank("cache");
+        const ValueId rows = c.value("rows");
+        const ValueId new_row = along_axis(b, b.iota(b.shape(rows)[axis]), axis, rank);
+        const ValueId index = b.add(along_axis(b, c.value("starts"), 0, rank), new_row);
+        return b.create("scatter", {c.value("cache"), b.broadcast_to(index, b.shape(rows)), rows}, {{"axis", axis}});
+      })
+      .results({"cache"});
+}
+
+}  // namespace
+
+std::vector<OpDef> cache_ops() { return {cache_append()}; }
+
+}  // namespace pycandle

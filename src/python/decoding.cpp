@@ -1,0 +1,99 @@
+#include "decoding.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "arrays.h"
+#include "import/importer.h"
+#include "ops/core/catalogue.h"
+#include "runtime/model.h"
+#include "runtime/prefix_store.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace pycandle {
+namespace {
+
+Decoder load(const std::filesystem::path& path, const std::string& backend, int threads, const std::string& weights,
+             const std::string& cache) {
+  const nb::gil_scoped_release unlocked;
+  PipelineOptions options;
+  options.threads = threads;
+  options.weights = parse_weight_format(weights);
+  Recording recording = import_manifest(path, catalogue());
+  recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options);
+  recording.program = with_caches(std::move(recording.program), catalogue(), cache);
+  return Decoder(derive_decode_step(recording.program, catalogue()), catalogue(), recorded_parameters(recording), backend,
+                 options);
+}
+
+nb::dict step(const Decoder& decoder, Cache& cache, const nb::dict& tokens, const std::vector<int64_t>& counts) {
+  const Decoder::Tensors given = to_tensors(tokens);
+  Decoder::Tensors outputs;
+  {
+    const nb::gil_scoped_release unlocked;
+    outputs = decoder.step(cache, given, counts);
+  }
+  nb::dict out;
+  for (const Output& output : decoder.decode_step().step.outputs) out[output.name.c_str()] = to_python(outputs.at(output.name));
+  return out;
+}
+
+Cache new_state(const Decoder& decoder, int64_t batch, int64_t capacity, const nb::dict& inputs) {
+  const Decoder::Tensors given = to_tensors(inputs);
+  const nb::gil_scoped_release unlocked;
+  return decoder.cache(batch, capacity, given);
+}
+
+std::vector<std::string> names_of(const std::vector<Input>& inputs) {
+  std::vector<std::string> names;
+  for (const Input& input : inputs) {
+    if (input.name != kLengths) names.push_back(input.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void bind_decoding(nb::module_& m) {
+  const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
+  nb::class_<Cache>(m, "DecodeState", "What a decode step has seen of each sequence of a batch.")
+      .def("fork", &Cache::fork, "sequences"_a, unlocked)
+      .def("truncate", &Cache::truncate, "sequence"_a, "length"_a)
+      .def("save", &Cache::save, "path"_a, unlocked)
+      .def_prop_ro("lengths", &Cache::lengths)
+      .def_prop_ro("capacity", &Cache::capacity)
+      .def_prop_ro("bytes", &Cache::bytes);
+  nb::class_<Decoder>(m, "Decoder", "The decode step of a recorded causal model.")
+      .def("new_state", &new_state, "batch"_a, "capacity"_a, "inputs"_a)
+      .def("step", &step, "state"_a, "tokens"_a, "counts"_a)
+      .def("load_state", &Decoder::load, "path"_a, unlocked)
+      .def("resized", &Decoder::resized, "state"_a, "capacity"_a, unlocked)
+      .def_prop_ro("name", [](const Decoder& d) { return d.decode_step().step.name; })
+      .def_prop_ro("inputs", [](const Decoder& d) { return names_of(d.decode_step().step.inputs); })
+      .def_prop_ro("first_inputs", [](const Decoder& d) { return names_of(d.decode_step().setup.inputs); })
+      .def_prop_ro(
+          "longest", [](const Decoder& d) { return d.decode_step().longest.value_or(0); },
+          "The positions that the model has; 0: any number.");
+  nb::class_<PrefixStore>(m, "PrefixStore", "Prompts that were seen, with their caches.")
+      .def(
+          "__init__", [](PrefixStore* self, const Decoder& decoder, size_t bytes) { new (self) PrefixStore(decoder, bytes); },
+          "decoder"_a, "bytes"_a)
+      .def("keep", &PrefixStore::keep, "state"_a, "sequence"_a, "tokens"_a, unlocked)
+      .def(
+          "start",
+          [](PrefixStore& store, const std::vector<int64_t>& prompt, int64_t capacity) {
+            const nb::gil_scoped_release free;
+            PrefixStore::Start found = store.start(prompt, capacity);
+            return std::pair<Cache, int64_t>(std::move(found.cache), found.known);
+          },
+          "prompt"_a, "capacity"_a)
+      .def_prop_ro("bytes", &PrefixStore::bytes)
+      .def("__len__", &PrefixStore::size);
+  m.def("load_decoder", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "weights"_a = "f32", "cache"_a = "f32");
+}
+
+}  // namespace pycandle

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace pycandle {
+
+// Decoder, DecodeState, PrefixStore: what python/pycandle/running/decoder.py stands on.
+void bind_decoding(nanobind::module_&);
+
+}  // namespace pycandle

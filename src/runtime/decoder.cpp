@@ -1,0 +1,274 @@
+#include "runtime/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "base/safetensors.h"
+#include "runtime/backends.h"
+#include "runtime/named_inputs.h"
+#include "runtime/states.h"
+
+namespace pycandle {
+namespace {
+
+constexpr const char *kFormat = "pycandle.cache", *kSavedLengths = "lengths", *kSavedCapacity = "capacity";
+
+// Sizes that only the states have.
+void bind_states(const Program& step, const std::vector<Array>& states, Bindings& bound) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    const Shape& shape = step.graph.type(step.states[i].value).shape;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (!shape[axis].is_number() && shape[axis] == Dim::symbol(shape[axis].text()))
+        bound.emplace(shape[axis].text(), states[i].shape()[axis]);
+    }
+  }
+}
+
+Array of_integers(const std::vector<int64_t>& values) { return store(DType::i64, {static_cast<int64_t>(values.size())}, values); }
+
+bool is_mask(const Input& input) { return input.range && input.range->first >= 0 && input.range->second == 1; }
+
+}  // namespace
+
+void copy_rows(const Array& from, int64_t from_batch, int64_t from_row, Array& to, int64_t to_batch, int64_t to_row,
+               int64_t count, int64_t axis) {
+  int64_t outer = 1, inner = 1;
+  for (int64_t a = 1; a < from.rank(); ++a) (a < axis ? outer : inner) *= a == axis ? 1 : from.shape()[a];
+  const auto row = static_cast<size_t>(inner) * size_of(from.dtype());
+  const int64_t from_rows = from.shape()[axis], to_rows = to.shape()[axis];
+  const char* source = from.as<char>();
+  char* target = to.mutable_as<char>();
+  for (int64_t o = 0; o < outer && count > 0 && row > 0; ++o) {
+    std::memcpy(target + static_cast<size_t>((to_batch * outer + o) * to_rows + to_row) * row,
+                source + static_cast<size_t>((from_batch * outer + o) * from_rows + from_row) * row,
+                static_cast<size_t>(count) * row);
+  }
+}
+
+// ---- caches
+
+size_t Cache::bytes() const {
+  size_t total = 0;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (step_->states[i].kind == CacheState::Kind::rows) total += states_[i].bytes();
+  }
+  return total;
+}
+
+Cache Cache::fork(const std::vector<int64_t>& sequences) const {
+  for (const int64_t s : sequences) {
+    if (s >= 0 && s < batch()) continue;
+    throw Error(ErrorCode::usage, "the cache has no such sequence")
+        .expected(fmt::format("0 to {}", batch() - 1))
+        .found(std::to_string(s));
+  }
+  Cache result = *this;
+  result.lengths_.clear();
+  for (const int64_t s : sequences) result.lengths_.push_back(lengths_[s]);
+  const Dim batch_dim = Dim::symbol(step_->batch);
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const Shape& type = step_->step.graph.type(step_->step.states[i].value).shape;
+    if (type.empty() || type[0] != batch_dim) continue;  // a table: the same for all
+    Sizes shape = states_[i].shape();
+    shape[0] = static_cast<int64_t>(sequences.size());
+    Array rows(states_[i].dtype(), shape);
+    const size_t bytes = shape[0] == 0 ? 0 : rows.bytes() / static_cast<size_t>(shape[0]);
+    for (size_t to = 0; to < sequences.size() && bytes > 0; ++to)
+      std::memcpy(rows.mutable_as<char>() + to * bytes, states_[i].as<char>() + static_cast<size_t>(sequences[to]) * bytes,
+                  bytes);
+    result.states_[i] = std::move(rows);
+  }
+  return result;
+}
+
+void Cache::truncate(int64_t sequence, int64_t length) {
+  if (sequence < 0 || sequence >= batch() || length < 0 || length > lengths_[sequence]) {
+    throw Error(ErrorCode::usage, "a cache is truncated to fewer tokens than it has")
+        .expected(fmt::format("a sequence below {} and a length up to its own", batch()))
+        .found(fmt::format("sequence {}, length {}", sequence, length));
+  }
+  lengths_[sequence] = length;  // what is behind is written over, and nothing reads it until then
+}
+
+void Cache::spoil_unused() {
+  constexpr double kShows = 1000;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const CacheState& state = step_->states[i];
+    if (state.kind != CacheState::Kind::rows) continue;
+    const DType dtype = states_[i].dtype();
+    const Array spoiled = store(dtype, states_[i].shape(),
+                                std::vector<double>(states_[i].size(), is_floating(dtype) ? kShows : 1));
+    Array rows = copy_of(states_[i]);
+    for (int64_t b = 0; b < batch(); ++b)
+      copy_rows(spoiled, b, lengths_[b], rows, b, lengths_[b], capacity_ - lengths_[b], state.axis);
+    states_[i] = std::move(rows);
+  }
+}
+
+void Cache::save(const std::filesystem::path& path) const {
+  const int64_t longest = lengths_.empty() ? 0 : *std::max_element(lengths_.begin(), lengths_.end());
+  std::map<std::string, Array> saved{{kSavedLengths, of_integers(lengths_)}, {kSavedCapacity, of_integers({capacity_})}};
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const CacheState& state = step_->states[i];
+    Array rows = states_[i];
+    if (state.kind == CacheState::Kind::rows) {
+      Sizes shape = states_[i].shape();
+      shape[state.axis] = longest;
+      rows = Array(states_[i].dtype(), shape);
+      for (int64_t b = 0; b < batch(); ++b) copy_rows(states_[i], b, 0, rows, b, 0, lengths_[b], state.axis);
+    }
+    saved.emplace("cache:" + state.name, std::move(rows));
+  }
+  write_safetensors(path, saved, {{"format", kFormat}});
+}
+
+// ---- the decoder
+
+Decoder::Decoder(DecodeStep step, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
+                 const std::string& backend, const PipelineOptions& options)
+    : step_(std::make_shared<DecodeStep>(std::move(step))) {
+  const Backend& runs = find_backend(backend);
+  setup_run_ = runs.compile(step_->setup, table, parameters, options);
+  step_run_ = runs.compile(step_->step, table, std::move(parameters), options);
+}
+
+Cache Decoder::cache(int64_t batch, int64_t capacity, const Tensors& inputs) const {
+  if (batch < 1 || capacity < 1 || (step_->longest && capacity > *step_->longest)) {
+    throw Error(ErrorCode::usage, "a cache of this size cannot be made")
+        .expected(step_->longest
+                      ? fmt::format("a batch of 1 or more, and room for 1 to {} tokens: the model has no more positions",
+                                    *step_->longest)
+                      : std::string("a batch and a capacity of 1 or more"))
+        .found(fmt::format("a batch of {}, room for {} tokens", batch, capacity));
+  }
+  Cache cache;
+  cache.step_ = step_;
+  cache.capacity_ = capacity;
+  cache.lengths_.assign(static_cast<size_t>(batch), 0);
+  RunRequest request;
+  std::vector<WantedInput> wanted;
+  for (const Input& input : step_->setup.inputs) wanted.push_back({input.name, step_->setup.graph.type(input.value).text()});
+  request.inputs = in_order(wanted, inputs);
+  Bindings sizes{{step_->batch, batch}, {kCapacity, capacity}};
+  request.symbols = sizes;
+  request.found = &sizes;
+  const std::vector<Array> once = setup_run_->run(request);
+  sizes.emplace(step_->batch, batch);
+  sizes.emplace(kCapacity, capacity);
+  size_t next = 0;
+  for (size_t i = 0; i < step_->states.size(); ++i) {
+    const Type& type = step_->step.graph.type(step_->step.states[i].value);
+    const bool is_once = step_->states[i].kind == CacheState::Kind::once;
+    cache.states_.push_back(is_once ? once.at(next++) : Array(type.dtype, evaluate(type.shape, sizes)));
+  }
+  return cache;
+}
+
+Cache Decoder::resized(const Cache& from, int64_t capacity) const {
+  if (!step_->setup.inputs.empty())
+    throw Error(ErrorCode::usage, "a cache that was made with inputs cannot be resized").found(step_->setup.inputs[0].name);
+  const int64_t longest = from.lengths_.empty() ? 0 : *std::max_element(from.lengths_.begin(), from.lengths_.end());
+  if (capacity < longest)
+    throw Error(ErrorCode::usage, "a cache has more tokens than it would have room for")
+        .expected(fmt::format("room for {} or more", longest))
+        .found(std::to_string(capacity));
+  Cache to = cache(from.batch(), capacity);
+  to.lengths_ = from.lengths_;
+  for (size_t i = 0; i < step_->states.size(); ++i) {
+    const CacheState& state = step_->states[i];
+    if (state.kind != CacheState::Kind::rows) continue;
+    for (int64_t b = 0; b < from.batch(); ++b)
+      copy_rows(from.states_[i], b, 0, to.states_[i], b, 0, from.lengths_[b], state.axis);
+  }
+  return to;
+}
+
+Cache Decoder::load(const std::filesystem::path& path) const {
+  const Safetensors file = Safetensors::open(path);
+  const auto integers = [&](const char* name) {
+    const Array a = file.get(name);
+    if (a.dtype() != DType::i64 || a.rank() != 1)
+      throw Error(ErrorCode::bad_input, "this is no cache").expected(fmt::format("i64 {}", name)).found(path.string());
+    return std::vector<int64_t>(a.as<int64_t>(), a.as<int64_t>() + a.size());
+  };
+  Cache cache;
+  cache.step_ = step_;
+  cache.lengths_ = integers(kSavedLengths);
+  const std::vector<int64_t> capacity = integers(kSavedCapacity);
+  const int64_t longest = cache.lengths_.empty() ? 0 : *std::max_element(cache.lengths_.begin(), cache.lengths_.end());
+  const bool is_sane = capacity.size() == 1 && capacity[0] >= longest && capacity[0] < (int64_t{1} << 40) &&
+                       std::all_of(cache.lengths_.begin(), cache.lengths_.end(), [](int64_t n) { return n >= 0; });
+  if (!is_sane || (step_->longest && capacity[0] > *step_->longest))
+    throw Error(ErrorCode::bad_input, "this is no cache of the model")
+        .expected("lengths within the capacity")
+        .found(path.string());
+  cache.capacity_ = capacity[0];
+  Bindings sizes{{step_->batch, cache.batch()}, {kCapacity, cache.capacity_}};
+  for (size_t i = 0; i < step_->states.size(); ++i) {
+    const CacheState& state = step_->states[i];
+    const Type& type = step_->step.graph.type(step_->step.states[i].value);
+    const Array saved = file.get("cache:" + state.name);
+    Bindings own = sizes;
+    for (size_t axis = 0; axis < type.shape.size() && axis < saved.shape().size(); ++axis) {
+      if (!type.shape[axis].is_number()) own.emplace(type.shape[axis].text(), saved.shape()[axis]);
+    }
+    Sizes shape = evaluate(type.shape, own), expected = shape;
+    const bool has_rows = state.kind == CacheState::Kind::rows;
+    if (has_rows) expected[state.axis] = longest;
+    if (saved.dtype() != type.dtype || saved.shape() != expected)
+      throw Error(ErrorCode::bad_input, fmt::format("this is no cache of the model: {} is another", state.name))
+          .expected(fmt::format("{}{}", name_of(type.dtype), to_string(expected)))
+          .found(fmt::format("{}{} in {}", name_of(saved.dtype()), to_string(saved.shape()), path.string()));
+    Array rows = has_rows ? Array(type.dtype, shape) : copy_of(saved);
+    for (int64_t b = 0; has_rows && b < cache.batch(); ++b) copy_rows(saved, b, 0, rows, b, 0, longest, state.axis);
+    cache.states_.push_back(std::move(rows));
+  }
+  return cache;
+}
+
+Decoder::Tensors Decoder::step(Cache& cache, const Tensors& tokens, const std::vector<int64_t>& counts,
+                               const std::function<void(size_t, const Array&)>& on_tap) const {
+  const Program& p = step_->step;
+  Tensors given = tokens;
+  int64_t added = 0;
+  for (const auto& [name, array] : tokens) {
+    if (array.rank() >= 2) added = std::max(added, array.shape()[1]);
+  }
+  std::vector<WantedInput> wanted;
+  for (const Input& input : p.inputs) {
+    const Type& type = p.graph.type(input.value);
+    wanted.push_back({input.name, type.text()});
+    if (is_mask(input) && given.count(input.name) == 0 && type.rank() == 2 && is_integral(type.dtype))
+      given.emplace(input.name, store(type.dtype, {cache.batch(), added}, std::vector<int64_t>(cache.batch() * added, 1)));
+  }
+  given[kLengths] = of_integers(cache.lengths_);
+  if (!counts.empty() && counts.size() != cache.lengths_.size())
+    throw Error(ErrorCode::usage, "there is a count for each sequence")
+        .expected(std::to_string(cache.batch()))
+        .found(std::to_string(counts.size()));
+  for (size_t b = 0; b < cache.lengths_.size(); ++b) {
+    const bool is_sane = counts.empty() || (counts[b] >= 0 && counts[b] <= added);
+    if (is_sane && cache.lengths_[b] + added <= cache.capacity_) continue;
+    throw Error(ErrorCode::usage, is_sane ? "the cache is full" : "a count is not from 0 to the number of new tokens")
+        .expected(fmt::format("at most {} more tokens of sequence {}, which has {}", cache.capacity_ - cache.lengths_[b], b,
+                              cache.lengths_[b]))
+        .found(std::to_string(is_sane ? added : counts[b]))
+        .hint("make the cache with a larger capacity, or fork the sequences that go on");
+  }
+  RunRequest request;
+  request.inputs = in_order(wanted, given);
+  request.on_tap = on_tap;
+  bind_states(p, cache.states_, request.symbols);
+  request.symbols[kCapacity] = cache.capacity_;
+  std::vector<Array> outputs = run_with_states(*step_run_, std::move(request), cache.states_);
+  for (size_t b = 0; b < cache.lengths_.size(); ++b) cache.lengths_[b] += counts.empty() ? added : counts[b];
+  Tensors named;
+  for (size_t i = 0; i < outputs.size(); ++i) named.emplace(p.outputs[i].name, std::move(outputs[i]));
+  return named;
+}
+
+}  // namespace pycandle

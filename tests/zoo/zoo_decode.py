@@ -1,0 +1,91 @@
+"""Every model of the zoo that generates, through the proof of its decode step: `python -m zoo.zoo_decode`, docs/zoo-decode.md.
+
+A row says that the step which was derived is the forward pass at every position, on both backends, or why there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from . import transformers_models as models
+from .entry import Entry
+from .recordings import Recordings
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "zoo-decode.md"
+SPEECH = ("whisper", "speech_to_text", "speecht5", "moonshine")  # those of AUDIO that write text
+BACKENDS = ("reference", "cpu")
+
+
+def entries() -> list[Entry]:
+    speech = [entry for entry in models.AUDIO if entry.name in SPEECH]
+    return [*models.DECODERS, *models.EXPERTS_MODELS, *models.STATE_SPACES, *models.SEQ2SEQ, *speech]
+
+
+def proven(program: Path, folder: Path, backend: str) -> dict:
+    """What `verify --decode` says: {"passed": …, "caches": […]}, or {"refused": reason}."""
+    command = [program, "verify", folder, "--decode", "--backend", backend, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = json.loads(done.stdout or "{}")
+    if "passed" in answer:
+        return answer
+    error = answer.get("error", answer)
+    return {"refused": error.get("message") or done.stderr.splitlines()[0]}
+
+
+def row(entry: Entry, recordings: Recordings, program: Path, only_recorded: bool) -> tuple[str, str, str]:
+    """(model, result, what is kept or the reason)"""
+    if only_recorded and not recordings.traces(entry):
+        return entry.name, "not run", "no recording was there"
+    try:
+        recordings.facts(entry)
+    except Exception as error:  # one model that does not record must not end the table
+        return entry.name, "not recorded", str(error).splitlines()[0]
+    answers = [proven(program, recordings.place(entry), backend) for backend in BACKENDS]
+    if "refused" in answers[0]:
+        return entry.name, "no step", answers[0]["refused"].removeprefix("no decode step can be derived: ")
+    result = "proven" if all(answer.get("passed") for answer in answers) else "WRONG"
+    return entry.name, result, f"{len(answers[0]['caches'])} caches"
+
+
+def page(rows: list[tuple[str, str, str]]) -> str:
+    count = sum(result == "proven" for _, result, _ in rows)
+    lines = [
+        "# The zoo, token by token",
+        "",
+        f"Made by `make zoo-decode` on {datetime.date.today()}. What a decode step and its proof are: [decoding.md](decoding.md).",
+        f"{count} of {len(rows)} models have a step that is the forward pass at every position, on "
+        f"{' and '.join(BACKENDS)}; {sum(result == 'not run' for _, result, _ in rows)} were not run.",
+        "",
+        "| model | result | what is kept, or why there is no step |",
+        "|---|---|---|",
+        *(f"| {name} | {result} | {detail} |" for name, result, detail in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--recordings", type=Path, default=ROOT / "build" / "zoo" / "recordings")
+    parser.add_argument("--program", type=Path, default=Path(sys.executable).with_name("pycandle"))
+    parser.add_argument("--filter", default="", help="a part of the name; the page is not written then")
+    parser.add_argument("--only-recorded", action="store_true", help="record nothing: the others are not run")
+    arguments = parser.parse_args()
+    recordings, rows = Recordings(arguments.recordings), []
+    for entry in entries():
+        if arguments.filter not in entry.name:
+            continue
+        rows.append(row(entry, recordings, arguments.program, arguments.only_recorded))
+        print(*rows[-1], sep=" · ", flush=True)
+    if not arguments.filter:
+        PAGE.write_text(page(rows))
+    return int(any(result == "WRONG" for _, result, _ in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
