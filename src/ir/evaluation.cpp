@@ -72,7 +72,6 @@ Scalar Evaluation::scalar(std::string_view name) const { return scalar_of(attrib
 const std::string& Evaluation::string(std::string_view name) const { return attribute_as<std::string>(*this, name); }
 DType Evaluation::dtype(std::string_view name) const { return attribute_as<DType>(*this, name); }
 const Ints& Evaluation::integers(std::string_view name) const { return attribute_as<Ints>(*this, name); }
-const Numbers& Evaluation::numbers(std::string_view name) const { return attribute_as<Numbers>(*this, name); }
 Sizes Evaluation::sizes(std::string_view name) const { return evaluate(attribute_as<Dims>(*this, name), *bindings_); }
 
 Sizes Evaluation::out_shape(size_t result) const { return evaluate(graph_->type(node_->results.at(result)).shape, *bindings_); }

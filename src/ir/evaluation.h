@@ -33,7 +33,6 @@ class Evaluation {
   const std::string& string(std::string_view name) const;
   DType dtype(std::string_view name) const;
   const Ints& integers(std::string_view name) const;
-  const Numbers& numbers(std::string_view name) const;
   Sizes sizes(std::string_view name) const;                       // attributes of kind dims
 
   Sizes out_shape(size_t result = 0) const;  // of the inferred type; throws when a symbol is bound by data

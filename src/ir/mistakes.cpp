@@ -34,6 +34,11 @@ ValueId reordered(Builder& b, ValueId x, int64_t axis, const Ints& order) {
   return b.concat(parts, axis);
 }
 
+const Node* made_by(const Graph& g, ValueId v, std::string_view op) {
+  const NodeId node = v == kNoValue ? -1 : g.values[v].node;
+  return node < 0 || g.nodes[node].op->name != op ? nullptr : &g.nodes[node];
+}
+
 Attributes changed(Attributes attributes, const Attributes& changes) {
   for (auto& [name, value] : attributes) {
     for (const auto& [other, now] : changes) {
@@ -98,10 +103,11 @@ void Mistakes::choice(const std::string& kind, const std::string& name,
   }
 }
 
-void Mistakes::number(std::string kind, const std::string& name, const std::string& what, std::vector<double> grid) {
+void Mistakes::number(std::string kind, const std::string& name, const std::string& what, std::vector<double> grid,
+                      std::vector<double> usual) {
   const std::string now = call_.has(name) ? fmt::format("{} of {:.6g}", what, as_double(call_.scalar(name)))
                                           : fmt::format("the usual {}", what);
-  Mistake v{std::move(kind), now, what + " of {}", {}, std::move(grid), false};
+  Mistake v{std::move(kind), now, what + " of {}", {}, std::move(grid), false, std::move(usual)};
   const bool is_scalar = call_.op().attr_specs.at(call_.op().attribute_index(name)).kind == AttrKind::scalar;
   v.build = [name, is_scalar](const MistakeSite& m) {
     const Attribute value = is_scalar ? pycandle::attribute(Scalar(m.number)) : Attribute(m.number);
@@ -158,6 +164,47 @@ void Mistakes::other_activations() {
   build("activation", now, "no activation", [](const MistakeSite& m) { return Values{m.operands[0]}; });
 }
 
+void Mistakes::activations_of(const std::string& operand, const std::string& now) {
+  for (const Activation& f : activations(table_)) {
+    if (f.called->noun == now) continue;
+    build("activation", now, f.called->noun,
+          [operand, f](const MistakeSite& m) { return m.b.create_all(f.op->name, {m.operand(operand)}, f.called->attributes); });
+  }
+}
+
+void Mistakes::integers_off_by_one() {
+  for (const AttrSpec& spec : call_.op().attr_specs) {
+    const bool is_axis = spec.name.rfind("ax", 0) == 0 || spec.name.find("dim") != std::string::npos;
+    if (is_axis || spec.name == "permutation" || !call_.has(spec.name)) continue;
+    const Attribute& given = call_.attribute(spec.name);
+    const auto add_both = [&](int64_t now, const std::function<Attribute(int64_t)>& with) {
+      for (const int64_t other : {now + 1, now - 1})
+        attribute(kOffByOne, spec.name, with(other), fmt::format("{} of {}", spec.name, now),
+                  fmt::format("{} of {}", spec.name, other));
+    };
+    if (const auto* one = std::get_if<int64_t>(&given)) add_both(*one, [](int64_t v) { return Attribute(v); });
+    if (const auto* dim = std::get_if<Dim>(&given); dim && dim->is_number())
+      add_both(dim->number(), [](int64_t v) { return Attribute(Dim(v)); });
+    const auto* integers = std::get_if<Ints>(&given);
+    for (size_t i = 0; integers && i < integers->size(); ++i) {
+      add_both(integers->at(i), [integers, i](int64_t v) {
+        Ints other = *integers;
+        other[i] = v;
+        return Attribute(other);
+      });
+    }
+    const auto* dims = std::get_if<Dims>(&given);
+    for (size_t i = 0; dims && i < dims->size() && spec.name != "shape"; ++i) {
+      if (!dims->at(i).is_number()) continue;
+      add_both(dims->at(i).number(), [dims, i](int64_t v) {
+        Dims other = *dims;
+        other[i] = Dim(v);
+        return Attribute(other);
+      });
+    }
+  }
+}
+
 void Mistakes::narrow_operands() {
   if (call_.type(call_.op().operand_specs[0].name).dtype != DType::f32) return;
   for (const DType d : {DType::bf16, DType::f16}) {
@@ -198,6 +245,7 @@ std::vector<Mistake> mistakes_of(const Node& node, const Graph& graph, const Bin
   Mistakes mistakes(call, sizes, table);
   if (node.op->is_activation) mistakes.other_activations();
   for (const auto& list : node.op->mistake_lists) list(mistakes);
+  mistakes.integers_off_by_one();
   return std::move(mistakes.all());
 }
 

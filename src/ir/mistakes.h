@@ -30,6 +30,8 @@ struct Mistake {
   std::function<Values(const MistakeSite&)> build;
   std::vector<double> grid;       // where to look for the number; it is refined between neighbours
   bool only_rounds = false;       // differs by a rounding alone: exact arithmetic cannot tell it apart
+  std::vector<double> usual = {};  // numbers that people write: each is tried before the grid
+  bool has_number() const { return !grid.empty() || !usual.empty(); }
 };
 
 // The mistakes of one node.
@@ -46,7 +48,8 @@ class Mistakes {
   void attributes(std::string kind, Attributes changed, std::string now, std::string instead);
   void flag(std::string kind, const std::string& name, const std::string& when_true, const std::string& when_false);
   void choice(const std::string& kind, const std::string& name, const std::vector<std::pair<std::string, std::string>>& words);
-  void number(std::string kind, const std::string& name, const std::string& what, std::vector<double> grid);
+  void number(std::string kind, const std::string& name, const std::string& what, std::vector<double> grid,
+              std::vector<double> usual = {});
   // Another axis of x in an attribute that has one axis.
   void other_axis(const std::string& name);
   // One operand another, or none.
@@ -61,6 +64,10 @@ class Mistakes {
   void other_op(std::string kind, const std::string& op, Attributes);
   void other_op(std::string kind, const std::string& op) { other_op(std::move(kind), op, call_.attributes()); }
   void other_activations();
+  // An activation of this operand where several ops compute one.
+  void activations_of(const std::string& operand, const std::string& now);
+  // Each integer one more, and one less: a window, a stride, the diagonal of a triangle.
+  void integers_off_by_one();
   // f32 operands that went through a narrower dtype.
   void narrow_operands();
 
@@ -75,8 +82,11 @@ class Mistakes {
 
 // Where to look for an epsilon, and for a factor.
 extern const std::vector<double> kEpsilons, kFactors;
+inline constexpr const char* kOffByOne = "off by one";
 // The chunks of an axis in another order.
 ValueId reordered(Builder&, ValueId x, int64_t axis, const Ints& order);
+// The node that gives the value, when it is of this op.
+const Node* made_by(const Graph&, ValueId, std::string_view op);
 // The attributes, with some of them changed.
 Attributes changed(Attributes, const Attributes& changes);
 

@@ -2,10 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/hasher.h"
 
 namespace pycandle {
 namespace {
@@ -20,8 +22,15 @@ std::string hash_of(const std::map<std::string, std::filesystem::path>& files) {
 }  // namespace
 
 std::string file_hash(const std::filesystem::path& path) {
+  constexpr size_t kPiece = size_t{8} << 20;  // a file may be larger than memory
   const auto file = MappedFile::open(path);
-  return hash128(file->data(), file->size()).text();
+  Hasher128 hash;
+  for (size_t at = 0; at < file->size(); at += kPiece) {
+    const size_t bytes = std::min(kPiece, file->size() - at);
+    hash.add(file->data() + at, bytes);
+    file->release(file->data() + at, bytes);
+  }
+  return hash.value().text();
 }
 
 std::string folder_hash(const std::filesystem::path& folder) {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/threads.h"
+#include "base/version.h"
 #include "verify/result_json.h"
 
 namespace pycandle {
@@ -36,7 +37,7 @@ void ResultWriter::start(const VerifyResult& result, const VerifyOptions& option
   if (options.tolerance) tolerance = {{"atol", options.tolerance->atol}, {"rtol", options.tolerance->rtol}};
   state_->line({{"result", "pycandle.result"},
                 {"version", kResultVersion},
-                {"pycandle", PYCANDLE_VERSION},
+                {"pycandle", version()},
                 {"name", result.name},
                 {"backend", result.backend},
                 {"against", result.against},
@@ -44,6 +45,7 @@ void ResultWriter::start(const VerifyResult& result, const VerifyOptions& option
                 {"disabled_passes", options.pipeline.disabled},
                 {"threads", options.pipeline.threads > 0 ? options.pipeline.threads : thread_count()},
                 {"overrides", options.pipeline.overrides},
+                {"weights", name_of(options.pipeline.weights)},
                 {"hashes", result.hashes}});
 }
 
@@ -53,11 +55,9 @@ void ResultWriter::finish(const VerifyResult& result) {
   for (const SkippedTap& tap : result.skipped) state_->line({{"skipped", {{"tap", tap.tap.text()}, {"why", tap.why}}}});
   for (const OutputError& output : result.outputs) state_->line({{"output", to_json(output)}});
   const std::string hash = hash128(state_->text).text();
-  state_->line({{"complete",
-                 {{"status", result.passed() ? "passed" : "wrong"},
-                  {"layers", result.layers.size()},
-                  {"counts", counts_json(result)},
-                  {"hash", hash}}}});
+  state_->line(
+      {{"complete",
+        {{"status", status_of(result)}, {"layers", result.layers.size()}, {"counts", counts_json(result)}, {"hash", hash}}}});
   state_->file.commit();
 }
 

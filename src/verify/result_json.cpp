@@ -33,6 +33,7 @@ Json to_json(const LayerResult& l) {
   if (!l.input.empty()) json["input"] = l.input;
   if (!l.code.empty()) json.update({{"cpp", l.code}, {"cpp_source", l.code_source}});
   json.update(to_json(l.metrics, l.shape));
+  if (l.weight_rounding) json["weight_rounding"] = *l.weight_rounding;
   json["cumulative"] = l.cumulative ? to_json(*l.cumulative, l.shape) : Json(nullptr);
   json["error_rms"] = number(l.error_rms);
   json["error_max"] = number(l.error_max);
@@ -46,6 +47,7 @@ Json to_json(const LayerResult& l) {
     const Diagnosis& d = *l.diagnosis;
     json["diagnosis"] = {{"op", d.op},     {"path", d.path},   {"python", d.place},         {"source", d.source},
                          {"pass", d.pass}, {"cause", d.cause}, {"cause_kind", d.cause_kind}};
+    if (!d.parameter.empty()) json["diagnosis"]["parameter"] = d.parameter;
     if (!d.code.empty()) json["diagnosis"].update({{"cpp", d.code}, {"cpp_source", d.code_source}});
   }
   return json;
@@ -68,6 +70,11 @@ Json counts_json(const VerifyResult& result) {
     counts[key] = result.count(v);
   }
   return counts;
+}
+
+const char* status_of(const VerifyResult& result) {
+  if (result.passed()) return "passed";
+  return result.wrong() == 0 && result.damaged.empty() && result.proves_nothing() ? "no evidence" : "wrong";
 }
 
 std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }

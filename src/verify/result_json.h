@@ -10,6 +10,7 @@ Json to_json(const Metrics&, const Sizes& shape);
 Json to_json(const LayerResult&);
 Json to_json(const OutputError&);
 Json counts_json(const VerifyResult&);  // {"exact": 3, "within_rounding": 1, …}
+const char* status_of(const VerifyResult&);  // "passed", "wrong" or "no evidence"
 std::string one_line(const Json&);
 
 }  // namespace pycandle

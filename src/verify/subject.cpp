@@ -1,5 +1,7 @@
 #include "verify/subject.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/error.h"
@@ -24,9 +26,12 @@ std::vector<GoldenFile> goldens_of(const Recording& recording, const VerifyOptio
   if (!traces.empty()) return traces;
   if (recording.trace_file.empty()) {
     throw Error(ErrorCode::bad_input, "this recording has no goldens to verify against")
-        .hint("record the model with its weights, not on the meta device");
+        .hint("verify --stream computes them with torch, layer by layer, once the recording has weights");
   }
   for (const std::filesystem::path& trace : recording.traces()) traces.push_back({traces.empty() ? "" : kSecondCall, trace});
+  int number = 0;
+  for (const std::filesystem::path& trace : recording.perturbed_traces())
+    traces.push_back({fmt::format("perturbed inputs {}", ++number), trace});
   return traces;
 }
 
@@ -35,7 +40,7 @@ std::vector<GoldenFile> goldens_of_backend(const Recording& recording, const OpT
                                            std::vector<OtherTrace>& others) {
   const Program p = run_program_pipeline(recording.program, table, options.pipeline);
   const Backend& backend = find_backend(options.against);
-  const auto parameters = recorded_parameters(recording);
+  const auto parameters = recorded_parameters(recording, options.parameter_budget);
   std::vector<GoldenFile> traces;
   const auto add = [&](const std::string& input, std::vector<Array> inputs, std::vector<Array>& states) {
     traces.push_back({input, others.emplace_back(p, table, backend, parameters, std::move(inputs), states).path()});
@@ -87,7 +92,7 @@ Subject import_subject(const std::filesystem::path& manifest, const VerifyOption
             {}};
   s.goldens = options.against.empty() ? goldens_of(s.recording, options)
                                       : goldens_of_backend(s.recording, table, options, s.others);
-  s.parameters = recorded_parameters(s.recording);
+  s.parameters = recorded_parameters(s.recording, options.parameter_budget);
   s.recorded = program_to_judge(s.recording.program, table, options.pipeline);
   if (s.is_captured()) s.captured = captured_program(s);
   return s;

@@ -23,6 +23,20 @@ int VerifyResult::count(Verdict v) const {
   return static_cast<int>(std::count_if(layers.begin(), layers.end(), [&](const LayerResult& l) { return l.verdict == v; }));
 }
 
+bool VerifyResult::proves_nothing() const {
+  bool has_outputs = false;
+  for (const LayerResult& l : layers) {
+    if (!l.is_output) continue;
+    if (l.verdict != Verdict::no_evidence) return false;
+    has_outputs = true;
+  }
+  return has_outputs;
+}
+
+bool VerifyResult::passed() const {
+  return wrong() == 0 && damaged.empty() && (!layers.empty() || has_nothing_to_judge) && !proves_nothing();
+}
+
 namespace {
 
 // ---- floors that were kept
@@ -38,7 +52,8 @@ std::string floor_identity(const Recording& recording, const std::filesystem::pa
 KeptFloors kept_floors(const Subject& s, const GoldenFile& file) {
   const VerifyOptions& o = s.options;
   const bool are_as_recorded = !s.is_captured() && o.against.empty() && !o.change_program && !o.table;
-  if (!are_as_recorded) return KeptFloors::none();
+  const bool is_quick_to_name = !o.parameter_budget;  // all weights are read for it
+  if (!are_as_recorded || !is_quick_to_name) return KeptFloors::none();
   return KeptFloors(floor_identity(s.recording, s.manifest, file.path, o));
 }
 
@@ -118,7 +133,7 @@ class CallVerification {
     }
     add_mistyped(std::numeric_limits<ValueId>::max());
     if (result.wrong() == wrong_before) {
-      for (const LayerResult& layer : judge_.wrong_as_a_whole()) add(layer, result);
+      for (const LayerResult& layer : judge_.judge_as_a_whole()) add(layer, result);
     }
     if (options_.progress) options_.progress(values.size(), values.size());
     for (const WholeRun::Result& output : judge_.whole_run().results)
@@ -129,7 +144,7 @@ class CallVerification {
  private:
   void add(LayerResult layer, VerifyResult& result) const {
     layer.input = file_.input;
-    if (options_.on_layer) options_.on_layer(layer);
+    if (options_.on_layer && layer.vacuous.empty()) options_.on_layer(layer);
     result.layers.push_back(std::move(layer));
   }
 
@@ -148,6 +163,7 @@ class CallVerification {
       LayerResult row = *layer;
       row.tap = tap;
       row.path = path_of(tap, layer->path);
+      row.is_output = tap.kind == TapId::Kind::state_after || is_output(v);
       add(std::move(row), result);
     }
   }
@@ -170,6 +186,7 @@ class CallVerification {
       result.judged = Judged::program;
       result.why = fmt::format("does not run on {}'s values: {}", whose_, error.message());
     }
+    if (does_run) judge_.look_at_evidence(v, slice, inputs, evidence, result);
     judge_.look_at_whole_run(v, evidence.golden, result);
     if (result.verdict == Verdict::wrong_here && diagnosed_++ < options_.diagnoses)
       diagnose(v, slice, inputs, does_run ? &evidence : nullptr, result);
@@ -181,12 +198,17 @@ class CallVerification {
     if (!evidence) return diagnostician_.compare_with_recorded(v, slice, inputs, result);
     try {
       diagnostician_.diagnose(v, slice, inputs, *evidence, result);
-    } catch (const Error& error) {  // the verdict stands without it
-      result.diagnosis->cause = "the search for a cause failed: " + error.message();
+    } catch (const std::exception& error) {  // the verdict stands without it
+      if (!result.diagnosis) result.diagnosis.emplace().op = result.op;
+      result.diagnosis->cause = fmt::format("the search for a cause failed: {}", error.what());
     }
   }
 
   std::map<ValueId, LayerResult> mistyped_layers() const;
+
+  bool is_output(ValueId v) const {
+    return std::any_of(p_.outputs.begin(), p_.outputs.end(), [&](const Output& output) { return output.value == v; });
+  }
 
   void say_code(ValueId v, LayerResult& result) const {
     const CodeLine code = captured_.code_of(p_.graph.values[v].node);
@@ -198,7 +220,7 @@ class CallVerification {
     try {
       const Slice slice = Slicer(p_, known_values(p_, goldens_)).slice(v);
       if (!slice.has_random_op) diagnostician_.explain_type(slice, known(slice), golden, d);
-    } catch (const Error&) {  // the verdict stands without it
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the verdict stands without it
     }
   }
 
@@ -258,6 +280,24 @@ std::string inside_text(const Program& p, const Tap& tap) {
   return fmt::format("inside {}, which is judged as a whole", node.op->name);
 }
 
+bool is_right(Verdict v) { return v < Verdict::no_evidence; }
+
+// A layer that proves nothing at one input may prove enough at another.
+void say_what_has_no_evidence(const VerifyOptions& options, VerifyResult& result) {
+  std::set<std::string> proven;
+  for (const LayerResult& l : result.layers) {
+    if (is_right(l.verdict) && l.vacuous.empty()) proven.insert(l.tap.text());
+  }
+  for (LayerResult& l : result.layers) {
+    if (l.vacuous.empty()) continue;
+    if (is_right(l.verdict) && proven.count(l.tap.text()) == 0) {
+      l.verdict = Verdict::no_evidence;
+      l.why = l.vacuous;
+    }
+    if (options.on_layer) options.on_layer(l);
+  }
+}
+
 // `recorded`, not the program that is judged: source code that computes nothing of the recording is wrong.
 void say_why_none(const Program& recorded, const Goldens& goldens, VerifyResult& result) {
   const auto values = values_to_judge(recorded, goldens);
@@ -304,6 +344,7 @@ VerifyResult verify_recording(const std::filesystem::path& manifest, const Verif
   const Subject subject = import_subject(manifest, options);
   VerifyResult result = started(subject);
   for (const GoldenFile& file : subject.goldens) CallVerification(subject, file).run(result);
+  say_what_has_no_evidence(options, result);
   say_what_was_not_judged(subject, result);
   return result;
 }

@@ -25,13 +25,15 @@ struct VerifyOptions {
   std::optional<Tolerance> tolerance;    // decides instead of the rounding floor
   const OpTable* table = nullptr;        // null: the catalogue
   PipelineOptions pipeline;
+  std::optional<size_t> parameter_budget = {};  // most bytes of weights in memory
   std::function<void(size_t done, size_t total)> progress;
   int diagnoses = 8;                     // of how many wrong layers the op and the cause are looked for
   OnWrongLayer on_wrong;                 // for each of those, before on_layer
   std::function<void(Program&)> change_program;  // after import, before any pass: for tests of the verifier
   bool hash_files = false;               // fills VerifyResult::hashes
   std::function<void(VerifyResult&)> on_start;  // once name, backend and hashes are known: the place to add a hash
-  std::function<void(const LayerResult&)> on_layer;   // as soon as it is judged
+  // As soon as it is judged; a layer that may be without evidence once every input has been seen.
+  std::function<void(const LayerResult&)> on_layer;
 };
 
 // A tap with a golden that was not judged.
@@ -58,7 +60,8 @@ struct VerifyResult {
   bool has_nothing_to_judge = false;     // every value is given, or drawn at random: nothing can be wrong but its type
   int count(Verdict) const;
   int wrong() const { return count(Verdict::wrong_here); }
-  bool passed() const { return wrong() == 0 && damaged.empty() && (!layers.empty() || has_nothing_to_judge); }
+  bool proves_nothing() const;           // outputs were judged, and of none there is evidence
+  bool passed() const;
 };
 
 VerifyResult verify_recording(const std::filesystem::path& manifest, const VerifyOptions& = {});

@@ -11,6 +11,92 @@ namespace pycandle {
 namespace {
 
 const Dim s0 = Dim::symbol("s0"), u0 = Dim::symbol("u0");
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+
+// The values that outputs, taps and calls refer to.
+struct SampleNodes {
+  ValueId y, all;
+};
+SampleNodes add_nodes(Program& p) {
+  const ValueId x = p.inputs[0].value, weight = p.parameters[0].value, mean = p.states[0].value;
+  Builder b(p.graph, test_table());
+  b.origin = {1, 0, 7, "y"};
+  ValueId y = b.create("norm", {x, weight}, {{"scale", 0.5}});
+  ValueId same_y = b.create("norm", {y, kNoValue, weight});
+  b.origin = {-1, -1, 0, "only a name"};
+  Values top = b.create_all("topk", {same_y}, {{"k", 2}});
+  b.origin = {0, -1, 12, ""};
+  b.create_all("note", {top[1]});
+  b.origin = {};
+  b.create("concat", {x, y, x}, {{"axis", 1}});
+  Graph body;
+  Builder inner = b.region(body);
+  ValueId carry = body.add_input({DType::f32, {3}});
+  inner.origin = {1, 0, 12, "z"};
+  body.outputs = {inner.create("neg", {carry})};
+  std::vector<Graph> regions{std::move(body)};
+  ValueId updated = b.create("scan", {mean, x}, {{"length", s0 * 2 + 1}}, std::move(regions));
+  p.states[0].updated = updated;
+  ValueId all = b.create("everything", {},
+                         {{"boolean", false},
+                          {"integer", std::numeric_limits<int64_t>::min()},
+                          {"number", -0.0},
+                          {"scalar", std::complex<double>(kNan, -kInf)},
+                          {"string", std::string("tab\t\0nul", 8)},
+                          {"dtype", DType::boolean},
+                          {"dim", floordiv(s0 - 3, 2)},
+                          {"integers", Ints{}},
+                          {"numbers", Numbers{kNan, kInf, -kInf, 5e-324, 1.7976931348623157e308, 0.1}},
+                          {"dims", Dims{u0, max(s0, 4)}}});
+  for (Attribute scalar :
+       {Attribute(true), Attribute(1), Attribute(1.0), Attribute(kNan), Attribute(std::complex<double>(0.1, -0.0))}) {
+    b.create("constant", {}, {{"value", scalar}, {"shape", Dims{}}});
+  }
+  return {y, all};
+}
+
+void add_calls(Program& p, ValueId x, ValueId y) {
+  ModuleCall root, child;
+  root.class_name = "pkg.Model";
+  child.path = "layer.0";
+  child.call = 3;
+  child.class_name = "pkg.Layer";
+  child.parent = 0;
+  child.class_file = 0;
+  child.class_line = 5;
+  child.forward_line = 6;
+  child.attributes = {
+      {"eps", 1e-5}, {"n", int64_t{3}}, {"bias", true}, {"mode", std::string("zeros")}, {"none", std::monostate{}},
+      {"inf", -kInf}};
+  child.config = {{"hidden", int64_t{768}}};
+  auto value = [](ValueId v) {
+    Tree t;
+    t.kind = Tree::Kind::value;
+    t.value = v;
+    return t;
+  };
+  auto tree = [](Tree::Kind kind, std::vector<std::pair<std::string, Tree>> items) {
+    Tree t;
+    t.kind = kind;
+    t.items = std::move(items);
+    return t;
+  };
+  auto literal = [](decltype(Tree::literal) l) {
+    Tree t;
+    t.kind = Tree::Kind::literal;
+    t.literal = std::move(l);
+    return t;
+  };
+  child.args = {{"x", value(x)},
+                {"flags", tree(Tree::Kind::list, {{"", literal(false)}, {"", literal(2.0)}, {"", literal(std::monostate{})}})},
+                {"none", Tree{}}};
+  Tree object = tree(Tree::Kind::object, {{"logits", value(y)}, {"rest", tree(Tree::Kind::tuple, {{"", value(kNoValue)}})}});
+  object.type_name = "pkg.Output";
+  child.output = tree(
+      Tree::Kind::dict,
+      {{"a b", object}, {"n", literal(int64_t{-1})}, {"s", literal(std::string("t"))}, {"empty", tree(Tree::Kind::tuple, {})}});
+  p.calls = {root, child};
+}
 
 // One of everything a program can hold.
 Program sample() {
@@ -42,84 +128,11 @@ Program sample() {
   add_parameter("lifted", Kind::constant, table, {DType::f32, {s0, 3}}).key = "key without file";
   p.states = {{"bn.mean", mean, kNoValue, "w.safetensors", "bn.mean"}};
 
-  Builder b(p.graph, test_table());
-  b.origin = {1, 0, 7, "y"};
-  ValueId y = b.create("norm", {x, weight}, {{"scale", 0.5}});
-  ValueId same_y = b.create("norm", {y, kNoValue, weight});
-  b.origin = {-1, -1, 0, "only a name"};
-  Values top = b.create_all("topk", {same_y}, {{"k", 2}});
-  b.origin = {0, -1, 12, ""};
-  b.create_all("note", {top[1]});
-  b.origin = {};
-  b.create("concat", {x, y, x}, {{"axis", 1}});
-  Graph body;
-  Builder inner = b.region(body);
-  ValueId carry = body.add_input({DType::f32, {3}});
-  inner.origin = {1, 0, 12, "z"};
-  body.outputs = {inner.create("neg", {carry})};
-  std::vector<Graph> regions{std::move(body)};
-  ValueId updated = b.create("scan", {mean, x}, {{"length", s0 * 2 + 1}}, std::move(regions));
-  p.states[0].updated = updated;
-  double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  ValueId all = b.create("everything", {},
-                         {{"boolean", false},
-                          {"integer", std::numeric_limits<int64_t>::min()},
-                          {"number", -0.0},
-                          {"scalar", std::complex<double>(nan, -inf)},
-                          {"string", std::string("tab\t\0nul", 8)},
-                          {"dtype", DType::boolean},
-                          {"dim", floordiv(s0 - 3, 2)},
-                          {"integers", Ints{}},
-                          {"numbers", Numbers{nan, inf, -inf, 5e-324, 1.7976931348623157e308, 0.1}},
-                          {"dims", Dims{u0, max(s0, 4)}}});
-  for (Attribute scalar :
-       {Attribute(true), Attribute(1), Attribute(1.0), Attribute(nan), Attribute(std::complex<double>(0.1, -0.0))}) {
-    b.create("constant", {}, {{"value", scalar}, {"shape", Dims{}}});
-  }
+  const auto [y, all] = add_nodes(p);
   p.outputs = {{"output.0", y}, {"output.1", x}, {"output.2", y}};
   p.taps = {{TapId::parse("@0/output"), y, "k"}, {TapId::parse("node:3"), all, ""}};
   p.checks = {{s0 * 2, Dim::symbol("s1"), "x dim 0 and \"mask\" dim 1", {0, 0, 7, ""}}, {u0, 3, "", {}}};
-
-  ModuleCall root, child;
-  root.class_name = "pkg.Model";
-  child.path = "layer.0";
-  child.call = 3;
-  child.class_name = "pkg.Layer";
-  child.parent = 0;
-  child.class_file = 0;
-  child.class_line = 5;
-  child.forward_line = 6;
-  child.attributes = {
-      {"eps", 1e-5}, {"n", int64_t{3}}, {"bias", true}, {"mode", std::string("zeros")}, {"none", std::monostate{}},
-      {"inf", -inf}};
-  child.config = {{"hidden", int64_t{768}}};
-  auto value = [](ValueId v) {
-    Tree t;
-    t.kind = Tree::Kind::value;
-    t.value = v;
-    return t;
-  };
-  auto tree = [](Tree::Kind kind, std::vector<std::pair<std::string, Tree>> items) {
-    Tree t;
-    t.kind = kind;
-    t.items = std::move(items);
-    return t;
-  };
-  auto literal = [](decltype(Tree::literal) l) {
-    Tree t;
-    t.kind = Tree::Kind::literal;
-    t.literal = std::move(l);
-    return t;
-  };
-  child.args = {{"x", value(x)},
-                {"flags", tree(Tree::Kind::list, {{"", literal(false)}, {"", literal(2.0)}, {"", literal(std::monostate{})}})},
-                {"none", Tree{}}};
-  Tree object = tree(Tree::Kind::object, {{"logits", value(y)}, {"rest", tree(Tree::Kind::tuple, {{"", value(kNoValue)}})}});
-  object.type_name = "pkg.Output";
-  child.output = tree(
-      Tree::Kind::dict,
-      {{"a b", object}, {"n", literal(int64_t{-1})}, {"s", literal(std::string("t"))}, {"empty", tree(Tree::Kind::tuple, {})}});
-  p.calls = {root, child};
+  add_calls(p, x, y);
   p.bind_outputs();
   return p;
 }

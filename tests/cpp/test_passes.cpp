@@ -40,6 +40,8 @@ const std::map<std::string, PassFunction>& passes() {
       {"remove_unused", remove_unused},
       {"push_slices", push_slices},
       {"join_linears", join_linears},
+      {"narrow_weights",
+       [](Program p, const OpTable& t) { return narrow_weights(std::move(p), t, WeightFormat::int8, Activations::exact); }},
       {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Call&) { return false; }); }},
   };
   return table;

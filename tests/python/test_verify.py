@@ -25,6 +25,7 @@ VERDICTS = {
     "within tolerance",
     "accumulated rounding",
     "reference unstable",
+    "no evidence",
     "wrong upstream",
     "wrong here",
 }

@@ -41,6 +41,8 @@ ONLY_DRAWN = {
     "rrelu": lambda m, x: F.rrelu(x, training=True),
     "exponential": lambda m, x: torch.empty_like(x).exponential_(),
     "uniform": lambda m, x: torch.empty_like(x).uniform_(),
+    "random": lambda m, x: torch.empty_like(x).random_(5),
+    "random from": lambda m, x: torch.empty_like(x).random_(2, 5),
 }
 
 
@@ -65,7 +67,7 @@ AFTER_A_DRAW = {
     "dropout of the input": lambda m, x: F.dropout(x),
     "dropout between": lambda m, x: m.lin(F.dropout(m.lin(x))),
     "alpha_dropout": lambda m, x: F.alpha_dropout(m.lin(x), training=True),
-    "dropout1d": lambda m, x: F.dropout1d(m.lin(x)),
+    "dropout1d": lambda m, x: F.dropout1d(m.lin(x), 0.1),  # half of so few channels may be none
     "feature_alpha_dropout": lambda m, x: F.feature_alpha_dropout(m.lin(x), training=True),
     "gumbel_softmax": lambda m, x: F.gumbel_softmax(m.lin(x)),
     "hard gumbel_softmax": lambda m, x: F.gumbel_softmax(m.lin(x), hard=True),

@@ -412,6 +412,7 @@ def _facts(name: str, files, recorder) -> dict:
         "manifest": str(files.manifest),
         "trace": str(files.trace),
         "second_trace": str(files.second_trace) if files.second_trace else None,
+        "perturbed_traces": [str(path) for path in files.perturbed_traces],
         "weights": str(files.weights) if files.weights else None,
         "sizes": files.sizes,
         "nodes": len(manifest["nodes"]),

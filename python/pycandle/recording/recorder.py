@@ -26,11 +26,12 @@ from .checking.checks import (
     refuse_randomness_in_training,
     refuse_train_mode,
 )
+from .checking.evidence import Watch, other_inputs
 from .eager import Eager
 from .exported_elsewhere import record_exported_program
 from .files.folders import check_writable, writing_into
 from .files.gaps import Gap, gaps_of
-from .files.goldens import Goldens, write_goldens
+from .files.goldens import Goldens, bytes_of, flat_tensors, write_goldens
 from .files.manifest import Manifest, build_manifest, write_manifest
 from .files.meta_buffers import recompute_buffers
 from .files.tensor_files import raw_bytes
@@ -80,14 +81,18 @@ class Files:
     sizes: dict[str, int]
     notes: list[str]
     second_trace: Path | None = None  # of a second call in a row, when the model has states
+    perturbed_traces: tuple[
+        Path, ...
+    ] = ()  # of other inputs, for layers that prove nothing at the recorded ones
     gaps: list[Gap] = field(default_factory=list)  # operators that nothing supports
 
     def moved_to(self, folder: Path) -> Files:
         moved = {name: folder / path.name for name, path in vars(self).items() if isinstance(path, Path)}
-        return replace(self, **moved)
+        perturbed = tuple(folder / path.name for path in self.perturbed_traces)
+        return replace(self, **moved, perturbed_traces=perturbed)
 
     def __iter__(self):
-        paths = (self.manifest, self.trace, self.second_trace, self.weights)
+        paths = (self.manifest, self.trace, self.second_trace, *self.perturbed_traces, self.weights)
         return iter(path for path in paths if path is not None)
 
 
@@ -235,6 +240,9 @@ class GoldenRecorder:
             made = self._write_files(recording, name, Path(workshop))
             for path in reversed(list(made)):  # the manifest last: it names the others
                 os.replace(path, self.output_dir / path.name)
+            for path in self.output_dir.glob(f"{name}_perturbed*_trace.safetensors"):
+                if path.name not in made.sizes:  # of an older recording
+                    path.unlink()
         files = made.moved_to(self.output_dir)
         files = replace(files, gaps=gaps_of(files.manifest))
         if overrides:
@@ -262,6 +270,8 @@ class GoldenRecorder:
                 second = folder / f"{name}_second.safetensors"
                 made = self._write_trace(recording, recording.second_inputs, second, [], first.states)
                 sizes[second.name] = made.size
+                first.vacuous &= made.vacuous
+            perturbed = self._write_perturbed(recording, first, folder / name, fields["notes"], sizes)
         weights: Path | None = folder / f"{name}_weights.safetensors"
         with self.progress.step("writing weights"):
             size = place_weights(self, recording, fields, weights)
@@ -273,14 +283,76 @@ class GoldenRecorder:
         fields["files"] = {"trace": trace.name, "weights": weights.name if weights else None}
         if second is not None:
             fields["files"]["second_trace"] = second.name
+        if perturbed:
+            fields["files"]["perturbed_traces"] = [path.name for path in perturbed]
         if self.weights == "ref":  # the reader lets parameters lie outside the folder only when told so
             fields["weights"] = "ref"
         manifest = folder / f"{name}_manifest.json"
         sizes[manifest.name] = write_manifest(manifest, fields)
-        return Files(manifest, trace, weights, sizes, fields["notes"], second)
+        return Files(manifest, trace, weights, sizes, fields["notes"], second, perturbed)
+
+    def _write_perturbed(
+        self, recording: Recording, first: Goldens, stem: Path, notes: list[str], sizes: dict[str, int]
+    ) -> tuple[Path, ...]:
+        """Goldens of other inputs until every layer proves something, or no input helps. Weights are never changed."""
+        missing, paths = set(first.vacuous), []
+        if not missing:
+            return ()
+        manifest, budget = recording.manifest, None
+        if self.golden_budget is not None:
+            budget = self.golden_budget - bytes_of(first.taps, recording.chosen, recording.inputs)
+        for inputs in other_inputs(recording.inputs, self.seed + 1):
+            if not missing:
+                break
+            watch = self._watched(recording, inputs, missing, notes)
+            gained = missing - watch.vacuous if watch else set()
+            if not gained:
+                continue
+            if budget is not None:
+                manifest = replace(manifest, taps=[t for t in manifest.taps if (t.node, t.index) in gained])
+            path = stem.with_name(f"{stem.name}_perturbed{len(paths) + 1}_trace.safetensors")
+            made = self._write_trace(replace(recording, manifest=manifest), inputs, path, [], budget=budget)
+            if budget is not None:
+                budget -= bytes_of(made.taps, recording.chosen, inputs)
+            paths.append(path)
+            sizes[path.name] = made.size
+            missing -= gained
+        if paths:
+            notes.append(
+                f"the recorded inputs prove nothing of {len(first.vacuous) - len(missing)} values (all zero, constant, "
+                f"saturated): {len(paths)} perturbed inputs were recorded as well"
+            )
+        return tuple(paths)
+
+    def _watched(self, recording: Recording, inputs: Inputs, missing: set, notes: list[str]) -> Watch | None:
+        """What these inputs prove of values that prove nothing so far; None where the model does not take them."""
+        watch = Watch(recording.chosen.program, missing)
+        quietly = prepared(recording.eager.model, inputs.args, inputs.kwargs, self.seed, [])
+        try:
+            with quietly:
+                run_call(
+                    recording.chosen.program,
+                    inputs.copied().leaves,
+                    self.seed,
+                    lambda node, value: watch.see(node, flat_tensors(value)),
+                )
+                if missing - watch.vacuous:
+                    check_at(recording.eager, recording.chosen, inputs)
+        except RecordingError as error:
+            notes.append(f"at perturbed inputs the program is not the model: {str(error).splitlines()[0]}")
+            return None
+        except Exception:  # an index out of range, a number that must be positive
+            return None
+        return watch
 
     def _write_trace(
-        self, recording: Recording, inputs: Inputs, path: Path, notes: list[str], states: dict | None = None
+        self,
+        recording: Recording,
+        inputs: Inputs,
+        path: Path,
+        notes: list[str],
+        states: dict | None = None,
+        budget: int | None = None,
     ) -> Goldens:
         return write_goldens(
             path,
@@ -288,7 +360,7 @@ class GoldenRecorder:
             recording.manifest,
             inputs,
             self.seed,
-            self.golden_budget,
+            self.golden_budget if budget is None else budget,
             notes,
             recording.meta,
             states,

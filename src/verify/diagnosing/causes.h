@@ -22,6 +22,8 @@ struct Suspect {
   double floor_rms = 0, floor_max = 0;  // of rounding, without any mistake
   // Values of a type that are known beside it, with their names: one of them may have been left out, or meant.
   std::function<std::vector<std::pair<std::string, Array>>(const Type&)> beside = {};
+  // The same, those computed after it too.
+  std::function<std::vector<std::pair<std::string, Array>>(const Type&)> anywhere = {};
   // The inputs of the whole program: a mask may be made from one.
   struct InputValue {
     std::string name;
@@ -41,18 +43,26 @@ struct Suspect {
   // Values that PyTorch computed and the program does not: a layer may have been left out.
   std::vector<std::pair<AbsentLayer, Array>> absent = {};
   bool has_foreign_op = false;       // the slice computes something that PyTorch's program does not, in that module
+  // Other values that are right, and that a node of the original program is used for: what explains one must not break them.
+  struct RightValue {
+    Slice slice;
+    std::vector<Array> inputs;
+    Array value;
+  };
+  std::function<std::vector<RightValue>(NodeId original)> right_values = {};
 };
 
 struct Cause {
   std::string kind, sentence;        // "gelu form", "looks like the tanh GELU where the model uses the erf GELU"
   NodeId node = kNoNode;                 // of the slice's program
   std::string op = {}, path = {};    // of what is missing: no node of the slice
+  std::string parameter = {};        // whose values are others than the model's
 };
 
 struct Causes {
   std::vector<Cause> found;          // more than one: several mistakes would give the value
   int tried = 0;
-  // The one cause, when all that was found is of one kind.
+  // The one cause, when all that was found is of one kind and of one parameter.
   const Cause* only() const;
   std::string text() const;          // for a person: the cause, that several would do, or that none fits
 };

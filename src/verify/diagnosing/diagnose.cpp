@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "verify/diagnosing/divergence.h"
+#include "verify/diagnosing/reach.h"
 
 namespace pycandle {
 namespace {
@@ -20,6 +21,7 @@ void describe_cause(const Causes& causes, Diagnosis& d) {
   d.cause_kind = causes.only()->kind;
   if (!causes.only()->op.empty()) d.op = causes.only()->op;
   if (!causes.only()->path.empty()) d.path = causes.only()->path;
+  d.parameter = causes.only()->parameter;
 }
 
 // By the rules of broadcasting, and not one number alone.
@@ -80,28 +82,25 @@ void Diagnostician::diagnose(ValueId v, const Slice& slice, const std::vector<Ar
       show(result, slice.program, inputs, evidence.golden, evidence.ours);
       return;
     }
-    const Suspect suspect{p_,
-                          slice,
-                          inputs,
-                          evidence.golden,
-                          false,
-                          result.floor_rms,
-                          result.floor_max,
-                          [&](const Type& type) { return beside(v, type); },
-                          [&] { return input_values(); },
-                          [&](ValueId state) { return updated_state(state); },
-                          [&] { return recorded_values(goldens_.key(v)); },
-                          [&] { return recorded_program(v, inputs); },
-                          absent(),
-                          has_foreign_op(slice)};
+    const Suspect suspect{.program = p_,
+                          .slice = slice,
+                          .inputs = inputs,
+                          .value = evidence.golden,
+                          .floor_rms = result.floor_rms,
+                          .floor_max = result.floor_max,
+                          .beside = [&](const Type& type) { return beside(v, v, type); },
+                          .anywhere = [&](const Type& type) { return beside(v, kNoValue, type); },
+                          .input_values = [&] { return input_values(); },
+                          .updated_state = [&](ValueId state) { return updated_state(state); },
+                          .recorded = [&] { return recorded_values(goldens_.key(v)); },
+                          .recorded_program = [&] { return recorded_program(v, inputs); },
+                          .absent = absent(),
+                          .has_foreign_op = has_foreign_op(slice),
+                          .right_values = [&](NodeId node) { return right_values(v, node); }};
     const Causes causes = find_causes(suspect, trials_);
-    std::vector<NodeId> nodes;
-    for (size_t n = 0; n < slice.program.graph.nodes.size(); ++n) {
-      const Node& node = slice.program.graph.nodes[n];
-      const bool is_named = causes.only() != nullptr && causes.only()->node == static_cast<int32_t>(n);
-      if (is_named || (causes.only() == nullptr && computes(node))) nodes.push_back(node.origin.sliced_from);
-    }
-    describe_place(nodes, d);
+    describe_place(causes.only() != nullptr ? std::vector{slice.program.graph.nodes[causes.only()->node].origin.sliced_from}
+                                            : suspects_of(v, slice, inputs, evidence.golden),
+                   d);
     describe_cause(causes, d);
     if (causes.only() == nullptr) look_at_recorded_ops(v, slice, inputs, d);
     // Whose weights are others.
@@ -110,6 +109,29 @@ void Diagnostician::diagnose(ValueId v, const Slice& slice, const std::vector<Ar
   }
   if (d.op.empty()) d.op = slice.last_op;
   show(result, slice.program, inputs, evidence.golden, evidence.ours);
+}
+
+// Without a cause: the ops that compute in the layer, less those that a right value is computed from too, and those that do
+// not reach what is wrong.
+std::vector<NodeId> Diagnostician::suspects_of(ValueId v, const Slice& slice, const std::vector<Array>& inputs,
+                                               const Array& golden) const {
+  constexpr size_t kMost = 32;
+  const std::vector<Node>& nodes = slice.program.graph.nodes;
+  std::vector<NodeId> all, left;
+  for (const Node& node : nodes) {
+    if (computes(node)) all.push_back(node.origin.sliced_from);
+  }
+  if (all.size() < 2 || all.size() > kMost) return all;
+  for (const Node& node : nodes) {
+    if (!computes(node)) continue;
+    bool is_right = false;
+    try {
+      is_right = !reaches_error(slice, trials_, inputs, golden, node) || !right_values(v, node.origin.sliced_from).empty();
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): then it stays
+    }
+    if (!is_right) left.push_back(node.origin.sliced_from);
+  }
+  return left.empty() ? all : left;
 }
 
 void Diagnostician::explain_type(const Slice& slice, const std::vector<Array>& inputs, const Array& golden, Diagnosis& d) const {
@@ -211,6 +233,16 @@ void Diagnostician::describe_place(const std::vector<NodeId>& nodes, Diagnosis& 
 std::vector<std::pair<AbsentLayer, Array>> Diagnostician::absent() const {
   std::vector<std::pair<AbsentLayer, Array>> found;
   for (const AbsentLayer& layer : captured_.absent) found.emplace_back(layer, goldens_.file().get(layer.key));
+  if (!captured_.recorded_ops.empty()) return found;
+  // Another program's goldens: what they have and this program does not.
+  constexpr size_t kEnough = 64;
+  for (const auto& [key, entry] : goldens_.file().entries()) {
+    if (found.size() >= kEnough) break;
+    if (goldens_.value_of(key) != kNoValue) continue;
+    const TapId tap = TapId::parse(key);
+    if (tap.kind == TapId::Kind::module_output)
+      found.emplace_back(AbsentLayer{tap, tap.module_call(), {}, key}, goldens_.file().get(key));
+  }
   return found;
 }
 
@@ -263,13 +295,42 @@ std::vector<Suspect::RecordedValue> Diagnostician::recorded_values(const std::st
   return values;
 }
 
-// Goldens computed before it that can be added to a value of this type, the nearest first: what a residual may be.
-std::vector<std::pair<std::string, Array>> Diagnostician::beside(ValueId target, const Type& type) const {
+// Goldens that can be added to a value of this type, the nearest first, and those before it before those after it: what a
+// residual may be. None from `end` on.
+std::vector<std::pair<std::string, Array>> Diagnostician::beside(ValueId target, ValueId end, const Type& type) const {
   constexpr size_t kEnough = 64;
   std::vector<std::pair<std::string, Array>> found;
-  for (ValueId v = target; v-- > 0 && found.size() < kEnough;) {
-    if (!goldens_.has(v) || !fits_into(p_.graph.type(v), type)) continue;
-    found.emplace_back(name_of_input(v), goldens_.get(v));
+  const auto look_at = [&](ValueId v) {
+    if (found.size() < kEnough && goldens_.has(v) && fits_into(p_.graph.type(v), type))
+      found.emplace_back(name_of_input(v), goldens_.get(v));
+  };
+  for (ValueId v = target; v-- > 0;) look_at(v);
+  const auto last = end == kNoValue ? static_cast<ValueId>(p_.graph.values.size()) : end;
+  for (ValueId v = target + 1; v < last; ++v) look_at(v);
+  return found;
+}
+
+// What else is computed from the results of this node, as far as it is right.
+std::vector<Suspect::RightValue> Diagnostician::right_values(ValueId target, NodeId node) const {
+  constexpr size_t kEnough = 4;
+  PerValue<bool> is_reached(p_.graph.values.size());
+  const PerValue<bool> is_known = known_values(p_, goldens_);
+  std::vector<Suspect::RightValue> found;
+  for (ValueId v : p_.graph.nodes.at(node).results) is_reached[v] = true;
+  for (size_t n = static_cast<size_t>(node); n < p_.graph.nodes.size() && found.size() < kEnough; ++n) {
+    const Node& user = p_.graph.nodes[n];
+    const bool reads = n == static_cast<size_t>(node) || std::any_of(user.operands.begin(), user.operands.end(), [&](ValueId v) {
+                         return v != kNoValue && is_reached[v] && !is_known[v];
+                       });
+    for (ValueId v : user.results) {
+      if (!reads) continue;
+      is_reached[v] = !is_known[v];
+      if (!goldens_.has(v) || v == target) continue;
+      Suspect::RightValue other{Slicer(p_, is_known).slice(v), {}, goldens_.get(v)};
+      if (other.slice.has_random_op) continue;
+      other.inputs = known_arrays(p_, goldens_, *trials_.parameters(), other.slice.inputs);
+      if (trials_.explains(other.slice.program, other.inputs, other.value).passed) found.push_back(std::move(other));
+    }
   }
   return found;
 }

@@ -68,7 +68,9 @@ class Diagnostician {
   std::vector<Suspect::InputValue> input_values() const;
   std::optional<std::pair<std::string, Array>> updated_state(ValueId before) const;
   std::vector<Suspect::RecordedValue> recorded_values(const std::string& key) const;
-  std::vector<std::pair<std::string, Array>> beside(ValueId target, const Type&) const;
+  std::vector<std::pair<std::string, Array>> beside(ValueId target, ValueId end, const Type&) const;
+  std::vector<Suspect::RightValue> right_values(ValueId target, NodeId) const;
+  std::vector<NodeId> suspects_of(ValueId, const Slice&, const std::vector<Array>& inputs, const Array& golden) const;
   std::string guilty_program_pass(ValueId) const;
   std::string guilty_backend_pass(const Isolated&) const;
 

@@ -10,17 +10,24 @@ namespace pycandle {
 
 std::optional<Program> with_mistake(const Slice& slice, const OpTable& table, const Node& target, const Mistake& mistake,
                                     double number) {
+  return with_mistakes(slice, table, {{&target, mistake}}, number);
+}
+
+std::optional<Program> with_mistakes(const Slice& slice, const OpTable& table,
+                                     const std::vector<std::pair<const Node*, Mistake>>& mistakes, double number) {
   try {
-    const Values wanted = target.results;
-    bool is_changed = false;
+    size_t changed_nodes = 0;
     Program changed = rewrite_outside_regions(slice.program, table,
                                               [&](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {
-                                                if (node.results != wanted) return std::nullopt;
-                                                is_changed = true;
-                                                return mistake.build({b, node, operands, number});
+                                                for (const auto& [target, mistake] : mistakes) {
+                                                  if (node.results != target->results) continue;
+                                                  ++changed_nodes;
+                                                  return mistake.build({b, node, operands, number});
+                                                }
+                                                return std::nullopt;
                                               });
-    return is_changed ? std::optional(std::move(changed)) : std::nullopt;
-  } catch (const Error&) {
+    return changed_nodes == mistakes.size() ? std::optional(std::move(changed)) : std::nullopt;
+  } catch (const std::exception&) {
     return std::nullopt;  // the op's constraints, or another type
   }
 }
@@ -43,7 +50,7 @@ std::optional<Program> with_mistake_of_any_type(const Slice& slice, const OpTabl
                                                             : b.create_all(node.op->name, operands, node.attributes);
       for (size_t i = 0; i < results.size(); ++i) made[node.results[i]] = results[i];
     }
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return std::nullopt;
   }
   for (Input& input : p.inputs) input.value = now(input.value);

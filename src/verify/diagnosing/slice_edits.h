@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/mistakes.h"
@@ -12,6 +13,9 @@ namespace pycandle {
 
 // The slice with another way to compute one of its nodes; nothing when that is not possible there.
 std::optional<Program> with_mistake(const Slice&, const OpTable&, const Node& target, const Mistake&, double number);
+// The same with one at each of several nodes.
+std::optional<Program> with_mistakes(const Slice&, const OpTable&, const std::vector<std::pair<const Node*, Mistake>>&,
+                                     double number);
 // The same where the mistake may change the type: everything behind it is inferred anew.
 std::optional<Program> with_mistake_of_any_type(const Slice&, const OpTable&, const Node& target, const Mistake&);
 // One more input, after the others.

@@ -1,6 +1,7 @@
 // What rounding may do to the values of a recording, kept between runs: computing it takes the reference four runs of every
 // layer, and it is the same for every backend. The files are in the user's cache folder, one for each content that was
-// verified; nothing beside a recording has a say in verdicts. Every entry has a checksum: one that does not fit is none.
+// verified; nothing beside a recording has a say in verdicts. Every entry has a checksum
+// over a secret of this user (floors.secret): one that does not fit is none.
 #pragma once
 
 #include <filesystem>
@@ -32,7 +33,7 @@ class KeptFloors {
 
  private:
   std::filesystem::path file_;
-  std::string identity_;
+  std::string identity_, secret_;
   std::optional<Safetensors> kept_;
   std::map<std::string, Array> added_;
   std::map<std::string, std::string> facts_;

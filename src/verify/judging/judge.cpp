@@ -6,23 +6,17 @@
 #include <cmath>
 #include <limits>
 
+#include "verify/judging/groups.h"
+
 namespace pycandle {
 namespace {
 
 // Masks are filled with the lowest number of a dtype; one of those would hide every other error of its tensor.
 bool is_sentinel(double v, DType dtype) { return std::abs(v) >= highest_of(real_of(dtype)) / 4; }
 
-struct Sums {
-  double squares = 0, max = 0;
-  void add(double v) {
-    squares += v * v;
-    max = std::max(max, v);
-  }
-};
-
 std::string number_text(double v) { return fmt::format("{:.6g}", v); }
 
-// max(|witness − f64| for every witness, u · RMS). Where the exact value is no number, the one that must agree is the truth.
+// |witness − f64| for every witness. Where the exact value is no number, the one that must agree is the truth.
 Floor floor_of(const Array& f64, const Array& must_agree, const std::vector<const Array*>& witnesses) {
   const DType dtype = must_agree.dtype();
   Floor floor;
@@ -36,29 +30,60 @@ Floor floor_of(const Array& f64, const Array& must_agree, const std::vector<cons
   for (size_t i = 0; i < other.size(); ++i) {
     if (!std::isfinite(floor.exact[i])) floor.exact[i] = other[i];
   }
-  floor.allowed.assign(floor.exact.size(), unit_roundoff(dtype) * floor.scale);
   for (const Array* w : witnesses) {
-    const std::vector<double> seen = as_reals(*w);
-    for (size_t i = 0; i < seen.size(); ++i) {
-      if (std::isfinite(seen[i])) floor.allowed[i] = std::max(floor.allowed[i], std::abs(seen[i] - floor.exact[i]));
-    }
+    std::vector<double> off = as_reals(*w);
+    for (size_t i = 0; i < off.size(); ++i) off[i] = std::isfinite(off[i]) ? std::abs(off[i] - floor.exact[i]) : 0;
+    floor.witnesses.push_back(std::move(off));
   }
   return floor;
 }
 
+// Below this a dtype has no full precision, and implementations may give zero.
+double least_of(DType dtype) {
+  switch (real_of(dtype)) {
+    case DType::f64: return std::numeric_limits<double>::min();
+    case DType::f16: return 0x1p-24;
+    default: return std::numeric_limits<float>::min();
+  }
+}
+
 // RMS and largest element of |values − exact| and of the floor, where `counts`.
-void measure(const std::vector<double>& values, const Floor& by, const std::vector<bool>& counts, Judgement& result) {
-  Sums error, floor;
+void measure(const std::vector<double>& values, const Floor& by, DType dtype, const std::vector<bool>& counts,
+             Judgement& result) {
+  double errors = 0, n = 0, sizes = 0;
+  result.error_max = result.floor_max = 0;
+  std::vector<double> squares(by.witnesses.size());
   for (size_t i = 0; i < values.size(); ++i) {
     if (!counts[i]) continue;
-    error.add(std::abs(values[i] - by.exact[i]));
-    floor.add(by.allowed[i]);
+    ++n;
+    const double error = std::abs(values[i] - by.exact[i]);
+    errors += error * error;
+    sizes += by.exact[i] * by.exact[i];
+    result.error_max = std::max(result.error_max, error);
+    for (size_t w = 0; w < squares.size(); ++w) {
+      const double off = by.witnesses[w][i];
+      squares[w] += off * off;
+      result.floor_max = std::max(result.floor_max, off);
+    }
   }
-  const double n = std::max<double>(1, static_cast<double>(std::count(counts.begin(), counts.end(), true)));
-  result.error_rms = std::sqrt(error.squares / n);
-  result.error_max = error.max;
-  result.floor_rms = std::sqrt(floor.squares / n);
-  result.floor_max = floor.max;
+  n = std::max(n, 1.0);
+  const double least = std::max(unit_roundoff(dtype) * std::sqrt(sizes / n), least_of(dtype));
+  result.error_rms = std::sqrt(errors / n);
+  result.floor_rms = least;
+  for (double s : squares) result.floor_rms = std::max(result.floor_rms, std::sqrt(s / n));
+  result.floor_max = std::max(result.floor_max, least);
+}
+
+// "33", "1,630", "320,000", "3.2e+09": three digits are enough.
+std::string in_three_digits(double ratio) {
+  if (ratio < 1000 || ratio >= 1e9) return fmt::format("{:.3g}", ratio);
+  const double unit = std::pow(10, std::floor(std::log10(ratio)) - 2);
+  return fmt::format("{}", fmt::group_digits(static_cast<int64_t>(std::round(ratio / unit) * unit)));
+}
+
+std::string beyond_floor(const std::string& name, double error, const char* measure, const std::string& where, double floor) {
+  return fmt::format("{} is {:.2g} ({}) from the program's exact value{}, {} times the rounding floor of {:.2g}", name, error,
+                     measure, where, in_three_digits(error / floor), floor);
 }
 
 void decide(const std::string& name, const std::string& where, Judgement& result) {
@@ -66,12 +91,74 @@ void decide(const std::string& name, const std::string& where, Judgement& result
              max_fits = result.error_max <= kMaxFactor * result.floor_max;
   result.passed = rms_fits && max_fits;
   if (result.passed) return;
-  const bool by_rms = !rms_fits;
-  const double err = by_rms ? result.error_rms : result.error_max, allowed = by_rms ? result.floor_rms : result.floor_max;
-  const std::string times = allowed > 0 ? fmt::format("{:.3g} times the rounding floor of {:.2g}", err / allowed, allowed)
-                                        : std::string("where rounding allows nothing");
-  result.why = fmt::format("{} is {:.2g} ({}) from the program's exact value{}, {}", name, err, by_rms ? "rms" : "max", where,
-                           times);
+  result.why = rms_fits ? beyond_floor(name, result.error_max, "max", where, result.floor_max)
+                        : beyond_floor(name, result.error_rms, "rms", where, result.floor_rms);
+}
+
+// How many floors the RMS of a group of n elements may be: of one element it is as uncertain as the largest of all.
+double group_factor(double n) {
+  constexpr double kFewer = kMaxFactor * kMaxFactor / (kRmsFactor * kRmsFactor) - 1;
+  return kRmsFactor * std::sqrt(1 + kFewer / n);
+}
+
+// Squares, element by element; nothing where an element does not count.
+struct Squares {
+  std::vector<double> n, errors, sizes;
+  std::vector<std::vector<double>> off;  // per witness
+};
+
+Squares squares_of(const std::vector<double>& values, const Floor& by, const std::vector<bool>& counts) {
+  const size_t n = values.size();
+  Squares s{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n),
+            std::vector<std::vector<double>>(by.witnesses.size(), std::vector<double>(n))};
+  for (size_t i = 0; i < n; ++i) {
+    if (!counts[i]) continue;
+    const double error = values[i] - by.exact[i];
+    s.n[i] = 1;
+    s.errors[i] = error * error;
+    s.sizes[i] = by.exact[i] * by.exact[i];
+    for (size_t w = 0; w < s.off.size(); ++w) s.off[w][i] = by.witnesses[w][i] * by.witnesses[w][i];
+  }
+  return s;
+}
+
+// The group that is furthest beyond what it may be off, where one is.
+void judge_groups(const Squares& squares, const Grouping& grouping, const std::string& name, DType dtype, Judgement& result) {
+  const std::vector<double> n = sums_of(grouping, squares.n), errors = sums_of(grouping, squares.errors);
+  std::vector<double> floors = sums_of(grouping, squares.sizes);
+  const double u = unit_roundoff(dtype), least = least_of(dtype);
+  for (double& f : floors) f *= u * u;
+  for (const std::vector<double>& off : squares.off) {
+    const std::vector<double> sums = sums_of(grouping, off);
+    for (size_t g = 0; g < sums.size(); ++g) floors[g] = std::max(floors[g], sums[g]);
+  }
+  double worst = 1;
+  for (size_t g = 0; g < grouping.count; ++g) {
+    if (n[g] == 0) continue;
+    const double floor = std::max(std::sqrt(floors[g] / n[g]), least), error = std::sqrt(errors[g] / n[g]);
+    const double ratio = error / (group_factor(n[g]) * floor);
+    if (ratio <= worst) continue;
+    worst = ratio;
+    result.passed = false;
+    result.error_rms = error;
+    result.floor_rms = floor;
+    result.why = beyond_floor(name, error, "rms", " " + grouping.name_of(g), floor);
+  }
+}
+
+// A few large elements must not hide the others.
+void judge_levels(const std::vector<double>& values, const Floor& by, const std::string& name, DType dtype,
+                  const std::vector<bool>& counts, Judgement& result) {
+  const std::vector<std::vector<bool>> levels = levels_of(by.exact, counts);
+  for (size_t k = 1; k < levels.size(); ++k) {
+    Judgement level = result;
+    measure(values, by, dtype, levels[k], level);
+    if (level.error_rms <= kMaxFactor * level.floor_rms) continue;
+    level.passed = false;
+    level.why = beyond_floor(name, level.error_rms, "rms", " in its smaller elements", level.floor_rms);
+    result = level;
+    return;
+  }
 }
 
 // Rows whose value is rounding alone (attention of a padded query: all of its scores drown in the mask) would hide every
@@ -80,25 +167,28 @@ bool leave_out_unstable_rows(const Floor& by, const Sizes& shape, DType dtype, s
   constexpr double kGap = 64;
   constexpr size_t kFewest = 4;  // in a row: fewer may all be close to the exact value by chance
   const double unstable = std::sqrt(unit_roundoff(dtype)) * by.scale;
-  if (std::none_of(by.allowed.begin(), by.allowed.end(), [&](double v) { return v > unstable; })) return false;
-  const size_t width = shape.empty() ? 0
-                                     : by.allowed.size() / static_cast<size_t>(element_count({shape.begin(), shape.end() - 1}));
+  const auto is_unstable = [&](const std::vector<double>& off) {
+    return std::any_of(off.begin(), off.end(), [&](double v) { return v > unstable; });
+  };
+  if (std::none_of(by.witnesses.begin(), by.witnesses.end(), is_unstable)) return false;
+  const size_t width = shape.empty() ? 0 : by.exact.size() / static_cast<size_t>(element_count({shape.begin(), shape.end() - 1}));
   if (width < kFewest) return false;
   std::vector<double> floors;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (i % width == 0) floors.push_back(0);
-    if (counts[i]) floors.back() = std::max(floors.back(), by.allowed[i]);
+    if (!counts[i]) continue;
+    for (const std::vector<double>& off : by.witnesses) floors.back() = std::max(floors.back(), off[i]);
   }
-  double highest_stable = 0, lowest_unstable = std::numeric_limits<double>::infinity();
+  double highest_stable = unit_roundoff(dtype) * by.scale, lowest_unstable = std::numeric_limits<double>::infinity();
   for (double f : floors) {
     if (f > unstable)
       lowest_unstable = std::min(lowest_unstable, f);
     else
       highest_stable = std::max(highest_stable, f);
   }
-  if (highest_stable == 0 || highest_stable * kGap > lowest_unstable) return false;
+  if (highest_stable * kGap > lowest_unstable) return false;
   for (size_t i = 0; i < counts.size(); ++i) counts[i] = counts[i] && floors[i / width] <= unstable;
-  return true;
+  return std::find(counts.begin(), counts.end(), true) != counts.end();
 }
 
 // NaN, infinities and sentinels stand where they should; those elements no longer count. Else why not.
@@ -137,29 +227,50 @@ Judgement judge(const Array& candidate, const std::string& name, const Array& mu
     result.why = *std::move(why);
     return result;
   }
-  measure(values, by, counts, result);
+  measure(values, by, dtype, counts, result);
   decide(name, "", result);
-  if (!result.passed || !leave_out_unstable_rows(by, candidate.shape(), dtype, counts)) return result;
-  Judgement of_stable_rows = result;
-  measure(values, by, counts, of_stable_rows);
-  decide(name, " in the rows that are stable", of_stable_rows);
-  return of_stable_rows.passed ? result : of_stable_rows;
+  std::vector<bool> stable = counts;
+  if (result.passed && leave_out_unstable_rows(by, candidate.shape(), dtype, stable)) {
+    Judgement of_stable_rows = result;
+    measure(values, by, dtype, stable, of_stable_rows);
+    decide(name, " in the rows that are stable", of_stable_rows);
+    if (!of_stable_rows.passed) return of_stable_rows;
+  }
+  const std::vector<Grouping> groupings = groupings_of(candidate.shape(), is_complex(dtype) ? 2 : 1);
+  if (result.passed && !groupings.empty()) {
+    const Squares squares = squares_of(values, by, counts);
+    for (const Grouping& grouping : groupings) {
+      if (result.passed) judge_groups(squares, grouping, name, dtype, result);
+    }
+  }
+  if (result.passed) judge_levels(values, by, name, dtype, counts, result);
+  return result;
 }
 
-std::vector<const Array*> pointers(const std::vector<Array>& arrays, const Array& first) {
+std::vector<const Array*> witnesses_of(const Evidence& e, const Array& first) {
   std::vector<const Array*> all{&first};
-  for (const Array& a : arrays) all.push_back(&a);
+  for (const std::vector<Array>* runs : {&e.jittered, &e.as_kernels}) {
+    for (const Array& a : *runs) all.push_back(&a);
+  }
   return all;
 }
 
 }  // namespace
 
 Judgement judge_program(const Evidence& e) {
-  return judge(e.golden, e.whose + "'s value", e.rounded, "the program",
-               floor_of(e.f64, e.rounded, pointers(e.jittered, e.rounded)));
+  return judge(e.golden, e.whose + "'s value", e.rounded, "the program", floor_of(e.f64, e.rounded, witnesses_of(e, e.rounded)));
 }
 
-Floor backend_floor(const Evidence& e) { return floor_of(e.f64, e.golden, pointers(e.jittered, e.golden)); }
+// One witness, the largest of all: less to keep.
+Floor backend_floor(const Evidence& e) {
+  Floor floor = floor_of(e.f64, e.golden, witnesses_of(e, e.golden));
+  std::vector<double>& all = floor.witnesses[0];
+  for (const std::vector<double>& off : floor.witnesses) {
+    for (size_t i = 0; i < all.size(); ++i) all[i] = std::max(all[i], off[i]);
+  }
+  floor.witnesses.resize(1);
+  return floor;
+}
 
 Judgement judge_backend(const Evidence& e) { return judge_backend(e, backend_floor(e)); }
 
@@ -186,7 +297,7 @@ Judgement judge_whole_run(const Array& golden, const Array& ours, const RunFloor
     result.why = *std::move(why);
     return result;
   }
-  measure(values, {expected, std::vector<double>(values.size()), floor.scale}, counts, result);
+  measure(values, {expected, {}, floor.scale}, golden.dtype(), counts, result);
   result.floor_rms = floor.rms;
   result.floor_max = floor.max;
   result.passed = result.error_rms <= kRmsFactor * floor.rms && result.error_max <= kMaxFactor * floor.max;
@@ -194,6 +305,10 @@ Judgement judge_whole_run(const Array& golden, const Array& ours, const RunFloor
     result.why = fmt::format("ours is {:.2g} (rms) from the golden, rounding in the whole run comes to {:.2g}", result.error_rms,
                              floor.rms);
   return result;
+}
+
+bool is_one_rounding(const Array& golden, const Array& ours) {
+  return judge(ours, "ours", golden, "the golden", floor_of(golden, golden, {})).passed;
 }
 
 std::optional<std::string> instability(const Judgement& j, DType dtype) {

@@ -15,6 +15,7 @@ struct Evidence {
   std::string whose = "PyTorch";  // the golden
   Array rounded, f64;            // the reference at the program's dtypes, and without rounding
   std::vector<Array> jittered;   // with every primitive moved by what its rounding may be
+  std::vector<Array> as_kernels; // of f16 and bf16: jittered as kernels for them err (half_precision.h)
 };
 
 struct Judgement {
@@ -25,9 +26,11 @@ struct Judgement {
   bool rounds_more = false;      // it failed because the program rounds to a smaller float, and the model does not
 };
 
-// The program's exact value, and how far rounding alone may be from it, element by element.
+// The program's exact value, and how far rounding alone may be from it, element by element: |witness - exact| of each run
+// that shows it. The floor of a group of elements is the largest RMS of a witness there, and at least u times the group's own.
 struct Floor {
-  std::vector<double> exact, allowed;
+  std::vector<double> exact;
+  std::vector<std::vector<double>> witnesses;
   double scale = 0;
 };
 // What the backend is held against: nothing of ours is in it.
@@ -47,6 +50,8 @@ struct RunFloor {
 RunFloor run_floor(const Evidence&);
 // Ours beside the golden, both of a whole run.
 Judgement judge_whole_run(const Array& golden, const Array& ours, const RunFloor&);
+// Ours is no further from the golden than one rounding is, in every group of elements.
+bool is_one_rounding(const Array& golden, const Array& ours);
 // Integers and bools are equal, or wrong.
 Judgement judge_exactly(const Array& golden, const Array& ours, const std::string& whose = "PyTorch");
 

@@ -47,19 +47,27 @@ class LayerJudge {
   LayerResult place(const Slice&, const Array& golden) const;
   // From golden inputs: fills in evidence.ours and what the result says of it. evidence.golden is there.
   void judge(const std::string& key, const Slice&, const std::vector<Array>& inputs, Evidence&, LayerResult&) const;
+  // Of a layer that is right: does that prove anything? Fills in `vacuous`.
+  void look_at_evidence(ValueId, const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
   // Once per value, in the order of computation: is it off in the whole run, and because of a layer before it?
   void look_at_whole_run(ValueId, const Array& golden, LayerResult&);
 
-  // Right layer by layer is not yet right as a whole: fusion across layers and the memory that they share show only
-  // there. An output, or what a state became, that is much further off than in the reference's own whole run is judged by
-  // what rounding does to the program from its inputs to that value.
-  std::vector<LayerResult> wrong_as_a_whole() const;
+  // Right layer by layer is not yet right as a whole: fusion across layers, the memory that they share, and errors that are
+  // small in each layer and of one direction show only there. An output, or what a state became, that differs by more than one
+  // rounding is judged by what rounding does to the program from its inputs to that value. So are integers that differ, and
+  // values whose sizes data decided otherwise. What is wrong, and what rounding decides.
+  std::vector<LayerResult> judge_as_a_whole() const;
   const WholeRun& whole_run() const { return whole_; }
 
  private:
   void judge_by_floor(const std::string& key, const Slice&, const std::vector<Array>& inputs, Evidence&, LayerResult&) const;
+  bool judge_as_asked(const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
   void judge_sizes(const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
   void judge_integers(const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
+  LayerResult of_whole_run(const WholeRun::Result&, const Slice&) const;
+  std::vector<LayerResult> choices_as_a_whole() const;
+  std::vector<LayerResult> wrong_as_a_whole() const;
+  bool decides_by_rounding(ValueId) const;
 
   const Program& p_;
   const Backend& backend_;
@@ -68,6 +76,7 @@ class LayerJudge {
   KeptFloors& floors_;
   const Options options_;
   const WholeRun whole_;
+  const PerValue<bool> is_from_inputs_;
   Taint taint_;
 };
 

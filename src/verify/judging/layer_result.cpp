@@ -6,7 +6,8 @@ namespace pycandle {
 namespace {
 
 constexpr const char* kVerdictTexts[] = {
-    "exact", "within rounding", "within tolerance", "accumulated rounding", "reference unstable", "wrong upstream", "wrong here"};
+    "exact",       "within rounding", "within tolerance", "accumulated rounding", "reference unstable",
+    "no evidence", "wrong upstream",  "wrong here"};
 static_assert(std::size(kVerdictTexts) == std::size(kVerdicts));
 
 constexpr const char* kJudgedTexts[] = {"both", "program", "backend", "tolerance"};
@@ -23,12 +24,5 @@ std::optional<Verdict> verdict_from_text(std::string_view text) {
 }
 
 const char* to_string(Judged j) { return kJudgedTexts[static_cast<size_t>(j)]; }
-
-std::optional<Judged> judged_from_text(std::string_view text) {
-  for (size_t i = 0; i < std::size(kJudgedTexts); ++i) {
-    if (text == kJudgedTexts[i]) return static_cast<Judged>(i);
-  }
-  return std::nullopt;
-}
 
 }  // namespace pycandle

@@ -20,7 +20,8 @@ enum class Verdict {
   within_rounding,
   within_tolerance,       // only with --atol or --rtol: fine by those
   accumulated_rounding,   // right from golden inputs; the whole run's error is more than one layer's rounding
-  reference_unstable,     // rounding alone moves half of the digits: the golden proves little
+  reference_unstable,     // rounding alone moves half of the digits, or decides between values
+  no_evidence,            // equal, and a wrong program would be so too: all zero, saturated, rounding alone
   wrong_upstream,         // right from golden inputs, and wrong in the whole run because of a layer before it
   wrong_here
 };
@@ -29,6 +30,7 @@ inline constexpr Verdict kVerdicts[] = {Verdict::exact,
                                         Verdict::within_tolerance,
                                         Verdict::accumulated_rounding,
                                         Verdict::reference_unstable,
+                                        Verdict::no_evidence,
                                         Verdict::wrong_upstream,
                                         Verdict::wrong_here};
 const char* to_string(Verdict);          // "exact", "within rounding", …
@@ -37,7 +39,6 @@ std::optional<Verdict> verdict_from_text(std::string_view);
 // Which question a verdict answers: what failed, or both when the layer is fine.
 enum class Judged { both, program, backend, tolerance };
 const char* to_string(Judged);           // "both", …
-std::optional<Judged> judged_from_text(std::string_view);
 
 // What is known of a layer that is wrong here.
 struct Diagnosis {
@@ -47,6 +48,7 @@ struct Diagnosis {
   std::string cause;                     // "looks like … where the model uses …", or why nothing is said
   std::string cause_kind;                // "epsilon"; empty when no single cause fits
   std::string code = {}, code_source = {};  // where that stands in C++, for a captured program
+  std::string parameter = {};            // whose values in the file are others than the model's
 };
 
 struct LayerResult {
@@ -60,9 +62,13 @@ struct LayerResult {
   std::optional<Metrics> cumulative;     // the same in one run of the whole program; a fused kernel may hide the value
   double error_rms = 0, error_max = 0;   // what was judged …
   double floor_rms = 0, floor_max = 0;   // … against what (before the factors 4 and 16)
+  // With --weights, of a layer that has some: how far rounding them moves its value, relative to the value's size.
+  std::optional<double> weight_rounding;
   Judged judged = Judged::both;
   Verdict verdict = Verdict::exact;
   std::string why;                       // one sentence when it is not plainly fine
+  std::string vacuous;                   // why being right at this input proves nothing; empty: it does
+  bool is_output = false;                // of the model, or what a state became
   std::string decisions;                 // of argmax, topk and sort: how many, and by what margin
   std::optional<Diagnosis> diagnosis;    // when wrong here
   std::string code, code_source;         // place and source in C++, for a captured program

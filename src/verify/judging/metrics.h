@@ -27,6 +27,7 @@ struct Metrics {
 Metrics compare(const Array& got, const Array& expected);
 // The same; where data decided for other sizes, no element is right.
 Metrics compare_with_sizes(const Array& got, const Array& expected);
+inline bool has_other_sizes(const Metrics& m) { return m.differing > 0 && m.first_difference < 0; }
 
 // 7 in [2, 4] is [1, 3]; empty for -1.
 Sizes coordinates_of(int64_t flat_index, const Sizes& shape);

@@ -2,12 +2,13 @@
 
 #include <utility>
 
-#include "backends/reference/reference.h"
+#include "verify/judging/trials.h"
 #include "verify/judging/whole_run.h"
 
 namespace pycandle {
 
-RunFloors run_floors(const Program& p, const OpTable& table, const ParameterSource& parameters, const Goldens& goldens) {
+void run_in_modes(const Program& p, const OpTable& table, const ParameterSource& parameters, const Goldens& goldens,
+                  const Values& wanted, const std::vector<ReferenceMode>& modes, const OnRunEvidence& on_evidence) {
   const PerValue<bool> is_drawn = drawn_values(p, goldens);
   RunRequest request;
   request.inputs = goldens.inputs();
@@ -15,28 +16,33 @@ RunFloors run_floors(const Program& p, const OpTable& table, const ParameterSour
   std::vector<Array> states = states_before(p, goldens, parameters);
   request.states = &states;
   fed.taps.clear();
-  std::vector<std::pair<std::string, ValueId>> wanted;
+  for (ValueId v : wanted) fed.taps.push_back({TapId::parse(goldens.key(v)), v, goldens.key(v), false});
+  run_reference_modes(decompose_to_primitives(fed, table), parameters, modes, request,
+                      [&](size_t tap, const std::vector<Array>& values) {
+                        Evidence e;
+                        e.golden = goldens.get(wanted[tap]);
+                        if (e.golden.shape() != values[0].shape()) return;  // data decided otherwise on the way
+                        for (size_t m = 0; m < modes.size(); ++m) add_mode(modes[m], values[m], e);
+                        on_evidence(wanted[tap], std::move(e));
+                      });
+}
+
+RunFloors run_floors(const Program& p, const OpTable& table, const ParameterSource& parameters, const Goldens& goldens) {
+  const PerValue<bool> is_drawn = drawn_values(p, goldens);
+  std::map<ValueId, std::vector<std::string>> keys_of;
+  Values wanted;
   for (const auto& [key, entry] : goldens.file().entries()) {
     const ValueId v = goldens.value_of(key);
     const bool is_judged = v != kNoValue && !is_drawn[v] && is_inexact(p.graph.type(v).dtype) && p.graph.values[v].node >= 0;
     if (!is_judged) continue;
-    wanted.emplace_back(key, v);
-    fed.taps.push_back({TapId::parse(key), v, key, false});
+    if (keys_of[v].empty()) wanted.push_back(v);
+    keys_of[v].push_back(key);
   }
-  using Kind = ReferenceMode::Kind;
   RunFloors floors;
-  run_reference_modes(decompose_to_primitives(fed, table), parameters,
-                      {{Kind::rounded, 0}, {Kind::f64, 0}, {Kind::jittered, 1}, {Kind::jittered, 2}}, request,
-                      [&](size_t tap, const std::vector<Array>& values) {
-                        const auto& [key, v] = wanted[tap];
-                        Evidence e;
-                        e.golden = goldens.get(v);
-                        if (e.golden.shape() != values[0].shape()) return;  // data decided otherwise on the way
-                        e.rounded = values[0];
-                        e.f64 = values[1];
-                        e.jittered = {values[2], values[3]};
-                        floors.emplace(key, run_floor(e));
-                      });
+  run_in_modes(p, table, parameters, goldens, wanted, first_modes(), [&](ValueId v, Evidence&& e) {
+    const RunFloor floor = run_floor(e);
+    for (const std::string& key : keys_of[v]) floors.emplace(key, floor);
+  });
   return floors;
 }
 

@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "verify/judging/goldens.h"
+#include "verify/judging/trials.h"
 
 namespace pycandle {
-
-using Kind = ReferenceMode::Kind;
 
 RunJudge::RunJudge(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                    std::vector<Array> inputs, std::vector<Array> states)
@@ -23,7 +22,7 @@ RunJudge::RunJudge(const Program& p, const OpTable& table, std::shared_ptr<const
   decomposed_ = decompose_to_primitives(all, table);
   request_.inputs = std::move(inputs);
   evidence_.resize(names_.size());
-  run({{Kind::rounded, 0}, {Kind::f64, 0}, {Kind::jittered, 1}, {Kind::jittered, 2}});
+  run(first_modes());
 }
 
 void RunJudge::run(const std::vector<ReferenceMode>& modes) {
@@ -32,15 +31,7 @@ void RunJudge::run(const std::vector<ReferenceMode>& modes) {
   const std::vector<ReferenceRun> runs = run_reference_modes(decomposed_, *parameters_, modes, request_);
   request_.states = nullptr;
   for (size_t m = 0; m < modes.size(); ++m) {
-    for (size_t i = 0; i < evidence_.size(); ++i) {
-      const Array& value = runs[m].outputs.at(i);
-      if (modes[m].kind == Kind::rounded)
-        evidence_[i].rounded = value;
-      else if (modes[m].kind == Kind::f64)
-        evidence_[i].f64 = value;
-      else
-        evidence_[i].jittered.push_back(value);
-    }
+    for (size_t i = 0; i < evidence_.size(); ++i) add_mode(modes[m], runs[m].outputs.at(i), evidence_[i]);
   }
 }
 
@@ -62,9 +53,7 @@ Judgement RunJudge::judge(size_t result, const Array& ours, const std::string& w
   e.whose = whose;
   const Judgement first = judge_program(e);
   if (first.passed || has_all_runs_ || first.error_rms > kNearMiss * first.floor_rms) return first;
-  std::vector<ReferenceMode> more{{Kind::rounded, 0}};
-  for (uint64_t seed = 3; seed <= 10; ++seed) more.push_back({Kind::jittered, seed, /*long_sums=*/seed > 8});
-  run(more);
+  run(more_modes());
   has_all_runs_ = true;
   return judge_program(e);
 }

@@ -81,7 +81,9 @@ WholeRun run_whole(const Program& p, const OpTable& table, const Backend& backen
   const auto is_compared = [&](ValueId v) { return goldens.has(v) && !is_drawn[v]; };
   request.on_tap = [&](size_t tap, const Array& value) {
     const ValueId v = p.taps[tap].value;
-    if (is_compared(v) && whole.taps.count(v) == 0) whole.taps.emplace(v, compare_with_sizes(value, goldens.get(v)));
+    if (!is_compared(v) || whole.taps.count(v) != 0) return;
+    const Metrics& metrics = whole.taps.emplace(v, compare_with_sizes(value, goldens.get(v))).first->second;
+    if (!is_inexact(value.dtype()) && metrics.differing > 0) whole.other_integers.emplace(v, value);
   };
   try {
     outputs = backend.compile(fed, table, parameters, pipeline)->run(request);

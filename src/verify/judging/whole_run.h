@@ -32,6 +32,7 @@ struct WholeRun {
     Metrics metrics;
   };
   std::map<ValueId, Metrics> taps;
+  std::map<ValueId, Array> other_integers;  // tapped integers and bools that are not the golden's
   std::vector<Result> results;           // those with a golden
   std::optional<Error> failure;          // it did not come to its end
 };

@@ -17,11 +17,10 @@ def recompute_buffers(model: torch.nn.Module, program: Program) -> list[str]:
             continue
         path, _, name = parameter.name.rpartition(".")
         value = _rebuilt(model, path).get(name)
-        if (
-            value is not None
-            and value.shape == parameter.tensor.shape
-            and value.dtype == parameter.tensor.dtype
-        ):
+        wanted = parameter.tensor
+        if value is not None and value.is_floating_point() and wanted.is_floating_point():
+            value = value.to(wanted.dtype)  # as model.to(dtype) rounds buffers
+        if value is not None and value.shape == wanted.shape and value.dtype == wanted.dtype:
             parameter.tensor = value
         else:
             missing.append(parameter.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -157,11 +158,18 @@ def _choices(graph: torch.fx.Graph) -> set[tuple[torch.fx.Node, int]]:
 
 def tap_bytes(tap: Tap, sizes: dict) -> int:
     """How much the tap's golden takes, from the symbols' sizes; 0 where data decides."""
-    tensor = flat_results(tap.node)[tap.index] if tap.node.op == "call_function" else tap.node.meta["val"]
-    total = tensor.dtype.itemsize
-    for size in tensor.shape:
-        total *= evaluate(size, sizes) or 0
-    return total
+    tensor = _recorded(tap)
+    return tensor.dtype.itemsize * math.prod(evaluate(size, sizes) or 0 for size in tensor.shape)
+
+
+def tap_shape(tap: Tap, sizes: dict) -> list[int] | None:
+    """The shape of the tap's golden, from the symbols' sizes; None where data decides."""
+    shape = [evaluate(size, sizes) for size in _recorded(tap).shape]
+    return None if None in shape else shape
+
+
+def _recorded(tap: Tap) -> torch.Tensor:
+    return flat_results(tap.node)[tap.index] if tap.node.op == "call_function" else tap.node.meta["val"]
 
 
 def symbol_sizes(program: Program, inputs: Inputs) -> dict:

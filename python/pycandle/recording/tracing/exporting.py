@@ -261,7 +261,12 @@ _HINTS = (
         "give it as a tensor, or keep it in an attribute of the module",
     ),
     (
-        ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOutput", "DynamicOutputShape"),
+        ("DynamicOutputShape",),
+        "the sizes that this operator gives depend on data, and torch.export has no rule for them",
+        "compute it with other operators (torch.linalg.pinv(a) @ b in place of lstsq), or leave it out of the model",
+    ),
+    (
+        ("GuardOnDataDependentSymNode", "data-dependent", "DataDependentOutput"),
         "Python code depends on the values of a tensor",
         "use torch.where, masking or torch.cond instead of if / int() / .item() / .tolist() on tensor values",
     ),

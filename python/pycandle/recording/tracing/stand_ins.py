@@ -43,6 +43,13 @@ def _deepcopy(x, memo):
     return copied
 
 
+def _random(x, *bounds, **options):
+    if not bounds or None in bounds:
+        return x.random_(*bounds, **options)
+    # The first bound of torch's operator is called `from`, a keyword: torch.fx writes code that does not parse.
+    return x.copy_(torch.randint(*bounds, x.shape, dtype=x.dtype, **options))
+
+
 def _one_hot(x, num_classes=-1):
     if num_classes == -1:
         raise RecordingError(
@@ -104,6 +111,7 @@ _STAND_INS = {
     torch.allclose: _allclose,
     torch.Tensor.allclose: _allclose,
     torch.Tensor.__deepcopy__: _deepcopy,
+    torch.Tensor.random_: _random,
     F.one_hot: _one_hot,
     torch.linspace: linspace,
     torch.tensor_split: split_tensor,

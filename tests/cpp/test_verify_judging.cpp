@@ -1,0 +1,237 @@
+// What one RMS for a whole tensor, or one unit roundoff of a half dtype, would let pass.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "ir/text.h"
+#include "ops/core/catalogue.h"
+#include "verify/judging/groups.h"
+#include "verify/judging/half_precision.h"
+#include "verify/judging/trials.h"
+
+namespace pycandle {
+namespace {
+
+std::vector<double> normal(size_t count, uint32_t seed, double size = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> draw(0, size);
+  std::vector<double> values(count);
+  for (double& v : values) v = draw(generator);
+  return values;
+}
+
+// The rounded run is the exact value, rounded; the golden is it with a change.
+Judgement judged(DType dtype, const Sizes& shape, std::vector<double> exact,
+                 const std::function<double(size_t, double)>& change) {
+  Evidence e;
+  e.f64 = store(DType::f64, shape, exact);
+  e.rounded = store(dtype, shape, exact);
+  for (size_t i = 0; i < exact.size(); ++i) exact[i] = change(i, exact[i]);
+  e.golden = store(dtype, shape, exact);
+  return judge_program(e);
+}
+
+std::vector<double> with_outlier_channel(size_t rows, size_t width, double size) {
+  std::vector<double> values = normal(rows * width, 1);
+  for (size_t row = 0; row < rows; ++row) values[row * width + 5] *= size;
+  return values;
+}
+
+TEST(Groups, AreEveryIndexOfEveryAxisAndEveryRow) {
+  const std::vector<Grouping> groupings = groupings_of({2, 3, 4});
+  ASSERT_EQ(groupings.size(), 4u);
+  EXPECT_EQ(groupings[0].group_of(4 + 2), 2u) << "the channel";
+  EXPECT_EQ(groupings[1].name_of(groupings[1].group_of(12 + 4)), "in row 4");
+  EXPECT_EQ(groupings[2].group_of(12 + 4), 1u);
+  EXPECT_EQ(groupings[3].name_of(groupings[3].group_of(12 + 4)), "at index 1 of axis 0");
+  EXPECT_TRUE(groupings_of({7}).empty()) << "each element alone is no group";
+  EXPECT_TRUE(groupings_of({}).empty());
+  EXPECT_TRUE(groupings_of({0, 4}).empty());
+}
+
+TEST(Groups, OfSimilarSizeAreFarBelowOneAnother) {
+  std::vector<double> values = normal(64, 3);
+  EXPECT_EQ(levels_of(values, std::vector<bool>(64, true)).size(), 1u);
+  values[0] = 1e6;
+  const auto levels = levels_of(values, std::vector<bool>(64, true));
+  ASSERT_EQ(levels.size(), 2u);
+  EXPECT_TRUE(levels[0][0]);
+  EXPECT_FALSE(levels[1][0]);
+  EXPECT_TRUE(levels[1][1]);
+}
+
+TEST(Judge, AnOutlierChannelHidesNoErrorOfTheOthers) {
+  const std::vector<double> exact = with_outlier_channel(16, 64, 100);
+  const auto off = [](size_t i, double v) { return i % 64 == 7 ? 1.03 * v : v; };
+  EXPECT_TRUE(judged(DType::bf16, {16, 64}, exact, [](size_t, double v) { return v; }).passed);
+  const Judgement j = judged(DType::bf16, {16, 64}, exact, off);
+  EXPECT_FALSE(j.passed);
+  EXPECT_NE(j.why.find("at index 7 of axis 1"), std::string::npos) << j.why;
+}
+
+TEST(Judge, ARowOfLargeNumbersHidesNoErrorOfTheOthers) {
+  std::vector<double> exact = normal(2 * 8 * 16, 2);
+  for (size_t i = 0; i < 16; ++i) exact[i] *= 1e20;
+  EXPECT_FALSE(judged(DType::f32, {2, 8, 16}, exact, [](size_t i, double v) { return i / 16 == 9 ? 1.0001 * v : v; }).passed);
+}
+
+TEST(Judge, LargeElementsHereAndThereHideNoErrorOfTheOthers) {
+  std::vector<double> exact = normal(256, 4);
+  for (size_t i = 0; i < 256; i += 17) exact[i] *= 1e30;
+  const auto off = [&](size_t, double v) { return std::abs(v) < 100 ? 5 * v : v; };
+  EXPECT_TRUE(judged(DType::f32, {256}, exact, [](size_t, double v) { return v; }).passed);
+  EXPECT_FALSE(judged(DType::f32, {256}, exact, off).passed);
+}
+
+// ---- trials
+
+Program parsed(const std::string& body) { return parse_program("ptir.v1 program \"test\"\n\n" + body, catalogue()); }
+
+Judgement tried(const std::string& body, const std::vector<Array>& inputs, const Array& golden) {
+  const Trials trials(catalogue(), memory_parameters({}), {});
+  Evidence e;
+  e.golden = golden;
+  return trials.judge(parsed(body), inputs, e);
+}
+
+// x @ w in f32, added one after another.
+std::vector<double> product(const std::vector<double>& x, const std::vector<double>& w, size_t n, size_t width) {
+  std::vector<double> y;
+  for (size_t row = 0; row < x.size() / n; ++row) {
+    for (size_t col = 0; col < width; ++col) {
+      float sum = 0;
+      for (size_t i = 0; i < n; ++i) sum += static_cast<float>(x[row * n + i]) * static_cast<float>(w[i * width + col]);
+      y.push_back(sum);
+    }
+  }
+  return y;
+}
+
+double rounded_to_bits(double v, int bits) {
+  int exponent = 0;
+  const double mantissa = std::frexp(v, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
+}
+
+Judgement judged_product(int64_t n, const std::function<double(size_t, double)>& change) {
+  constexpr int64_t kRows = 4, kCols = 24;
+  const Array x = store(DType::f32, {kRows, n}, normal(kRows * n, 5)), w = store(DType::f32, {n, kCols}, normal(n * kCols, 6));
+  std::vector<double> changed = load_double(w);
+  for (size_t i = 0; i < changed.size(); ++i) changed[i] = change(i, changed[i]);
+  const Array golden = store(DType::f32, {kRows, kCols}, product(load_double(x), changed, n, kCols));
+  const std::string body = fmt::format(
+      "input %0 \"x\": f32[4, {0}]\ninput %1 \"w\": f32[{0}, 24]\n\n%2 = matmul(%0, %1): f32[4, 24]\n\noutput \"output\" %2\n",
+      n);
+  return tried(body, {x, w}, golden);
+}
+
+TEST(LongSums, AreRightInAnyOrderAndWithOtherWeightsWrong) {
+  for (int64_t n : {256, 1024, 8192}) {
+    EXPECT_TRUE(judged_product(n, [](size_t, double v) { return v; }).passed) << n;
+    EXPECT_FALSE(judged_product(n, [](size_t, double v) { return rounded_to_bits(v, 14); }).passed) << n;
+    EXPECT_FALSE(judged_product(n, [](size_t, double v) { return 1.00003 * v; }).passed) << n;
+    EXPECT_FALSE(judged_product(n, [](size_t i, double v) { return i % 24 == 3 ? 1.0001 * v : v; }).passed) << n;
+  }
+  // At 1,024 terms PyTorch's own sums err as much as weights of 16 bits do.
+  EXPECT_FALSE(judged_product(256, [](size_t, double v) { return rounded_to_bits(v, 16); }).passed);
+}
+
+TEST(LongSums, OfEqualTermsMayErrAsOneAfterAnotherDoes) {
+  const Array x = store(DType::f32, {2, 128}, std::vector<double>(256, 0.1));
+  float sum = 0;
+  for (int i = 0; i < 128; ++i) sum += 0.1f;
+  const Array golden = store(DType::f32, {2}, std::vector<double>(2, sum));
+  EXPECT_TRUE(
+      tried("input %0 \"x\": f32[2, 128]\n\n%1 = reduce_sum(%0) {axes = [1]}: f32[2]\n\noutput \"output\" %1\n", {x}, golden)
+          .passed);
+}
+
+// ---- f16 and bf16
+
+const char* const kResidual = R"(input %0 "x": bf16[32, 64]
+input %1 "m": bf16[32, 64]
+
+%2 = add(%0, %1): bf16[32, 64]
+
+output "output" %2
+)";
+
+Judgement judged_residual(const std::function<double(size_t, double, double)>& sum) {
+  const Sizes shape{32, 64};
+  const Array x = store(DType::bf16, shape, normal(2048, 7)), m = store(DType::bf16, shape, normal(2048, 8, 0.2));
+  const std::vector<double> xs = load_double(x), ms = load_double(m);
+  std::vector<double> y;
+  for (size_t i = 0; i < xs.size(); ++i) y.push_back(sum(i, xs[i], ms[i]));
+  return tried(kResidual, {x, m}, store(DType::bf16, shape, y));
+}
+
+TEST(HalfPrecision, WhatIsFarBelowTheUnitRoundoffIsFound) {
+  EXPECT_TRUE(judged_residual([](size_t, double x, double m) { return x + m; }).passed);
+  EXPECT_FALSE(judged_residual([](size_t, double x, double m) { return x + 0.99 * m; }).passed);
+  EXPECT_FALSE(judged_residual([](size_t i, double x, double m) { return i % 64 == 9 ? 1.004 * (x + m) : x + m; }).passed);
+}
+
+TEST(HalfPrecision, AnElementThatRoundsTheOtherWayIsRight) {
+  EXPECT_TRUE(judged_residual([](size_t i, double x, double m) { return i % 500 == 3 ? (x + m) * 1.004 : x + m; }).passed);
+}
+
+// x + sin(x)² / alpha as a model writes it, rounded after each op. The program multiplies by 1 / alpha.
+Judgement judged_snake(DType dtype, double factor) {
+  const Sizes shape{32, 64};
+  const auto round = [&](double v) { return load_double(store(dtype, Sizes{1}, std::vector<double>{v}))[0]; };
+  const Array x = store(dtype, shape, normal(2048, 10)), alpha = store(dtype, {64}, normal(64, 11));
+  const std::vector<double> xs = load_double(x), alphas = load_double(alpha);
+  std::vector<double> y;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    const double sine = round(std::sin(round(xs[i] * alphas[i % 64])));
+    y.push_back(xs[i] + round(factor * round(sine * sine) / alphas[i % 64]));
+  }
+  std::string program =
+      "input %0 \"x\": D[32, 64]\ninput %1 \"alpha\": D[64]\n\n%2 = snake(%0, %1, _): D[32, 64]\n\noutput \"output\" %2\n";
+  for (size_t at = program.find('D'); at != std::string::npos; at = program.find('D')) program.replace(at, 1, name_of(dtype));
+  return tried(program, {x, alpha}, store(dtype, shape, y));
+}
+
+TEST(HalfPrecision, AnOpThatPeopleWriteOutMayRoundAsAnyOfItsSpellings) {
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const Judgement right = judged_snake(dtype, 1);
+    EXPECT_TRUE(right.passed) << right.why;
+    EXPECT_FALSE(judged_snake(dtype, 0.99).passed);
+  }
+}
+
+TEST(HalfPrecision, WhatOverflowsInBothIsNoCastThatTheModelLacks) {
+  std::vector<double> values = normal(64, 12);
+  values[5] = 1e6;
+  const Array x = store(DType::f32, {64}, values);
+  const Judgement j = tried("input %0 \"x\": f32[64]\n\n%1 = cast(%0) {dtype = f16}: f16[64]\n\noutput \"output\" %1\n", {x},
+                            cast(x, DType::f16));
+  EXPECT_TRUE(j.passed) << j.why;
+}
+
+// The same number of elements is off, in both directions or in one.
+TEST(HalfPrecision, ADifferenceThatGoesWithTheValueIsNoRounding) {
+  const auto judged_signs = [](const std::function<bool(size_t)>& is_up) {
+    const Sizes shape{512};
+    const std::vector<double> exact = normal(512, 9);
+    Evidence e;
+    e.f64 = store(DType::f64, shape, exact);
+    e.rounded = store(DType::bf16, shape, exact);
+    const std::vector<double> rounded = load_double(e.rounded);
+    std::vector<double> golden, kernel;
+    for (size_t i = 0; i < rounded.size(); ++i) {
+      golden.push_back(i % 4 == 0 ? rounded[i] * (is_up(i) ? 1.008 : 0.992) : rounded[i]);
+      kernel.push_back(i % 4 == 1 ? rounded[i] * (i / 4 % 2 == 1 ? 1.008 : 0.992) : rounded[i]);
+    }
+    e.golden = store(DType::bf16, shape, golden);
+    e.as_kernels = {store(DType::bf16, shape, kernel)};
+    return judge_as_kernels(e, Judgement{}).passed;
+  };
+  EXPECT_TRUE(judged_signs([](size_t i) { return i % 8 == 0; }));
+  EXPECT_FALSE(judged_signs([](size_t) { return true; }));
+}
+
+}  // namespace
+}  // namespace pycandle

@@ -1,0 +1,82 @@
+"""pycandle verify finds what one number for a tensor, one layer alone or one unit roundoff of a half dtype would hide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from pycandle import GoldenRecorder
+
+
+@pytest.fixture
+def wrong(pycandle, tmp_path: Path):
+    """The layers of the recording in tmp_path that are wrong here."""
+
+    def rows(backend: str = "reference") -> list[dict]:
+        layers = pycandle.json("verify", tmp_path, "--backend", backend, status=None)["layers"]
+        return [layer for layer in layers if layer["verdict"] == "wrong here"]
+
+    return rows
+
+
+def record(model: nn.Module, folder: Path, *inputs: torch.Tensor) -> None:
+    recorder = GoldenRecorder(output_dir=folder)
+    recorder.record(model.eval(), *inputs)
+    recorder.save("m")
+
+
+def change_weights(folder: Path, change) -> None:
+    path = folder / "m_weights.safetensors"
+    weights = load_file(path)
+    save_file({name: change(name, value).contiguous() for name, value in weights.items()}, path)
+
+
+class Scale(nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(factor))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.factor
+
+
+def test_layers_that_err_together_in_one_direction_are_wrong_as_a_whole(tmp_path: Path, wrong) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(*(Scale(1.0 + 0.01 * i) for i in range(48)))
+    record(model, tmp_path, torch.randn(4, 16))
+    assert not wrong()
+    change_weights(tmp_path, lambda _, w: torch.nextafter(w, torch.tensor(2.0)))
+    (row,) = wrong()
+    assert row["tap"].startswith("whole run:")
+    assert row["judged"] == "program"
+
+
+class Residual(nn.Module):
+    """An embedding with a channel that is a hundred times the others, as large language models have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.up, self.down = nn.Embedding(50, 48), nn.Linear(48, 96), nn.Linear(96, 48)
+        with torch.no_grad():
+            self.table.weight[:, 7] = 100 + torch.randn(50)
+            self.up.weight[:, 7] *= 0.01
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.table(ids)
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+def test_in_bfloat16_an_outlier_channel_hides_no_change_of_a_weight(tmp_path: Path, wrong) -> None:
+    torch.manual_seed(0)
+    record(Residual().to(torch.bfloat16), tmp_path, torch.randint(0, 50, (2, 12)))
+    assert not wrong()
+    assert not wrong("cpu")
+    kept = (tmp_path / "m_weights.safetensors").read_bytes()
+    for name, factor in [("table.weight", 1.01), ("down.bias", 0.9), ("up.weight", 1.02)]:
+        change_weights(tmp_path, lambda n, w, name=name, factor=factor: w * factor if n == name else w)
+        assert wrong(), name
+        (tmp_path / "m_weights.safetensors").write_bytes(kept)
