@@ -931,11 +931,29 @@ struct ScaledDotProductAttentionOptions {
 // softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros. Query i stands at i + query_offset: is_causal keeps the keys up to there, window the last so many of them, key_mask those it names; the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale. eager: every step rounds to the dtype, and a query that attends nowhere gives NaN
 PYCANDLE_API Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const ScaledDotProductAttentionOptions& options = {}, Here = Here::current());
 
+struct CachedAttentionOptions {
+  Tensor attn_mask = {};
+  Tensor key_mask = {};
+  Tensor alibi_slopes = {};
+  Tensor alibi_positions = {};
+  std::optional<double> scale = {};
+  bool enable_gqa = false;
+  std::optional<int64_t> window = {};
+  std::optional<double> masked_bias = {};
+  double alibi_scale = 1.0;
+  bool eager = false;
+};
+// causal attention of new tokens over a cache: row j of key and value stands at position j, query i of sequence b at starts[b] + i, and it attends to the keys up to there; the rest is as in scaled_dot_product_attention
+PYCANDLE_API Tensor cached_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& starts, const CachedAttentionOptions& options = {}, Here = Here::current());
+
 // […, length, heads * width] → […, heads, length, width]
 PYCANDLE_API Tensor split_heads(const Tensor& x, Dim heads, Here = Here::current());
 
 // […, heads, length, width] → […, length, heads * width]
 PYCANDLE_API Tensor merge_heads(const Tensor& x, Here = Here::current());
+
+// the cache with rows [batch, …, new, …] written at positions starts[b], starts[b] + 1, … of an axis; batch is axis 0
+PYCANDLE_API Tensor cache_append(const Tensor& cache, const Tensor& rows, const Tensor& starts, int64_t axis, Here = Here::current());
 
 // rows of weight, by index
 PYCANDLE_API Tensor embedding(const Tensor& weight, const Tensor& indices, Here = Here::current());
@@ -1236,6 +1254,9 @@ struct FakeQuantizeOptions {
 };
 // x rounded to steps of scale around zero_point, between quant_min and quant_max steps; with axis, each index has its own
 PYCANDLE_API Tensor fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, int64_t quant_min, int64_t quant_max, const FakeQuantizeOptions& options = {}, Here = Here::current());
+
+// x as it comes back from a narrower format: bf16, f16, int8 (one scale along axis), int4 (one for each 32 there) or int16 (128)
+PYCANDLE_API Tensor stored_as(const Tensor& x, const std::string& format, int64_t axis, Here = Here::current());
 
 struct InterpolateOptions {
   std::optional<Numbers> scales = {};

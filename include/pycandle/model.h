@@ -15,6 +15,7 @@
 
 #include "pycandle/module.h"
 #include "pycandle/tensor.h"
+#include "pycandle/weight_format.h"
 
 namespace pycandle {
 struct CallerStates;    // src/runtime/states.h
@@ -65,6 +66,7 @@ struct CompileOptions {
   std::string dump_dir = {};           // PTIR after each pass
   int threads = 0;                     // of the cpu backend; 0: PYCANDLE_THREADS, or all cores
   Memory memory = Memory::fast;
+  WeightFormat weights = WeightFormat::f32;  // of linear layers and embeddings; fewer bytes, and rounded to them
 };
 
 // A handle: copies share the states. Safe to use from several threads, also while it captures: calls of a model with states
@@ -133,11 +135,11 @@ template <class Model> class CallableModel final : public Callable {
       wrong_inputs(inputs.size());
     } else {
       if (inputs.size() != count) return with<count + 1>(inputs);
-      return spread(inputs, std::make_index_sequence<count>());
+      return called_with(inputs, std::make_index_sequence<count>());
     }
   }
   template <size_t... i>
-  std::vector<std::pair<std::string, Tensor>> spread(const std::vector<Tensor>& inputs, std::index_sequence<i...>) const {
+  std::vector<std::pair<std::string, Tensor>> called_with(const std::vector<Tensor>& inputs, std::index_sequence<i...>) const {
     if constexpr (std::is_invocable_v<const Plain&, TensorAt<i>...>)
       return named(model_(inputs[i]...));
     else if constexpr (std::is_invocable_v<const Plain&, const std::vector<Tensor>&>)

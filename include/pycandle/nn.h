@@ -19,12 +19,12 @@ namespace pycandle::front {
 namespace nn {
 
 // A number for each axis: 3, or {3, 5}.
-class PYCANDLE_API Spread {
+class PYCANDLE_API PerAxis {
  public:
-  Spread(int value) : values_{value} {}                                        // NOLINT(google-explicit-constructor)
-  Spread(int64_t value) : values_{value} {}                                    // NOLINT(google-explicit-constructor)
-  Spread(std::initializer_list<int64_t> values) : values_(values) {}
-  Spread(Ints values) : values_(std::move(values)) {}                          // NOLINT(google-explicit-constructor)
+  PerAxis(int value) : values_{value} {}                                        // NOLINT(google-explicit-constructor)
+  PerAxis(int64_t value) : values_{value} {}                                    // NOLINT(google-explicit-constructor)
+  PerAxis(std::initializer_list<int64_t> values) : values_(values) {}
+  PerAxis(Ints values) : values_(std::move(values)) {}                          // NOLINT(google-explicit-constructor)
   Ints over(size_t axes) const;  // one number stands for all
   const Ints& values() const { return values_; }
 
@@ -69,9 +69,9 @@ struct PYCANDLE_API LayerNorm : Module<LayerNorm> {
     double eps = 1e-5;
     bool elementwise_affine = true, bias = true;
   };
-  LayerNorm(const Spread& shape, const Weights& w) : LayerNorm(shape, Options(), w) {}
-  LayerNorm(const Spread& shape, double eps, const Weights& w) : LayerNorm(shape, Options{.eps = eps}, w) {}
-  LayerNorm(const Spread& shape, const Options&, const Weights&);
+  LayerNorm(const PerAxis& shape, const Weights& w) : LayerNorm(shape, Options(), w) {}
+  LayerNorm(const PerAxis& shape, double eps, const Weights& w) : LayerNorm(shape, Options{.eps = eps}, w) {}
+  LayerNorm(const PerAxis& shape, const Options&, const Weights&);
   Tensor forward(const Tensor& x) const;
   Tensor weight, bias;
   Dims normalized_shape;
@@ -86,9 +86,9 @@ struct PYCANDLE_API RMSNorm : Module<RMSNorm> {
     bool round_before_weight = false;              // as in T5 and Llama
     double weight_offset = 0;                      // 1: Gemma's (1 + weight)
   };
-  RMSNorm(const Spread& shape, const Weights& w) : RMSNorm(shape, Options(), w) {}
-  RMSNorm(const Spread& shape, double eps, const Weights& w) : RMSNorm(shape, Options{.eps = eps}, w) {}
-  RMSNorm(const Spread& shape, const Options&, const Weights&);
+  RMSNorm(const PerAxis& shape, const Weights& w) : RMSNorm(shape, Options(), w) {}
+  RMSNorm(const PerAxis& shape, double eps, const Weights& w) : RMSNorm(shape, Options{.eps = eps}, w) {}
+  RMSNorm(const PerAxis& shape, const Options&, const Weights&);
   Tensor forward(const Tensor& x) const;
   Tensor weight;
   Dims normalized_shape;
@@ -142,14 +142,14 @@ using InstanceNorm3d = InstanceNorm<3>;
 // ---- convolution
 
 struct ConvOptions {
-  Spread stride = 1, padding = 0, dilation = 1;
+  PerAxis stride = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
   bool bias = true;
   bool same = false;  // padding='same'
 };
 template <int axes> struct PYCANDLE_API Conv : Module<Conv<axes>> {
-  Conv(int64_t in, int64_t out, const Spread& kernel, const Weights& w) : Conv(in, out, kernel, ConvOptions(), w) {}
-  Conv(int64_t in, int64_t out, const Spread& kernel, const ConvOptions&, const Weights&);
+  Conv(int64_t in, int64_t out, const PerAxis& kernel, const Weights& w) : Conv(in, out, kernel, ConvOptions(), w) {}
+  Conv(int64_t in, int64_t out, const PerAxis& kernel, const ConvOptions&, const Weights&);
   Tensor forward(const Tensor& x) const;
   Tensor weight, bias;
   Ints stride, padding, dilation;
@@ -161,14 +161,14 @@ using Conv2d = Conv<2>;
 using Conv3d = Conv<3>;
 
 struct ConvTransposeOptions {
-  Spread stride = 1, padding = 0, output_padding = 0, dilation = 1;
+  PerAxis stride = 1, padding = 0, output_padding = 0, dilation = 1;
   int64_t groups = 1;
   bool bias = true;
 };
 template <int axes> struct PYCANDLE_API ConvTranspose : Module<ConvTranspose<axes>> {
-  ConvTranspose(int64_t in, int64_t out, const Spread& kernel, const Weights& w)
+  ConvTranspose(int64_t in, int64_t out, const PerAxis& kernel, const Weights& w)
       : ConvTranspose(in, out, kernel, ConvTransposeOptions(), w) {}
-  ConvTranspose(int64_t in, int64_t out, const Spread& kernel, const ConvTransposeOptions&, const Weights&);
+  ConvTranspose(int64_t in, int64_t out, const PerAxis& kernel, const ConvTransposeOptions&, const Weights&);
   Tensor forward(const Tensor& x) const;
   Tensor weight, bias;
   Ints stride, padding, output_padding, dilation;
@@ -181,13 +181,13 @@ using ConvTranspose3d = ConvTranspose<3>;
 // ---- pooling, padding, resizing
 
 struct MaxPoolOptions {
-  std::optional<Spread> stride = {};  // absent: the kernel's size
-  Spread padding = 0, dilation = 1;
+  std::optional<PerAxis> stride = {};  // absent: the kernel's size
+  PerAxis padding = 0, dilation = 1;
   bool ceil_mode = false;
 };
 template <int axes> struct PYCANDLE_API MaxPool : Module<MaxPool<axes>> {
-  explicit MaxPool(const Spread& kernel, const Weights& w = {}) : MaxPool(kernel, MaxPoolOptions(), w) {}
-  MaxPool(const Spread& kernel, const MaxPoolOptions&, const Weights& w = {});
+  explicit MaxPool(const PerAxis& kernel, const Weights& w = {}) : MaxPool(kernel, MaxPoolOptions(), w) {}
+  MaxPool(const PerAxis& kernel, const MaxPoolOptions&, const Weights& w = {});
   Tensor forward(const Tensor& x) const;
   Ints kernel_size, stride, padding, dilation;
   bool ceil_mode;
@@ -197,14 +197,14 @@ using MaxPool2d = MaxPool<2>;
 using MaxPool3d = MaxPool<3>;
 
 struct AvgPoolOptions {
-  std::optional<Spread> stride = {};
-  Spread padding = 0;
+  std::optional<PerAxis> stride = {};
+  PerAxis padding = 0;
   bool ceil_mode = false, count_include_pad = true;
   std::optional<int64_t> divisor_override = {};
 };
 template <int axes> struct PYCANDLE_API AvgPool : Module<AvgPool<axes>> {
-  explicit AvgPool(const Spread& kernel, const Weights& w = {}) : AvgPool(kernel, AvgPoolOptions(), w) {}
-  AvgPool(const Spread& kernel, const AvgPoolOptions&, const Weights& w = {});
+  explicit AvgPool(const PerAxis& kernel, const Weights& w = {}) : AvgPool(kernel, AvgPoolOptions(), w) {}
+  AvgPool(const PerAxis& kernel, const AvgPoolOptions&, const Weights& w = {});
   Tensor forward(const Tensor& x) const;
   Ints kernel_size, stride, padding;
   bool ceil_mode, count_include_pad;
@@ -215,7 +215,7 @@ using AvgPool2d = AvgPool<2>;
 using AvgPool3d = AvgPool<3>;
 
 template <int axes> struct PYCANDLE_API AdaptiveAvgPool : Module<AdaptiveAvgPool<axes>> {
-  explicit AdaptiveAvgPool(const Spread& output, const Weights& w = {});  // -1 keeps a size, as torch's None
+  explicit AdaptiveAvgPool(const PerAxis& output, const Weights& w = {});  // -1 keeps a size, as torch's None
   Tensor forward(const Tensor& x) const;
   Ints output_size;
 };
@@ -224,7 +224,7 @@ using AdaptiveAvgPool2d = AdaptiveAvgPool<2>;
 using AdaptiveAvgPool3d = AdaptiveAvgPool<3>;
 
 template <int axes> struct PYCANDLE_API AdaptiveMaxPool : Module<AdaptiveMaxPool<axes>> {
-  explicit AdaptiveMaxPool(const Spread& output, const Weights& w = {});
+  explicit AdaptiveMaxPool(const PerAxis& output, const Weights& w = {});
   Tensor forward(const Tensor& x) const;
   Ints output_size;
 };
@@ -234,7 +234,7 @@ using AdaptiveMaxPool3d = AdaptiveMaxPool<3>;
 
 // padding: one number for all sides, or torch's list (last axis first: left, right, top, bottom, …).
 template <int axes> struct PYCANDLE_API ConstantPad : Module<ConstantPad<axes>> {
-  ConstantPad(const Spread& padding, double value, const Weights& w = {});
+  ConstantPad(const PerAxis& padding, double value, const Weights& w = {});
   Tensor forward(const Tensor& x) const;
   Ints padding;
   double value;
@@ -243,7 +243,7 @@ using ConstantPad1d = ConstantPad<1>;
 using ConstantPad2d = ConstantPad<2>;
 using ConstantPad3d = ConstantPad<3>;
 template <int axes> struct ZeroPad : ConstantPad<axes> {
-  explicit ZeroPad(const Spread& padding, const Weights& w = {}) : ConstantPad<axes>(padding, 0, w) {}
+  explicit ZeroPad(const PerAxis& padding, const Weights& w = {}) : ConstantPad<axes>(padding, 0, w) {}
 };
 using ZeroPad1d = ZeroPad<1>;
 using ZeroPad2d = ZeroPad<2>;
@@ -251,7 +251,7 @@ using ZeroPad3d = ZeroPad<3>;
 
 #define PYCANDLE_PAD(Name)                                            \
   template <int axes> struct PYCANDLE_API Name : Module<Name<axes>> { \
-    explicit Name(const Spread& padding, const Weights& w = {});      \
+    explicit Name(const PerAxis& padding, const Weights& w = {});     \
     Tensor forward(const Tensor& x) const;                            \
     Ints padding;                                                     \
   };                                                                  \
@@ -265,7 +265,7 @@ PYCANDLE_PAD(CircularPad)
 
 struct PYCANDLE_API Upsample : Module<Upsample> {
   struct Options {
-    std::optional<Spread> size = {};
+    std::optional<PerAxis> size = {};
     Numbers scale_factor = {};  // one for all axes, or one for each
     std::string mode = "nearest";
     bool align_corners = false;
@@ -560,27 +560,27 @@ struct NoOptions {};
 #define PYCANDLE_NN_CLASSES(X)                                               \
   X(Linear, Linear::Options, int64_t, int64_t)                               \
   X(Embedding, NoOptions, int64_t, int64_t)                                  \
-  X(LayerNorm, LayerNorm::Options, Spread)                                   \
-  X(RMSNorm, RMSNorm::Options, Spread)                                       \
+  X(LayerNorm, LayerNorm::Options, PerAxis)                                   \
+  X(RMSNorm, RMSNorm::Options, PerAxis)                                       \
   X(GroupNorm, GroupNorm::Options, int64_t, int64_t)                         \
   X(BatchNorm1d, BatchNormOptions, int64_t)                                  \
   X(BatchNorm2d, BatchNormOptions, int64_t)                                  \
   X(BatchNorm3d, BatchNormOptions, int64_t)                                  \
-  X(Conv1d, ConvOptions, int64_t, int64_t, Spread)                           \
-  X(Conv2d, ConvOptions, int64_t, int64_t, Spread)                           \
-  X(Conv3d, ConvOptions, int64_t, int64_t, Spread)                           \
-  X(ConvTranspose1d, ConvTransposeOptions, int64_t, int64_t, Spread)         \
-  X(ConvTranspose2d, ConvTransposeOptions, int64_t, int64_t, Spread)         \
-  X(ConvTranspose3d, ConvTransposeOptions, int64_t, int64_t, Spread)         \
-  X(MaxPool1d, MaxPoolOptions, Spread)                                       \
-  X(MaxPool2d, MaxPoolOptions, Spread)                                       \
-  X(MaxPool3d, MaxPoolOptions, Spread)                                       \
-  X(AvgPool1d, AvgPoolOptions, Spread)                                       \
-  X(AvgPool2d, AvgPoolOptions, Spread)                                       \
-  X(AvgPool3d, AvgPoolOptions, Spread)                                       \
-  X(AdaptiveAvgPool1d, NoOptions, Spread)                                    \
-  X(AdaptiveAvgPool2d, NoOptions, Spread)                                    \
-  X(AdaptiveAvgPool3d, NoOptions, Spread)                                    \
+  X(Conv1d, ConvOptions, int64_t, int64_t, PerAxis)                           \
+  X(Conv2d, ConvOptions, int64_t, int64_t, PerAxis)                           \
+  X(Conv3d, ConvOptions, int64_t, int64_t, PerAxis)                           \
+  X(ConvTranspose1d, ConvTransposeOptions, int64_t, int64_t, PerAxis)         \
+  X(ConvTranspose2d, ConvTransposeOptions, int64_t, int64_t, PerAxis)         \
+  X(ConvTranspose3d, ConvTransposeOptions, int64_t, int64_t, PerAxis)         \
+  X(MaxPool1d, MaxPoolOptions, PerAxis)                                       \
+  X(MaxPool2d, MaxPoolOptions, PerAxis)                                       \
+  X(MaxPool3d, MaxPoolOptions, PerAxis)                                       \
+  X(AvgPool1d, AvgPoolOptions, PerAxis)                                       \
+  X(AvgPool2d, AvgPoolOptions, PerAxis)                                       \
+  X(AvgPool3d, AvgPoolOptions, PerAxis)                                       \
+  X(AdaptiveAvgPool1d, NoOptions, PerAxis)                                    \
+  X(AdaptiveAvgPool2d, NoOptions, PerAxis)                                    \
+  X(AdaptiveAvgPool3d, NoOptions, PerAxis)                                    \
   X(MultiheadAttention, MultiheadAttention::Options, int64_t, int64_t)       \
   X(LSTM, RecurrentOptions, int64_t, int64_t)                                \
   X(GRU, RecurrentOptions, int64_t, int64_t)                                 \

@@ -20,6 +20,7 @@ struct LoadOptions {
   std::string backend = "cpu";         // or "reference", the definition of right
   int threads = 0;                     // of the cpu backend; 0: PYCANDLE_THREADS, or all cores
   Memory memory = Memory::fast;
+  WeightFormat weights = WeightFormat::f32;  // of linear layers and embeddings
   bool check_weights = false;          // read all of them, and refuse those whose checksum is not the recorded one
 };
 

@@ -107,6 +107,7 @@ std::shared_ptr<const Plan> captured(const Callable& model, const Signature& sig
   pipeline.dump_dir = options.dump_dir;
   pipeline.threads = options.threads;
   pipeline.pack_weights = options.memory == Memory::fast;
+  pipeline.weights = options.weights;
   auto plan = std::make_shared<Plan>();
   plan->signature = signature;
   plan->program = run_program_pipeline(std::move(capture.program), catalogue(), pipeline);

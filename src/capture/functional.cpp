@@ -874,12 +874,20 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   return call("scaled_dot_product_attention", {&query, &key, &value, &options.attn_mask, &options.key_mask, &options.alibi_slopes, &options.alibi_positions}, nullptr, {{"is_causal", attribute(options.is_causal)}, {"scale", attribute(options.scale)}, {"enable_gqa", attribute(options.enable_gqa)}, {"window", attribute(options.window)}, {"query_offset", attribute(options.query_offset)}, {"masked_bias", attribute(options.masked_bias)}, {"alibi_scale", attribute(options.alibi_scale)}, {"eager", attribute(options.eager)}}, here);
 }
 
+Tensor cached_attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& starts, const CachedAttentionOptions& options, Here here) {
+  return call("cached_attention", {&query, &key, &value, &starts, &options.attn_mask, &options.key_mask, &options.alibi_slopes, &options.alibi_positions}, nullptr, {{"scale", attribute(options.scale)}, {"enable_gqa", attribute(options.enable_gqa)}, {"window", attribute(options.window)}, {"masked_bias", attribute(options.masked_bias)}, {"alibi_scale", attribute(options.alibi_scale)}, {"eager", attribute(options.eager)}}, here);
+}
+
 Tensor split_heads(const Tensor& x, Dim heads, Here here) {
   return call("split_heads", {&x}, nullptr, {{"heads", attribute(heads)}}, here);
 }
 
 Tensor merge_heads(const Tensor& x, Here here) {
   return call("merge_heads", {&x}, nullptr, {}, here);
+}
+
+Tensor cache_append(const Tensor& cache, const Tensor& rows, const Tensor& starts, int64_t axis, Here here) {
+  return call("cache_append", {&cache, &rows, &starts}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, Here here) {
@@ -1052,6 +1060,10 @@ std::vector<Tensor> rnn_relu_cell(const Tensor& x, const Tensor& h, const Tensor
 
 Tensor fake_quantize(const Tensor& x, const Tensor& scale, const Tensor& zero_point, int64_t quant_min, int64_t quant_max, const FakeQuantizeOptions& options, Here here) {
   return call("fake_quantize", {&x, &scale, &zero_point}, nullptr, {{"quant_min", attribute(quant_min)}, {"quant_max", attribute(quant_max)}, {"axis", attribute(options.axis)}}, here);
+}
+
+Tensor stored_as(const Tensor& x, const std::string& format, int64_t axis, Here here) {
+  return call("stored_as", {&x}, nullptr, {{"format", attribute(format)}, {"axis", attribute(axis)}}, here);
 }
 
 Tensor interpolate(const Tensor& x, const std::string& mode, const Dims& output_size, const InterpolateOptions& options, Here here) {

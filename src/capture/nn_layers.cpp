@@ -18,7 +18,7 @@ Tensor get_if(bool wanted, const Weights& w, const char* name, const Dims& shape
 
 }  // namespace
 
-Ints Spread::over(size_t axes) const {
+Ints PerAxis::over(size_t axes) const {
   if (values_.size() == axes) return values_;
   if (values_.size() == 1) return Ints(axes, values_[0]);
   throw Error(ErrorCode::bad_input, "there are not as many numbers as axes")
@@ -47,7 +47,7 @@ Embedding::Embedding(int64_t count, int64_t size, const Weights& w) : Module(w),
 
 Tensor Embedding::forward(const Tensor& indices) const { return functional::embedding(weight, indices); }
 
-LayerNorm::LayerNorm(const Spread& shape, const Options& options, const Weights& w)
+LayerNorm::LayerNorm(const PerAxis& shape, const Options& options, const Weights& w)
     : Module(w),
       weight(get_if(options.elementwise_affine, w, "weight", dims_of(shape.values()))),
       bias(get_if(options.elementwise_affine && options.bias, w, "bias", dims_of(shape.values()))),
@@ -58,7 +58,7 @@ Tensor LayerNorm::forward(const Tensor& x) const {
   return functional::layer_norm(x, normalized_shape, {.weight = weight, .bias = bias, .eps = eps});
 }
 
-RMSNorm::RMSNorm(const Spread& shape, const Options& given, const Weights& w)
+RMSNorm::RMSNorm(const PerAxis& shape, const Options& given, const Weights& w)
     : Module(w),
       weight(get_if(given.elementwise_affine, w, "weight", dims_of(shape.values()))),
       normalized_shape(dims_of(shape.values())),

@@ -32,7 +32,7 @@ using OptionsByAxes = std::conditional_t<axes == 1, One, std::conditional_t<axes
 }  // namespace
 
 template <int axes>
-Conv<axes>::Conv(int64_t in, int64_t out, const Spread& kernel, const ConvOptions& o, const Weights& w)
+Conv<axes>::Conv(int64_t in, int64_t out, const PerAxis& kernel, const ConvOptions& o, const Weights& w)
     : Module<Conv>(w),
       weight(w.get("weight", kernel_shape(out, in / o.groups, kernel.over(count(axes))))),
       bias(o.bias ? w.get("bias", {out}) : Tensor()),
@@ -51,7 +51,8 @@ template <int axes> Tensor Conv<axes>::forward(const Tensor& x) const {
 }
 
 template <int axes>
-ConvTranspose<axes>::ConvTranspose(int64_t in, int64_t out, const Spread& kernel, const ConvTransposeOptions& o, const Weights& w)
+ConvTranspose<axes>::ConvTranspose(int64_t in, int64_t out, const PerAxis& kernel, const ConvTransposeOptions& o,
+                                   const Weights& w)
     : Module<ConvTranspose>(w),
       weight(w.get("weight", kernel_shape(in, out / o.groups, kernel.over(count(axes))))),
       bias(o.bias ? w.get("bias", {out}) : Tensor()),
@@ -77,7 +78,7 @@ template <int axes> Tensor ConvTranspose<axes>::forward(const Tensor& x) const {
 // ---- pooling
 
 template <int axes>
-MaxPool<axes>::MaxPool(const Spread& kernel, const MaxPoolOptions& o, const Weights& w)
+MaxPool<axes>::MaxPool(const PerAxis& kernel, const MaxPoolOptions& o, const Weights& w)
     : Module<MaxPool>(w),
       kernel_size(kernel.over(count(axes))),
       stride(o.stride.value_or(kernel).over(count(axes))),
@@ -92,7 +93,7 @@ template <int axes> Tensor MaxPool<axes>::forward(const Tensor& x) const {
 }
 
 template <int axes>
-AvgPool<axes>::AvgPool(const Spread& kernel, const AvgPoolOptions& o, const Weights& w)
+AvgPool<axes>::AvgPool(const PerAxis& kernel, const AvgPoolOptions& o, const Weights& w)
     : Module<AvgPool>(w),
       kernel_size(kernel.over(count(axes))),
       stride(o.stride.value_or(kernel).over(count(axes))),
@@ -124,7 +125,7 @@ Dims adaptive_sizes(const Tensor& x, const Ints& output) {
 }  // namespace
 
 template <int axes>
-AdaptiveAvgPool<axes>::AdaptiveAvgPool(const Spread& output, const Weights& w)
+AdaptiveAvgPool<axes>::AdaptiveAvgPool(const PerAxis& output, const Weights& w)
     : Module<AdaptiveAvgPool>(w), output_size(output.over(count(axes))) {}
 
 template <int axes> Tensor AdaptiveAvgPool<axes>::forward(const Tensor& x) const {
@@ -132,7 +133,7 @@ template <int axes> Tensor AdaptiveAvgPool<axes>::forward(const Tensor& x) const
 }
 
 template <int axes>
-AdaptiveMaxPool<axes>::AdaptiveMaxPool(const Spread& output, const Weights& w)
+AdaptiveMaxPool<axes>::AdaptiveMaxPool(const PerAxis& output, const Weights& w)
     : Module<AdaptiveMaxPool>(w), output_size(output.over(count(axes))) {}
 
 template <int axes> Tensor AdaptiveMaxPool<axes>::forward(const Tensor& x) const {
@@ -157,7 +158,7 @@ std::pair<Dims, Dims> amounts(const Tensor& x, const Ints& padding) {
 }  // namespace
 
 template <int axes>
-ConstantPad<axes>::ConstantPad(const Spread& sides, double number, const Weights& w)
+ConstantPad<axes>::ConstantPad(const PerAxis& sides, double number, const Weights& w)
     : Module<ConstantPad>(w), padding(sides.over(2 * count(axes))), value(number) {}
 
 template <int axes> Tensor ConstantPad<axes>::forward(const Tensor& x) const {
@@ -165,15 +166,15 @@ template <int axes> Tensor ConstantPad<axes>::forward(const Tensor& x) const {
   return functional::pad(x, low, high, {.value = value});
 }
 
-#define PYCANDLE_PAD(Name, name)                                                                                     \
-  template <int axes>                                                                                                \
-  Name<axes>::Name(const Spread& sides, const Weights& w) : Module<Name>(w), padding(sides.over(2 * count(axes))) {} \
-  template <int axes> Tensor Name<axes>::forward(const Tensor& x) const {                                            \
-    const auto [low, high] = amounts(x, padding);                                                                    \
-    return functional::name(x, low, high);                                                                           \
-  }                                                                                                                  \
-  template struct Name<1>;                                                                                           \
-  template struct Name<2>;                                                                                           \
+#define PYCANDLE_PAD(Name, name)                                                                                      \
+  template <int axes>                                                                                                 \
+  Name<axes>::Name(const PerAxis& sides, const Weights& w) : Module<Name>(w), padding(sides.over(2 * count(axes))) {} \
+  template <int axes> Tensor Name<axes>::forward(const Tensor& x) const {                                             \
+    const auto [low, high] = amounts(x, padding);                                                                     \
+    return functional::name(x, low, high);                                                                            \
+  }                                                                                                                   \
+  template struct Name<1>;                                                                                            \
+  template struct Name<2>;                                                                                            \
   template struct Name<3>;
 PYCANDLE_PAD(ReflectionPad, reflection_pad)
 PYCANDLE_PAD(ReplicationPad, replication_pad)

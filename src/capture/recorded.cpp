@@ -54,6 +54,7 @@ Recorded Recorded::load(const std::string& path, const LoadOptions& options) {
   load.backend = options.backend;
   load.pipeline.threads = options.threads;
   load.pipeline.pack_weights = options.memory == Memory::fast;
+  load.pipeline.weights = options.weights;
   load.check_weights = options.check_weights;
   Recorded recorded;
   recorded.state_ = std::make_shared<State>(State{load_model(path, load)});

@@ -295,8 +295,6 @@ int32_t AtenCall::subgraph(std::string_view name) {
   wrong_kind(name, "a subgraph");
 }
 
-const Argument& AtenCall::raw(std::string_view name) { return find(name, true); }
-
 void AtenCall::discard(std::string_view name, const char* /*why: for the reader*/) { find(name, true); }
 
 void AtenCall::discard_placement() {

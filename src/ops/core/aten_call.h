@@ -72,7 +72,6 @@ class AtenCall {
   std::optional<DType> dtype(std::string_view name);  // None → nullopt
   std::vector<const Argument*> list(std::string_view name);
   int32_t subgraph(std::string_view name);
-  const Argument& raw(std::string_view name);
   void discard(std::string_view name, const char* why);  // has no effect on values
   void discard_placement();  // dtype-free factory arguments: layout, device, pin_memory, memory_format, non_blocking
 

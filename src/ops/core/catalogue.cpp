@@ -51,6 +51,7 @@ std::vector<OpDef> layer_norm_ops();
 std::vector<OpDef> batch_norm_ops();
 std::vector<OpDef> activation_ops();
 std::vector<OpDef> attention_ops();
+std::vector<OpDef> cache_ops();
 std::vector<OpDef> embedding_ops();
 std::vector<OpDef> dropout_ops();
 std::vector<OpDef> einsum_ops();
@@ -119,6 +120,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"nn/batch_norm", batch_norm_ops},
     {"nn/activation", activation_ops},
     {"nn/attention", attention_ops},
+    {"nn/cache", cache_ops},
     {"nn/embedding", embedding_ops},
     {"nn/dropout", dropout_ops},
     {"linalg/einsum", einsum_ops},

@@ -63,4 +63,17 @@ inline std::string text_of_kinds(unsigned kinds) {
   return text;
 }
 
+// A primitive on two operands of one type, which is the result's too.
+inline OpDef binary_primitive(const char* name, unsigned kinds, const char* doc) {
+  const std::string id = name;
+  return primitive(name)
+      .doc(doc)
+      .operands("a", "b")
+      .constraint(id + "_c1", "a is " + text_of_kinds(kinds),
+                  [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
+      .constraint(id + "_c2", "a and b have the same dtype", [](const Call& c) { return c.type("a").dtype == c.type("b").dtype; })
+      .constraint(id + "_c3", "a and b have the same shape", [](const Call& c) { return may_equal(c.shape("a"), c.shape("b")); })
+      .infer([](const Call& c) { return c.type("a"); });
+}
+
 }  // namespace pycandle

@@ -30,7 +30,7 @@ inline bool positive_and_sane(const Ints& values) {
 }
 
 // torch's int[n] arguments: one number stands for n of them.
-inline Ints spread(Ints values, size_t n) {
+inline Ints per_axis(Ints values, size_t n) {
   if (values.size() == 1) values.resize(n, values[0]);
   return values;
 }

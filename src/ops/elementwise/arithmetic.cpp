@@ -327,13 +327,18 @@ Values build_clamp(AtenCall& c) {
 }
 
 void other_bounds(Mistakes& m) {
+  static const std::vector<double> kBounds{-100, -20, -10, -6, -5, -3, -2, -1, -0.5, -0.1, 0,
+                                           0.1,  0.5, 1,   2,  3,  5,  6,  10, 20,   100};
   for (const std::string bound : {"min", "max"}) {
-    if (!m.call().has(bound)) continue;
+    if (!m.call().has(bound)) {
+      m.number("clamp bound", bound, "a " + bound, kBounds, {0, 1, -1, 6});
+      m.all().back().now = "no " + bound;
+      continue;
+    }
     const std::string now = fmt::format("a {} of {:.6g}", bound, as_double(m.call().scalar(bound)));
     // One that no value reaches could be any.
     m.attribute("clamp bound", bound, std::monostate(), now, bound == "min" ? "a lower one, or none" : "a higher one, or none");
-    m.number("clamp bound", bound, "a " + bound,
-             {-100, -20, -10, -6, -5, -3, -2, -1, -0.5, -0.1, 0, 0.1, 0.5, 1, 2, 3, 5, 6, 10, 20, 100});
+    m.number("clamp bound", bound, "a " + bound, kBounds, {0, 1, -1, 6});
   }
 }
 

@@ -68,6 +68,27 @@ OpDef of_x(const Unary& row) {
 #define COMPLEX(...) [](Complex v) -> Complex { return __VA_ARGS__; }
 #define INTEGER(...) [](int64_t v) -> int64_t { return __VA_ARGS__; }
 
+// Half-way between two integers: torch goes to the even one.
+void other_halves(Mistakes& m) {
+  constexpr const char *kKind = "rounding mode", *kNow = "half to even";
+  if (!is_floating(m.call().type("x").dtype)) return;
+  m.build(kKind, kNow, "half up",
+          [](const MistakeSite& site) { return Values{site.b.unary("floor", site.b.add(site.operands[0], 0.5))}; });
+  m.build(kKind, kNow, "half away from zero", [](const MistakeSite& site) {
+    const ValueId x = site.operands[0], sign = site.b.unary("sign", x);
+    return Values{site.b.mul(sign, site.b.unary("floor", site.b.add(site.b.mul(x, sign), 0.5)))};
+  });
+}
+
+// floor(x + 0.5)
+void halves_up(Mistakes& m) {
+  const Node* sum = made_by(m.call().graph(), m.call().value("x"), "add");
+  if (sum == nullptr) return;
+  m.build("rounding mode", "half up", "half to even", [](const MistakeSite& site) {
+    return Values{site.b.unary("round", made_by(site.b.graph(), site.operands[0], "add")->operands[0])};
+  });
+}
+
 std::vector<OpDef> same_type_ops() {
   return {
       of_x({"neg", REAL(-v), COMPLEX(-v), INTEGER(difference_of<int64_t>(0, v)), numbers, Kind::exact, "-x; integers wrap"})
@@ -126,10 +147,12 @@ std::vector<OpDef> same_type_ops() {
           .step(),
       of_x({"floor", REAL(std::floor(v)), nullptr, same_integer, reals, Kind::exact, "greatest integer not above x"})
           .called("rounding down")
+          .mistakes(halves_up)
           .mistaken_for("rounding mode", {"round", "ceil", "trunc"})
           .step(),
       of_x({"round", REAL(std::nearbyint(v)), nullptr, same_integer, reals, Kind::exact, "nearest integer, half to even"})
-          .called("rounding to nearest")
+          .called("rounding to nearest, half to even")
+          .mistakes(other_halves)
           .mistaken_for("rounding mode", {"floor", "ceil", "trunc"})
           .step(),
       of_x({"trunc", REAL(std::trunc(v)), nullptr, same_integer, reals, Kind::exact, "toward zero"})
@@ -200,20 +223,9 @@ std::vector<OpDef> unary_with_own_type() {
 // ---- two operands of the same type
 
 OpDef binary(const char* name, unsigned kinds, const char* doc) {
-  const std::string id = name;
-  return primitive(name)
-      .doc(doc)
-      .operands("a", "b")
-      .constraint(id + "_c1", "a is " + text_of_kinds(kinds),
-                  [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
-      .constraint(id + "_c2", "a and b have the same dtype", [](const Call& c) { return c.type("a").dtype == c.type("b").dtype; })
-      .constraint(id + "_c3", "a and b have the same shape", [](const Call& c) { return may_equal(c.shape("a"), c.shape("b")); })
-      .infer([](const Call& c) { return c.type("a"); })
-      .spelled_torch(fmt::format("torch.{}({{a}}, {{b}})", name))
-      .pointwise();
+  return binary_primitive(name, kinds, doc).spelled_torch(fmt::format("torch.{}({{a}}, {{b}})", name)).pointwise();
 }
 
-// An op with a function for each kind of number that it takes, from an overloaded function object.
 template <class F> OpDef binary(const char* name, unsigned kinds, Kind rounding, const char* doc, F f) {
   return binary(name, kinds, doc).rounds(rounding).evaluator([f](const Evaluation& ev) {
     const Array& a = ev.array("a");
@@ -294,6 +306,65 @@ std::function<void(Mistakes&)> left_out(const char* kind) {
   };
 }
 
+// A gate times the result of a linear layer, or times what the layer reads: the reset of a GRU.
+void gate_before_linear(Mistakes& m) {
+  for (const char* name : {"a", "b"}) {
+    const Node* linear = made_by(m.call().graph(), m.call().value(name), "linear");
+    if (linear == nullptr || m.call().graph().type(linear->operands[0]) != m.call().type(name)) continue;
+    m.build("gru reset", "a gate times the result of a linear layer", "the gate times what the layer reads",
+            [name](const MistakeSite& site) {
+              const ValueId gated = site.operand(name), gate = site.operand(*name == 'a' ? "b" : "a");
+              const Node layer = *made_by(site.b.graph(), gated, "linear");
+              Values operands = layer.operands;
+              operands[0] = site.b.mul(gate, operands[0]);
+              return site.b.create_all("linear", operands, layer.attributes);
+            });
+  }
+}
+
+// A sum with a norm, or the norm of the sum.
+void norm_of_sum(Mistakes& m) {
+  for (const char* name : {"a", "b"}) {
+    for (const char* op : {"layer_norm", "rms_norm"}) {
+      if (made_by(m.call().graph(), m.call().value(name), op) == nullptr) continue;
+      m.build("norm order", "a sum with a norm", "the norm of the sum", [name, op](const MistakeSite& site) {
+        const Node norm = *made_by(site.b.graph(), site.operand(name), op);
+        Values operands = norm.operands;
+        operands[0] = site.b.add(operands[0], site.operand(*name == 'a' ? "b" : "a"));
+        return site.b.create_all(op, operands, norm.attributes);
+      });
+    }
+  }
+}
+
+// a * b + c * d: the same four, multiplied otherwise. The update of a GRU the other way round is one.
+void exchanged_factors(Mistakes& m) {
+  const Graph& g = m.call().graph();
+  const Node *first = made_by(g, m.call().value("a"), "mul"), *second = made_by(g, m.call().value("b"), "mul");
+  if (first == nullptr || second == nullptr) return;
+  for (const size_t i : {0, 1}) {
+    if (first->operands[1] == second->operands[i]) continue;
+    m.build("operand order", "two products", "the products with factors exchanged", [i](const MistakeSite& site) {
+      const Node a = *made_by(site.b.graph(), site.operand("a"), "mul"), b = *made_by(site.b.graph(), site.operand("b"), "mul");
+      return site.same({site.b.mul(a.operands[0], b.operands[i]), site.b.mul(a.operands[1], b.operands[1 - i])});
+    });
+  }
+}
+
+// x * sigmoid(c * x): SiLU and the sigmoid GELU, where rounding between its steps keeps it from being one op.
+void activation_by_hand(Mistakes& m) {
+  const Graph& g = m.call().graph();
+  for (const char* name : {"a", "b"}) {
+    const Node* sigmoid = made_by(g, m.call().value(name), "sigmoid");
+    const char* other = *name == 'a' ? "b" : "a";
+    if (sigmoid == nullptr) continue;
+    const Node* scaled = made_by(g, sigmoid->operands[0], "mul");
+    const ValueId x = m.call().value(other);
+    const bool is_of_x = scaled != nullptr && (scaled->operands[0] == x || scaled->operands[1] == x);
+    if (is_of_x || sigmoid->operands[0] == x) m.activations_of(other, is_of_x ? "the sigmoid GELU" : "SiLU");
+  }
+}
+
 void other_operations(Mistakes& m) {
   if (is_of_indices(m)) return;
   for (const char* op : {"add", "sub", "mul", "div"}) {
@@ -309,6 +380,8 @@ std::vector<OpDef> sums_and_products() {
           .called("a sum")
           .results({"sum"})
           .mistakes(left_out("missing residual"))
+          .mistakes(norm_of_sum)
+          .mistakes(exchanged_factors)
           .mistakes(other_operations),
       binary("sub", numbers, Kind::linear, "a - b", [](auto a, auto b) { return difference_of(a, b); })
           .spelled_cpp(Cpp::infix, "-")
@@ -323,6 +396,8 @@ std::vector<OpDef> sums_and_products() {
           .called("a product")
           .results({"product"})
           .mistakes(left_out("missing factor"))
+          .mistakes(gate_before_linear)
+          .mistakes(activation_by_hand)
           .mistakes(other_operations),
       binary("div", inexact, Kind::relative, "a / b, true division",
              Overloaded{[](double a, double b) { return a / b; }, [](Complex a, Complex b) { return a / b; }})

@@ -10,14 +10,7 @@ namespace pycandle {
 namespace {
 
 template <class F> OpDef comparison(const char* name, unsigned kinds, const char* doc, F holds) {
-  const std::string id = name;
-  return primitive(name)
-      .doc(doc)
-      .operands("a", "b")
-      .constraint(id + "_c1", "a is " + text_of_kinds(kinds),
-                  [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
-      .constraint(id + "_c2", "a and b have the same dtype", [](const Call& c) { return c.type("a").dtype == c.type("b").dtype; })
-      .constraint(id + "_c3", "a and b have the same shape", [](const Call& c) { return may_equal(c.shape("a"), c.shape("b")); })
+  return binary_primitive(name, kinds, doc)
       .infer([](const Call& c) { return Type{DType::boolean, c.shape("a")}; })
       .evaluator([holds](const Evaluation& ev) {
         const Array &a = ev.array("a"), &b = ev.array("b");

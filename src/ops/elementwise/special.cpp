@@ -119,20 +119,8 @@ OpDef normal_distribution() {
 
 // ---- two operands
 
-OpDef binary(const char* name, unsigned kinds, const char* doc) {
-  const std::string id = name;
-  return primitive(name)
-      .doc(doc)
-      .operands("a", "b")
-      .constraint(id + "_c1", "a is " + text_of_kinds(kinds),
-                  [kinds](const Call& c) { return is_one_of(c.type("a").dtype, kinds); })
-      .constraint(id + "_c2", "a and b have one type",
-                  [](const Call& c) { return c.type("a").dtype == c.type("b").dtype && may_equal(c.shape("a"), c.shape("b")); })
-      .infer([](const Call& c) { return c.type("a"); });
-}
-
 OpDef real_binary(const char* name, const char* doc, double (*value)(double, double), const std::vector<const char*>& overloads) {
-  OpDef def = binary(name, floats, doc);
+  OpDef def = binary_primitive(name, floats, doc);
   def.rounds(Rounding::relative).evaluator([value](const Evaluation& ev) {
     return map_as<double>(ev, value, ev.array("a"), ev.array("b"));
   });
@@ -145,7 +133,7 @@ OpDef real_binary(const char* name, const char* doc, double (*value)(double, dou
 }
 
 OpDef integer_binary(const char* name, const char* doc, int64_t (*value)(int64_t, int64_t)) {
-  return binary(name, integers, doc)
+  return binary_primitive(name, integers, doc)
       .evaluator([value](const Evaluation& ev) { return map_as<int64_t>(ev, value, ev.array("a"), ev.array("b")); })
       .from_aten_call(std::string("aten.") + name + ".default", [op = std::string(name)](AtenCall& c) -> Values {
         return {c.b.create(op, promote_and_broadcast(c.b, {c.operand("self"), c.operand("other")}))};
@@ -180,7 +168,7 @@ double next_after(double a, double b, DType dtype) {
 }
 
 OpDef nextafter() {
-  return binary("nextafter", floats, "the next number after a in the direction of b, among those of the dtype")
+  return binary_primitive("nextafter", floats, "the next number after a in the direction of b, among those of the dtype")
       .evaluator([](const Evaluation& ev) {
         const DType dtype = ev.array("a").dtype();
         return map_as<double>(ev, [dtype](double a, double b) { return next_after(a, b, dtype); }, ev.array("a"), ev.array("b"));

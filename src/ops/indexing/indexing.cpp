@@ -143,11 +143,11 @@ std::optional<ValueId> put_by_mask(AtenCall& c, ValueId x, const Values& given, 
   const int64_t after = b.rank(x) - first - b.rank(mask), places = b.rank(values) - after - 1;
   if (after < 0) throw Error(ErrorCode::bad_input, "there are more indices than axes").found(b.type(x).text());
   if (places >= 0) {  // values have an axis of places: the n-th place that holds takes the n-th
-    Shape spread = b.shape(values);
-    const Dim count = spread[places];
-    spread.erase(spread.begin() + places);
+    Shape shape = b.shape(values);
+    const Dim count = shape[places];
+    shape.erase(shape.begin() + places);
     if (count == Dim(1)) {
-      spread.insert(spread.begin() + places, holds.size(), Dim(1));
+      shape.insert(shape.begin() + places, holds.size(), Dim(1));
     } else {
       const Dim all = product(holds);
       const ValueId flat = b.cast(b.reshape(mask, {all}), DType::i64);
@@ -158,9 +158,9 @@ std::optional<ValueId> put_by_mask(AtenCall& c, ValueId x, const Values& given, 
         values = b.pad(values, none, one, Scalar{int64_t{0}});
       }
       values = b.create("take", {values, b.maximum(number, 0.0)}, {{"axis", places}});
-      spread.insert(spread.begin() + places, holds.begin(), holds.end());
+      shape.insert(shape.begin() + places, holds.begin(), holds.end());
     }
-    values = b.reshape(values, spread);
+    values = b.reshape(values, shape);
   }
   Shape along(b.shape(x).size(), Dim(1));
   for (size_t k = 0; k < holds.size(); ++k) along.at(first + k) = holds[k];

@@ -44,9 +44,24 @@ bool is_in_out(const Call& c) { return c.string("weight_order") == "in_out"; }
 ValueId transposed(Builder& b, ValueId v) { return b.swap_axes(v, -2, -1); }
 bool is_square(const Mistakes& m, const Shape& s) { return s.size() >= 2 && m.size(s[s.size() - 1]) == m.size(s[s.size() - 2]); }
 
+// The layer of a gated value, or a gate times the layer's result: the reset of a GRU.
+void gate_after_layer(Mistakes& m) {
+  const Node* gated = made_by(m.call().graph(), m.call().value("x"), "mul");
+  if (gated == nullptr || m.size(m.call().shape("weight")[0]) != m.size(m.call().shape("weight")[1])) return;
+  for (const size_t gate : {0, 1}) {
+    m.build("gru reset", "a linear layer of a gated value", "a gate times the result of the layer",
+            [gate](const MistakeSite& site) {
+              const Node product = *made_by(site.b.graph(), site.operands[0], "mul");
+              const ValueId y = site.same(site.with_operand("x", product.operands[1 - gate]))[0];
+              return Values{site.b.mul(product.operands[gate], y)};
+            });
+  }
+}
+
 void linear_mistakes(Mistakes& m) {
   const Call& c = m.call();
   m.without("missing bias", "bias", "bias");
+  gate_after_layer(m);
   if (is_square(m, c.shape("weight")))
     m.operand("transposed weight", "weight", "the weight", "the weight transposed", transposed);
   m.operand("doubled bias", "bias", "the bias", "twice the bias", [](Builder& b, ValueId x) { return b.mul(x, 2.0); });

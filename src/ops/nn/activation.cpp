@@ -257,6 +257,7 @@ OpDef snake() {
         return snake_value(b, c, [](Builder& b2, ValueId square, ValueId divisor) { return b2.div(square, divisor); });
       })
       .recognised_at({"add"}, propose_snake)
+      .mistakes([](Mistakes& m) { m.number("epsilon", "eps", "an epsilon", kEpsilons, {0, 1e-9, 1e-3}); })
       .pointwise();
 }
 
@@ -274,7 +275,11 @@ OpDef softplus() {
       .sample("F.softplus(t(3, 4), beta=2.5, threshold=1)")
       .spelled_torch("F.softplus({x}, {beta}, {threshold})")
       .called("softplus")
-      .activation();
+      .activation()
+      .mistakes([](Mistakes& m) {
+        m.number("softplus threshold", "threshold", "a threshold", {-20, -5, -2, 0, 1, 2, 5, 10, 20, 50}, {20, 10, 5, 1, 0});
+        m.number("softplus beta", "beta", "a beta", kFactors, {1, 2, 0.5, 10});
+      });
 }
 
 OpDef hardsigmoid() {

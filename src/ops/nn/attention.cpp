@@ -43,16 +43,24 @@ bool is_over_keys(const Call& c, const char* name) {
          (shape.size() == 1 || shape[0] == Dim(1) || query[0] == Dim(1) || c.agree(shape[0], query[0]));
 }
 
+// Over a cache every query has a position of its own, and attends to nothing behind it.
+bool is_over_cache(const Call& c) { return c.op().operand_index("starts") >= 0; }
+bool is_causal(const Call& c) { return is_over_cache(c) || c.boolean("is_causal"); }
+
+// The positions of the queries: [queries, 1], or over a cache [batch, …, queries, 1].
+ValueId query_positions(Builder& b, const Call& c, const Shape& scores) {
+  const ValueId row = b.unsqueeze(b.iota(scores[scores.size() - 2]), 1);
+  if (is_over_cache(c)) return b.add(along_axis(b, c.value("starts"), 0, static_cast<int64_t>(scores.size())), row);
+  return c.dim("query_offset") == Dim(0) ? row : b.add(row, b.dim_value(c.dim("query_offset")));
+}
+
 // Which pairs the structure of the mask lets attend: true where they do, broadcastable to the scores; nothing when all do.
 std::optional<ValueId> allowed_pairs(Builder& b, const Call& c, const Shape& scores) {
   std::optional<ValueId> allowed;
   const auto also = [&](ValueId more) { allowed = allowed ? b.logical_and(*allowed, more) : more; };
-  if (c.boolean("is_causal") || c.has("window")) {
-    ValueId row = b.iota(scores[scores.size() - 2]);
-    if (c.dim("query_offset") != Dim(0)) row = b.add(row, b.dim_value(c.dim("query_offset")));
-    row = b.unsqueeze(row, 1);
-    const ValueId column = b.iota(scores.back());
-    if (c.boolean("is_causal")) also(b.compare("le", column, row));
+  if (is_causal(c) || c.has("window")) {
+    const ValueId row = query_positions(b, c, scores), column = b.iota(scores.back());
+    if (is_causal(c)) also(b.compare("le", column, row));
     if (c.has("window")) also(b.compare("gt", column, b.sub(row, b.full(c.integer("window"), DType::i64))));
   }
   if (const auto keys = c.maybe("key_mask")) also(over_keys(b, *keys, static_cast<int64_t>(scores.size())));
@@ -123,33 +131,36 @@ ValueId with_dropout(Builder& b, const Attention& attention, ValueId query, Valu
   return matmul_value(b, weights, grouped ? repeat_heads(b, value, b.shape(query)[b.shape(query).size() - 3]) : value);
 }
 
-// Operands, attributes and constraints.
-OpDef attention_signature() {
-  return functional("scaled_dot_product_attention")
-      .operands("query", "key", "value", optional("attn_mask"), optional("key_mask"), optional("alibi_slopes"),
-                optional("alibi_positions"))
-      .attributes(attr<bool>("is_causal", false), optional_attr<double>("scale"), attr<bool>("enable_gqa", false),
-                  optional_attr<int64_t>("window"), attr<Dim>("query_offset", Dim(0)), optional_attr<double>("masked_bias"),
-                  attr<double>("alibi_scale", 1.0), attr<bool>("eager", false))
-      .constraint("scaled_dot_product_attention_c1", "query, key and value are at least matrices of one floating dtype",
+// What both forms of attention take after their operands, and what must hold.
+OpDef with_attention_rules(OpDef op) {
+  const std::string id = op.name + "_c";
+  return op
+      .infer([](const Call& c) {
+        const Shape &q = c.shape("query"), &v = c.shape("value");
+        Shape batch = batch_of(q);
+        if (!c.boolean("enable_gqa")) batch = broadcast_shapes(broadcast_shapes(batch, batch_of(c.shape("key"))), batch_of(v));
+        return Type{c.type("query").dtype, joined(batch, {q[q.size() - 2], v.back()})};
+      })
+      .decompose([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_scores); })
+      .results({"attended"})
+      .constraint(id + "1", "query, key and value are at least matrices of one floating dtype",
                   [](const Call& c) {
                     const DType d = c.type("query").dtype;
                     return c.rank("query") >= 2 && c.rank("key") >= 2 && c.rank("value") >= 2 && is_floating(d) &&
                            c.type("key").dtype == d && c.type("value").dtype == d;
                   })
-      .constraint("scaled_dot_product_attention_c2", "query and key have one last dim, key and value one length",
+      .constraint(id + "2", "query and key have one last dim, key and value one length",
                   [](const Call& c) {
                     const Shape &key = c.shape("key"), &value = c.shape("value");
                     return c.agree(c.shape("query").back(), key.back()) && c.agree(key[key.size() - 2], value[value.size() - 2]);
                   })
-      .constraint("scaled_dot_product_attention_c3", "attn_mask is bool, f32 or of the dtype of query",
+      .constraint(id + "3", "attn_mask is bool, f32 or of the dtype of query",
                   [](const Call& c) {
                     if (!c.has("attn_mask")) return true;
                     const DType d = c.type("attn_mask").dtype;
                     return d == DType::boolean || d == DType::f32 || d == c.type("query").dtype;
                   })
-      .constraint("scaled_dot_product_attention_c4",
-                  "with enable_gqa all have heads, and those of key and value divide those of query",
+      .constraint(id + "4", "with enable_gqa all have heads, and those of key and value divide those of query",
                   [](const Call& c) {
                     if (!c.boolean("enable_gqa")) return true;
                     const auto heads = [&](const char* name) { return c.shape(name)[c.shape(name).size() - 3]; };
@@ -158,13 +169,12 @@ OpDef attention_signature() {
                     };
                     return c.rank("query") >= 3 && divides("key") && divides("value");
                   })
-      .constraint("scaled_dot_product_attention_c5", "key_mask is bool [batch, keys] or [keys]",
+      .constraint(id + "5", "key_mask is bool [batch, keys] or [keys]",
                   [](const Call& c) {
                     return !c.has("key_mask") || (c.type("key_mask").dtype == DType::boolean && is_over_keys(c, "key_mask"));
                   })
-      .constraint("scaled_dot_product_attention_c6", "window is positive",
-                  [](const Call& c) { return !c.has("window") || c.integer("window") > 0; })
-      .constraint("scaled_dot_product_attention_c7",
+      .constraint(id + "6", "window is positive", [](const Call& c) { return !c.has("window") || c.integer("window") > 0; })
+      .constraint(id + "7",
                   "alibi_slopes is [heads] and alibi_positions [batch, keys] or [keys], both or neither, of one floating dtype",
                   [](const Call& c) {
                     if (!c.has("alibi_slopes") || !c.has("alibi_positions"))
@@ -259,19 +269,18 @@ void merge_heads_mistakes(Mistakes& m) {
 // ---- the ops
 
 OpDef scaled_dot_product_attention() {
-  return attention_signature()
+  return with_attention_rules(functional("scaled_dot_product_attention")
+                                  .operands("query", "key", "value", optional("attn_mask"), optional("key_mask"),
+                                            optional("alibi_slopes"), optional("alibi_positions"))
+                                  .attributes(attr<bool>("is_causal", false), optional_attr<double>("scale"),
+                                              attr<bool>("enable_gqa", false), optional_attr<int64_t>("window"),
+                                              attr<Dim>("query_offset", Dim(0)), optional_attr<double>("masked_bias"),
+                                              attr<double>("alibi_scale", 1.0), attr<bool>("eager", false)))
       .doc(
           "softmax(query · keyᵀ * scale + mask) · value; a query that attends nowhere gives zeros. Query i stands at i + "
           "query_offset: is_causal keeps the keys up to there, window the last so many of them, key_mask those it names; "
           "the others' scores are -inf, or have masked_bias added. ALiBi adds slopes[h] * positions[b, j] * alibi_scale. "
           "eager: every step rounds to the dtype, and a query that attends nowhere gives NaN")
-      .infer([](const Call& c) {
-        const Shape &q = c.shape("query"), &v = c.shape("value");
-        Shape batch = batch_of(q);
-        if (!c.boolean("enable_gqa")) batch = broadcast_shapes(broadcast_shapes(batch, batch_of(c.shape("key"))), batch_of(v));
-        return Type{c.type("query").dtype, joined(batch, {q[q.size() - 2], v.back()})};
-      })
-      .decompose([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_scores); })
       .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::divides_scores); })
       .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_query); })
       .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::divides_query); })
@@ -314,8 +323,24 @@ OpDef scaled_dot_product_attention() {
             return !c.has("key_mask") && !c.has("alibi_slopes") && !c.has("window") && !c.has("masked_bias") &&
                    !c.boolean("eager") && c.dim("query_offset") == Dim(0);
           })
-      .results({"attended"})
       .mistakes(attention_mistakes);
+}
+
+OpDef cached_attention() {
+  return with_attention_rules(functional("cached_attention")
+                                  .operands("query", "key", "value", "starts", optional("attn_mask"), optional("key_mask"),
+                                            optional("alibi_slopes"), optional("alibi_positions"))
+                                  .attributes(optional_attr<double>("scale"), attr<bool>("enable_gqa", false),
+                                              optional_attr<int64_t>("window"), optional_attr<double>("masked_bias"),
+                                              attr<double>("alibi_scale", 1.0), attr<bool>("eager", false)))
+      .doc(
+          "causal attention of new tokens over a cache: row j of key and value stands at position j, query i of sequence b at "
+          "starts[b] + i, and it attends to the keys up to there; the rest is as in scaled_dot_product_attention")
+      .constraint("cached_attention_c8", "query has a batch axis, and starts is i64 [batch]", [](const Call& c) {
+        const Type& starts = c.type("starts");
+        return c.rank("query") >= 3 && starts.dtype == DType::i64 && starts.rank() == 1 &&
+               c.agree(starts.shape[0], c.shape("query")[0]);
+      });
 }
 
 OpDef split_heads() {
@@ -378,6 +403,6 @@ OpDef merge_heads() {
 
 }  // namespace
 
-std::vector<OpDef> attention_ops() { return {scaled_dot_product_attention(), split_heads(), merge_heads()}; }
+std::vector<OpDef> attention_ops() { return {scaled_dot_product_attention(), cached_attention(), split_heads(), merge_heads()}; }
 
 }  // namespace pycandle

@@ -135,6 +135,16 @@ void convolution_mistakes(Mistakes& m) {
     for (int64_t i = 0; i < n; ++i) axes.push_back(b.rank(w) - 1 - i);
     return b.reverse(w, axes);
   });
+  for (int64_t i = 0; i < n && n > 1; ++i) {
+    m.operand("flipped kernel", "weight", "the kernel", fmt::format("the kernel flipped on its axis {}", i + 2),
+              [i](Builder& b, ValueId w) { return b.reverse(w, {i + 2}); });
+  }
+  if (c.integer("groups") == 1) {
+    m.operand("channel order", "x", "its channels in order", "its channels in reverse",
+              [](Builder& b, ValueId x) { return b.reverse(x, {1}); });
+    m.result("channel order", "its channels in order", "the channels of its result in reverse",
+             [](Builder& b, ValueId y) { return b.reverse(y, {1}); });
+  }
   other_dilation(m);
   const bool transposed = c.op().attribute_index("output_padding") >= 0;
   const Ints& padding = c.integers("padding");
@@ -149,18 +159,18 @@ OpDef convolution(size_t n) {
   const std::string name = "conv" + std::to_string(n) + "d";
   const auto build = [name, n](AtenCall& a) {
     return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
-                          {{"stride", spread(a.integers("stride"), n)},
-                           {"padding", spread(a.integers("padding"), n)},
-                           {"dilation", spread(a.integers("dilation"), n)},
+                          {{"stride", per_axis(a.integers("stride"), n)},
+                           {"padding", per_axis(a.integers("padding"), n)},
+                           {"dilation", per_axis(a.integers("dilation"), n)},
                            {"groups", a.integer("groups")}});
   };
   const auto build_by_name = [name, n](AtenCall& a) {
     const std::string padding = a.string("padding");
     if (padding != "same" && padding != "valid") a.unsupported("padding='" + padding + "'");
     return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
-                          {{"stride", spread(a.integers("stride"), n)},
+                          {{"stride", per_axis(a.integers("stride"), n)},
                            {"padding", Ints(n, 0)},
-                           {"dilation", spread(a.integers("dilation"), n)},
+                           {"dilation", per_axis(a.integers("dilation"), n)},
                            {"groups", a.integer("groups")},
                            {"same", padding == "same"}});
   };
@@ -223,10 +233,10 @@ OpDef transposed_convolution(size_t n) {
   const std::string name = "conv_transpose" + std::to_string(n) + "d";
   const auto build = [name, n](AtenCall& a) {
     return a.b.create_all(name, {a.tensor("input"), a.tensor("weight"), or_none(a, "bias")},
-                          {{"stride", spread(a.integers("stride"), n)},
-                           {"padding", spread(a.integers("padding"), n)},
-                           {"output_padding", spread(a.integers("output_padding"), n)},
-                           {"dilation", spread(a.integers("dilation"), n)},
+                          {{"stride", per_axis(a.integers("stride"), n)},
+                           {"padding", per_axis(a.integers("padding"), n)},
+                           {"output_padding", per_axis(a.integers("output_padding"), n)},
+                           {"dilation", per_axis(a.integers("dilation"), n)},
                            {"groups", a.integer("groups")}});
   };
   return functional(name)
@@ -303,12 +313,12 @@ Values any_convolution(AtenCall& a) {
   const size_t n = a.b.rank(weight) - 2;
   if (n < 1 || n > 3) a.unsupported(std::to_string(n) + " position axes");
   const bool transposed = a.boolean("transposed");
-  Attributes attributes{{"stride", spread(a.integers("stride"), n)},
-                        {"padding", spread(a.integers("padding"), n)},
-                        {"dilation", spread(a.integers("dilation"), n)},
+  Attributes attributes{{"stride", per_axis(a.integers("stride"), n)},
+                        {"padding", per_axis(a.integers("padding"), n)},
+                        {"dilation", per_axis(a.integers("dilation"), n)},
                         {"groups", a.integer("groups")}};
   if (transposed) {
-    attributes.emplace_back("output_padding", spread(a.integers("output_padding"), n));
+    attributes.emplace_back("output_padding", per_axis(a.integers("output_padding"), n));
   } else {
     a.discard("output_padding", "only of transposed convolutions");
   }

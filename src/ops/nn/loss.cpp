@@ -263,8 +263,8 @@ OpDef cross_entropy() {
             const ValueId none = b.full(0.0, b.dtype(x)),
                           valid = b.compare("ne", c.value("target"), static_cast<double>(c.integer("ignore_index")));
             const ValueId all = b.select(valid, b.neg(b.sum(weighted, {axis}, false)), none);
-            const ValueId spread = weighted_reduction(b, c, all, c.has("weight") ? p.weight : b.cast(valid, b.dtype(x)));
-            loss = b.add(b.mul(loss, 1 - smoothing), b.mul(spread, share));
+            const ValueId smoothed = weighted_reduction(b, c, all, c.has("weight") ? p.weight : b.cast(valid, b.dtype(x)));
+            loss = b.add(b.mul(loss, 1 - smoothing), b.mul(smoothed, share));
           }
         }
         return b.narrowed(loss, c.type("x").dtype);

@@ -209,14 +209,14 @@ OpDef col2im() {
         // One axis spread out by its stride (zeros between) and put at its offset in the padded image.
         const auto placed = [&](ValueId x, int64_t axis, size_t i, int64_t offset) {
           const size_t at = static_cast<size_t>(axis);
-          Shape spread = b.shape(x);
+          Shape wide = b.shape(x);
           if (stride[i] > 1) {
             x = b.unsqueeze(x, axis + 1);
             Dims none(b.shape(x).size(), Dim(0)), gap = none;
             gap[at + 1] = stride[i] - 1;
             x = b.pad(x, none, gap, 0.0);
-            spread[at] = spread[at] * Dim(stride[i]);
-            x = b.slice(b.reshape(x, spread), axis, 0, spread[at] - Dim(stride[i] - 1));
+            wide[at] = wide[at] * Dim(stride[i]);
+            x = b.slice(b.reshape(x, wide), axis, 0, wide[at] - Dim(stride[i] - 1));
           }
           Dims low(b.shape(x).size(), Dim(0)), high = low;
           low[at] = offset;

@@ -45,10 +45,10 @@ ValueId windows(Builder& b, const Call& c, size_t n, const char* op, ValueId x, 
 
 // The attributes that all sliding pools have; a stride that is left out is the kernel's size.
 Attributes sliding_attributes(AtenCall& a, size_t n) {
-  const Ints kernel = spread(a.integers("kernel_size"), n), stride = spread(a.integers("stride"), n);
+  const Ints kernel = per_axis(a.integers("kernel_size"), n), stride = per_axis(a.integers("stride"), n);
   return {{"kernel_size", kernel},
           {"stride", stride.empty() ? kernel : stride},
-          {"padding", spread(a.integers("padding"), n)},
+          {"padding", per_axis(a.integers("padding"), n)},
           {"ceil_mode", a.boolean("ceil_mode")}};
 }
 
@@ -100,7 +100,7 @@ OpDef dilated_pool(const std::string& name, size_t n) {
 std::function<Values(AtenCall&)> build_max_pool(const std::string& name, size_t n) {
   return [name, n](AtenCall& a) {
     Attributes attributes = sliding_attributes(a, n);
-    attributes.emplace_back("dilation", spread(a.integers("dilation"), n));
+    attributes.emplace_back("dilation", per_axis(a.integers("dilation"), n));
     return a.b.create_all(name, {a.tensor("self")}, std::move(attributes));
   };
 }

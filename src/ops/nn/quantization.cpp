@@ -1,4 +1,7 @@
-// Fake quantization: rounding to the grid of a quantized dtype and back, as models have it that were trained for one.
+// Fake quantization: rounding to the grid of a quantized dtype and back, as models have it that were trained for one; and
+// what weights are that a backend keeps in fewer bytes.
+#include "base/weight_format.h"
+#include "ops/core/evaluate.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -115,8 +118,39 @@ OpDef fake_quantize() {
       .sample("torch.fake_quantize_per_tensor_affine(torch.where(m(3, 4), t(3, 4), float('nan')), 0.1, 3, -8, 7)");
 }
 
+// A primitive, because what a kernel packs and what verify judges must be the same numbers to the last bit.
+OpDef stored_as() {
+  return primitive("stored_as")
+      .doc(
+          "x as it comes back from a narrower format: bf16, f16, int8 (one scale along axis), int4 (one for each 32 there) or "
+          "int16 (128)")
+      .operands("x")
+      .attributes(attr<std::string>("format"), attr<int64_t>("axis"))
+      .constraint("stored_as_c1", "x is f32", [](const Call& c) { return c.type("x").dtype == DType::f32; })
+      .constraint("stored_as_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
+      .constraint("stored_as_c3", "format is bf16, f16, int8, int4 or int16",
+                  [](const Call& c) { return round_trip(c.string("format")) != nullptr; })
+      .infer([](const Call& c) { return c.type("x"); })
+      .evaluator([](const Evaluation& ev) {
+        const Array rows = axis_to_end(ev.array("x"), ev.integer("axis"));
+        const int64_t length = rows.shape().back();
+        std::vector<double> values = load_all<double>(rows);
+        const RoundTrip through = round_trip(ev.string("format"));
+        parallel_for(length == 0 ? 0 : rows.size() / length, 16, [&](int64_t begin, int64_t end) {
+          std::vector<float> lane(static_cast<size_t>(length)), kept(lane.size());
+          for (int64_t r = begin; r < end; ++r) {
+            double* at = values.data() + r * length;
+            for (int64_t i = 0; i < length; ++i) lane[i] = static_cast<float>(at[i]);
+            through(lane.data(), length, kept.data());
+            std::copy(kept.begin(), kept.end(), at);
+          }
+        });
+        return axis_from_end(store_all(ev.out_dtype(), rows.shape(), values), ev.integer("axis"));
+      });
+}
+
 }  // namespace
 
-std::vector<OpDef> quantization_ops() { return {fake_quantize()}; }
+std::vector<OpDef> quantization_ops() { return {fake_quantize(), stored_as()}; }
 
 }  // namespace pycandle

@@ -14,6 +14,7 @@ struct Recurrence {
   int64_t gates;
   size_t states;
   Step step;
+  bool resets_first = false;  // a GRU whose gate resets the state before the product, as in the first paper
 };
 
 // Gate i of n, side by side in the last axis.
@@ -37,6 +38,12 @@ Values gru_step(Builder& b, ValueId from_input, ValueId from_hidden, const Value
   return {b.add(b.mul(b.sub(state[0], fresh), both(1)), fresh)};
 }
 
+Values early_reset_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values& state) {
+  const auto sum = [&](int64_t i) { return b.add(gate(b, from_input, i, 3), gate(b, from_hidden, i, 3)); };
+  const ValueId fresh = b.tanh(sum(2));
+  return {b.add(b.mul(b.sub(state[0], fresh), sigmoid_value(b, sum(1))), fresh)};
+}
+
 Values tanh_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values&) {
   return {b.tanh(b.add(from_input, from_hidden))};
 }
@@ -45,7 +52,7 @@ Values relu_step(Builder& b, ValueId from_input, ValueId from_hidden, const Valu
 }
 
 constexpr Recurrence kLstm{"lstm", 4, 2, lstm_step}, kGru{"gru", 3, 1, gru_step}, kTanh{"rnn_tanh", 1, 1, tanh_step},
-    kRelu{"rnn_relu", 1, 1, relu_step};
+    kRelu{"rnn_relu", 1, 1, relu_step}, kEarlyReset{"gru", 3, 1, early_reset_step, true};
 
 ValueId product(Builder& b, ValueId x, ValueId weight) {
   return b.dot_general(b.widened(x), b.widened(weight), {}, {}, {b.rank(x) - 1}, {1});
@@ -53,6 +60,16 @@ ValueId product(Builder& b, ValueId x, ValueId weight) {
 ValueId affine_product(Builder& b, ValueId x, ValueId weight, ValueId bias) {
   const ValueId y = product(b, x, weight);
   return bias == kNoValue ? y : b.add(y, b.widened(bias));
+}
+
+// What the state gives to the gates.
+ValueId hidden_part(Builder& b, const Recurrence& r, ValueId from_input, ValueId h, ValueId weight, ValueId bias) {
+  const ValueId whole = affine_product(b, h, weight, bias);
+  if (!r.resets_first) return whole;
+  const ValueId reset = sigmoid_value(b, b.add(gate(b, from_input, 0, 3), gate(b, whole, 0, 3)));
+  const ValueId kept = b.narrowed(b.mul(b.widened(h), reset), b.dtype(h));
+  return b.concat({gate(b, whole, 0, 3), gate(b, whole, 1, 3), gate(b, affine_product(b, kept, weight, bias), 2, 3)},
+                  b.rank(h) - 1);
 }
 
 // The parameters of one layer in one direction.
@@ -92,7 +109,7 @@ LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, ValueId alive,
 
   Values wide;
   for (size_t i = 0; i < r.states; ++i) wide.push_back(inner.widened(inputs[i]));
-  Values next = r.step(inner, now, affine_product(inner, inputs[0], input(hidden), input(bias)), wide);
+  Values next = r.step(inner, now, hidden_part(inner, r, now, inputs[0], input(hidden), input(bias)), wide);
   if (projection != kNoValue) next[0] = product(inner, inner.narrowed(next[0], dtype), input(projection));
   Values outputs = inputs;
   for (size_t i = 0; i < r.states; ++i) outputs[i] = inner.narrowed(next[i], dtype);
@@ -301,6 +318,10 @@ std::function<void(Mistakes&)> recurrent_mistakes(const Recurrence& r) {
       gate_order(m, runs, {0, 3, 1, 2}, kNow, "gates in the order i o f g");
     }
     if (r.gates == 3) {
+      m.build("gru reset", "the reset gate times the product", "the reset gate before the product", [](const MistakeSite& site) {
+        const Call call(*site.node.op, site.b.graph(), site.operands, site.node.attributes, site.node.regions);
+        return decomposed_layers(site.b, call, kEarlyReset, false);
+      });
       gate_order(m, runs, {1, 0, 2}, "gates in the order r z n", "gates in the order z r n");
       gate_order(m, runs, {0, 2, 1}, "gates in the order r z n", "gates in the order r n z");
     }
@@ -311,6 +332,25 @@ std::function<void(Mistakes&)> recurrent_mistakes(const Recurrence& r) {
 
 // The layer as nn has it: a module and what people get wrong with it.
 OpDef layer(const Recurrence& r, const char* nn_class) { return recurrent(r).nn(nn_class).mistakes(recurrent_mistakes(r)); }
+
+Values decomposed_cell(Builder& b, const Call& c, const Recurrence& r) {
+  const auto or_none = [&](const char* operand) { return c.maybe(operand).value_or(kNoValue); };
+  const DType dtype = c.type("x").dtype;
+  Values state{b.widened(c.value("h"))};
+  if (r.states == 2) state.push_back(b.widened(c.value("c")));
+  const ValueId from_input = affine_product(b, c.value("x"), c.value("w_ih"), or_none("b_ih"));
+  Values next = r.step(b, from_input, hidden_part(b, r, from_input, c.value("h"), c.value("w_hh"), or_none("b_hh")), state);
+  for (ValueId& v : next) v = b.narrowed(v, dtype);
+  return next;
+}
+
+void cell_mistakes(Mistakes& m) {
+  if (m.call().op().name != "gru_cell") return;
+  m.build("gru reset", "the reset gate times the product", "the reset gate before the product", [](const MistakeSite& site) {
+    return decomposed_cell(site.b, Call(*site.node.op, site.b.graph(), site.operands, site.node.attributes, site.node.regions),
+                           kEarlyReset);
+  });
+}
 
 // One step, as nn.LSTMCell and its like call it.
 OpDef cell(const Recurrence& r) {
@@ -332,27 +372,21 @@ OpDef cell(const Recurrence& r) {
         if (r.states == 2) results.push_back(c.type("c"));
         return results;
       })
-      .decompose_all([r](Builder& b, const Call& c) {
-        const auto or_none = [&](const char* operand) { return c.maybe(operand).value_or(kNoValue); };
-        const DType dtype = c.type("x").dtype;
-        Values state{b.widened(c.value("h"))};
-        if (r.states == 2) state.push_back(b.widened(c.value("c")));
-        Values next = r.step(b, affine_product(b, c.value("x"), c.value("w_ih"), or_none("b_ih")),
-                             affine_product(b, c.value("h"), c.value("w_hh"), or_none("b_hh")), state);
-        for (ValueId& v : next) v = b.narrowed(v, dtype);
-        return next;
-      })
-      .from_aten_call("aten." + name + ".default", [r, name](AtenCall& a) {
-        const auto or_none = [&](const char* argument) { return a.maybe_tensor(argument).value_or(kNoValue); };
-        Values operands{a.tensor("input")};
-        if (r.states == 1) {
-          operands.push_back(a.tensor("hx"));
-        } else {
-          for (const ValueId v : a.tensors("hx")) operands.push_back(v);
-        }
-        for (const ValueId v : {a.tensor("w_ih"), a.tensor("w_hh"), or_none("b_ih"), or_none("b_hh")}) operands.push_back(v);
-        return a.b.create_all(name, operands);
-      });
+      .decompose_all([r](Builder& b, const Call& c) { return decomposed_cell(b, c, r); })
+      .from_aten_call("aten." + name + ".default",
+                      [r, name](AtenCall& a) {
+                        const auto or_none = [&](const char* argument) { return a.maybe_tensor(argument).value_or(kNoValue); };
+                        Values operands{a.tensor("input")};
+                        if (r.states == 1) {
+                          operands.push_back(a.tensor("hx"));
+                        } else {
+                          for (const ValueId v : a.tensors("hx")) operands.push_back(v);
+                        }
+                        for (const ValueId v : {a.tensor("w_ih"), a.tensor("w_hh"), or_none("b_ih"), or_none("b_hh")})
+                          operands.push_back(v);
+                        return a.b.create_all(name, operands);
+                      })
+      .mistakes(cell_mistakes);
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ OpDef fractional_max_pool(size_t n) {
       .from_aten_call("aten." + name + ".default", [name, n](AtenCall& c) {
         return c.b.create_all(
             name, {c.tensor("self"), c.tensor("random_samples")},
-            {{"kernel_size", spread(c.integers("kernel_size"), n)}, {"output_size", spread(c.integers("output_size"), n)}});
+            {{"kernel_size", per_axis(c.integers("kernel_size"), n)}, {"output_size", per_axis(c.integers("output_size"), n)}});
       });
 }
 

@@ -130,6 +130,11 @@ void require_elements(const Evaluation& ev, const Array& x, const Ints& axes) {
   }
 }
 
+void mean_for_extreme(Mistakes& m) {
+  if (!is_floating(m.call().type("x").dtype)) return;
+  m.other_op("reduction", "mean", {{"axes", m.call().integers("axes")}, {"keep", false}});
+}
+
 // better(a, b): does b replace a? NaN replaces everything and is replaced by nothing, as in torch.
 OpDef extreme(const char* name, const char* doc, bool largest) {
   return reduction(name, reals | booleans, doc).evaluator([largest](const Evaluation& ev) {
@@ -142,6 +147,18 @@ OpDef extreme(const char* name, const char* doc, bool largest) {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     if (domain_of(x.dtype()) == Domain::real) return run(-kInfinity, kInfinity);
     return run(std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  });
+}
+
+// The last of equal elements, where torch takes the first.
+void last_of_equals(Mistakes& m) {
+  const int64_t given = m.call().integer("axis"), axis = given < 0 ? given + m.call().rank("x") : given;
+  m.build("tie rule", "the first of equal elements", "the last of equal elements", [axis](const MistakeSite& site) {
+    const ValueId x = site.operands[0], turned = site.same({site.b.reverse(x, {axis})})[0];
+    const ValueId last = site.b.sub(
+        site.b.cast(site.b.create("dim", {}, {{"value", site.b.shape(x)[axis]}}), site.b.dtype(turned)),
+        site.b.full(int64_t{1}, site.b.dtype(turned)));
+    return Values{site.b.sub(site.b.broadcast_to(last, site.b.shape(turned)), turned)};
   });
 }
 
@@ -177,7 +194,8 @@ OpDef arg_extreme(const char* name, const char* doc, bool largest) {
         return out;
       })
       .spelled_torch(fmt::format("torch.{}({{x}}, {{axis}})", name))
-      .mistakes([](Mistakes& m) { m.other_axis("axis"); });
+      .mistakes([](Mistakes& m) { m.other_axis("axis"); })
+      .mistakes(last_of_equals);
 }
 
 }  // namespace
@@ -189,12 +207,14 @@ std::vector<OpDef> reduction_ops() {
       extreme("reduce_max", "largest over the axes; NaN wins", true)
           .spelled_cpp(CppForm::Kind::member, "amax")
           .spelled_torch("torch.amax({x}, {axes})")
+          .mistakes(mean_for_extreme)
           .called("a maximum")
           .mistakes(other_axes)
           .mistaken_for("reduction", {"reduce_sum", "reduce_min"}),
       extreme("reduce_min", "smallest over the axes; NaN wins", false)
           .spelled_cpp(CppForm::Kind::member, "amin")
           .spelled_torch("torch.amin({x}, {axes})")
+          .mistakes(mean_for_extreme)
           .called("a minimum")
           .mistakes(other_axes)
           .mistaken_for("reduction", {"reduce_sum", "reduce_max"}),

@@ -49,7 +49,7 @@ ValueId variance(Builder& b, ValueId wide, const Ints& axes, double correction, 
   return b.div(total, divisor);
 }
 
-OpDef spread(const char* name, const char* doc, bool root) {
+OpDef of_variance(const char* name, const char* doc, bool root) {
   OpDef def = reduction(name, doc).attributes(attr<double>("correction", 1.0));
   def.decompose([root](Builder& b, const Call& c) {
     ValueId x = c.value("x");
@@ -82,9 +82,9 @@ void add_spread(OpDef& def, const std::string& name) {
     def.from_aten_call(fmt::format("aten.{}_mean.{}", name, overload), [name](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
       Attributes attributes = spread_attributes(c, x);
-      ValueId spread = c.b.create(name, {x}, attributes);
+      ValueId result = c.b.create(name, {x}, attributes);
       attributes.pop_back();  // correction
-      return {spread, std::get<Ints>(attributes[0].second).empty() ? x : c.b.create("mean", {x}, attributes)};
+      return {result, std::get<Ints>(attributes[0].second).empty() ? x : c.b.create("mean", {x}, attributes)};
     });
   }
   def.sample(fmt::format("torch.{}(t(4, 5))", name))
@@ -99,14 +99,14 @@ void add_spread(OpDef& def, const std::string& name) {
 }
 
 OpDef var() {
-  OpDef def = spread("var", "variance over the axes: squared distances from the mean, summed and divided by count - correction",
-                     false);
+  OpDef def = of_variance(
+      "var", "variance over the axes: squared distances from the mean, summed and divided by count - correction", false);
   add_spread(def, "var");
   return def;
 }
 
 OpDef std_deviation() {
-  OpDef def = spread("std", "square root of var", true);
+  OpDef def = of_variance("std", "square root of var", true);
   add_spread(def, "std");
   return def;
 }

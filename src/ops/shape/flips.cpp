@@ -60,7 +60,11 @@ OpDef reverse() {
                     return strided_copy(x, x.shape(), strides, offset);
                   })
                   .rearrangement()
-                  .spelled_torch("{x}.flip({axes})");
+                  .spelled_torch("{x}.flip({axes})")
+                  .mistakes([](Mistakes& m) {
+                    m.build("direction order", "an axis in reverse", "it as it is",
+                            [](const MistakeSite& site) { return Values{site.operands[0]}; });
+                  });
   flip_overloads(def);
   turn_overloads(def);
   return def;
@@ -103,6 +107,7 @@ OpDef roll() {
         Dims shifts = m.call().dims("shifts");
         for (Dim& d : shifts) d = Dim(0) - d;
         m.attribute("direction order", "shifts", shifts, "rolled one way", "rolled the other way");
+        m.other_axis("axes");
       });
   return def
       .from_aten_call("aten.roll.default",

@@ -197,6 +197,30 @@ OpDef stack() {
 
 // ---- repetition
 
+constexpr const char *kHeadOrder = "head order", *kOneByOne = "each repeated in a row", *kAsAWhole = "all repeated as a whole";
+
+void interleaved_instead(Mistakes& m) {
+  const Dims& repeats = m.call().dims("repeats");
+  const size_t missing = repeats.size() - m.call().shape("x").size();
+  Ints repeated;
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    if (repeats[i] != Dim(1)) repeated.push_back(static_cast<int64_t>(i));
+  }
+  if (repeated.size() != 1 || missing != 0) return;
+  const int64_t axis = repeated[0];
+  const Dim times = repeats[static_cast<size_t>(axis)];
+  m.build(kHeadOrder, kAsAWhole, kOneByOne, [axis, times](const MistakeSite& site) {
+    return site.b.create_all("repeat_interleave", site.operands, {{"repeats", times}, {"axis", axis}});
+  });
+}
+
+void repeated_instead(Mistakes& m) {
+  Dims repeats(m.call().shape("x").size(), Dim(1));
+  repeats[static_cast<size_t>(m.call().integer("axis"))] = m.call().dim("repeats");
+  m.build(kHeadOrder, kOneByOne, kAsAWhole,
+          [repeats](const MistakeSite& site) { return site.b.create_all("repeat", site.operands, {{"repeats", repeats}}); });
+}
+
 OpDef repeat() {
   OpDef def = functional("repeat");
   def.doc("x repeated as a whole along every axis; repeats has an entry for each axis of the result, aligned at the end")
@@ -234,7 +258,8 @@ OpDef repeat() {
         return b.reshape(b.broadcast(x, wide, axes), merged);
       })
       .rearrangement()
-      .spelled_torch("{x}.repeat({repeats})");
+      .spelled_torch("{x}.repeat({repeats})")
+      .mistakes(interleaved_instead);
   auto build = [](const char* argument) {
     return [argument](AtenCall& c) -> Values {
       ValueId x = c.tensor("self");
@@ -275,7 +300,8 @@ OpDef repeat_interleave() {
         merged[c.integer("axis")] = merged[c.integer("axis")] * c.dim("repeats");
         return b.reshape(b.broadcast(x, wide, axes), merged);
       })
-      .spelled_torch("torch.repeat_interleave({x}, {repeats}, {axis})");
+      .spelled_torch("torch.repeat_interleave({x}, {repeats}, {axis})")
+      .mistakes(repeated_instead);
   return def
       .from_aten_call("aten.repeat_interleave.self_int",
                       [](AtenCall& c) -> Values {

@@ -64,6 +64,17 @@ void other_padding(Mistakes& m) {
   if (low != high)
     m.attributes("padding side", {{"low", high}, {"high", low}}, "its padding in front and behind",
                  "its padding the other way round");
+  for (size_t axis = 0; axis < low.size(); ++axis) {  // the same length, moved by one
+    for (const int64_t shift : {1, -1}) {
+      Dims before = low, behind = high;
+      before[axis] = before[axis] + Dim(shift);
+      behind[axis] = behind[axis] - Dim(shift);
+      if (m.size(before[axis]) < 0 || m.size(behind[axis]) < 0) continue;
+      m.attributes("padding side", {{"low", before}, {"high", behind}},
+                   fmt::format("{} in front and {} behind", m.size(low[axis]), m.size(high[axis])),
+                   fmt::format("{} in front and {} behind", m.size(before[axis]), m.size(behind[axis])));
+    }
+  }
   for (const char* other : {"pad", "reflection_pad", "replication_pad", "circular_pad"}) {
     Attributes attributes{{"low", low}, {"high", high}};
     if (std::string_view(other) == "pad") attributes.emplace_back("value", 0.0);

@@ -13,12 +13,6 @@ namespace {
 
 // ---- what people get wrong
 
-// The node that gives the value, when it is of this op.
-const Node* made_by(const Graph& g, ValueId v, const char* op) {
-  const int32_t node = g.values[v].node;
-  return node < 0 || g.nodes[node].op->name != op ? nullptr : &g.nodes[node];
-}
-
 // All axes but the last ones are the same, and `whole` has one axis where `parts` has two.
 bool splits_last_axis(const Shape& whole, const Shape& parts) {
   return !whole.empty() && whole.size() + 1 == parts.size() && std::equal(whole.begin(), whole.end() - 1, parts.begin());
@@ -56,20 +50,49 @@ void merged_in_other_order(Mistakes& m) {
   });
 }
 
-// Those that give the same shape.
+// Two axes before the last made one, as heads that were repeated are: [.., heads, repeats, ..] or [.., repeats, heads, ..].
+void repeated_in_other_order(Mistakes& m) {
+  const Shape &x = m.call().shape("x"), &merged = m.call().dims("shape");
+  if (x.size() != merged.size() + 1) return;
+  for (size_t axis = 0; axis + 2 < x.size(); ++axis) {
+    const bool is_it = std::equal(merged.begin(), merged.begin() + static_cast<std::ptrdiff_t>(axis), x.begin()) &&
+                       std::equal(merged.begin() + static_cast<std::ptrdiff_t>(axis) + 1, merged.end(),
+                                  x.begin() + static_cast<std::ptrdiff_t>(axis) + 2);
+    if (!is_it || x[axis] == Dim(1) || x[axis + 1] == Dim(1)) continue;
+    m.build("head order", "heads repeated one by one", "heads repeated as a whole", [axis](const MistakeSite& site) {
+      const Shape shape = site.b.shape(site.same(site.operands)[0]);
+      const auto a = static_cast<int64_t>(axis);
+      return Values{site.b.reshape(site.b.swap_axes(site.operands[0], a, a + 1), shape)};
+    });
+    return;
+  }
+}
+
+// Those that give the same shape, and those with one axis elsewhere: a reshape may follow.
 void other_permutations(Mistakes& m) {
   const Ints now = m.call().integers("permutation");
   const Shape& x = m.call().shape("x");
-  if (now.size() > 5) return;
+  if (now.size() > 6) return;
+  const auto add = [&](const Ints& other) {
+    m.attribute("dim order", "permutation", other, fmt::format("dims in the order {}", fmt::join(now, " ")),
+                fmt::format("dims in the order {}", fmt::join(other, " ")));
+  };
+  const auto gives_same_shape = [&](const Ints& other) {
+    return std::equal(now.begin(), now.end(), other.begin(), [&](int64_t a, int64_t b) { return x[a] == x[b]; });
+  };
   Ints other(now.size());
   std::iota(other.begin(), other.end(), 0);
   do {
-    bool same_shape = true;
-    for (size_t i = 0; i < now.size(); ++i) same_shape = same_shape && x[other[i]] == x[now[i]];
-    if (same_shape && other != now)
-      m.attribute("dim order", "permutation", other, fmt::format("dims in the order {}", fmt::join(now, " ")),
-                  fmt::format("dims in the order {}", fmt::join(other, " ")));
+    if (gives_same_shape(other) && other != now) add(other);
   } while (std::next_permutation(other.begin(), other.end()));
+  for (size_t from = 0; from < now.size(); ++from) {
+    for (size_t to = 0; to < now.size(); ++to) {
+      Ints moved = now;
+      moved.erase(moved.begin() + static_cast<std::ptrdiff_t>(from));
+      moved.insert(moved.begin() + static_cast<std::ptrdiff_t>(to), now[from]);
+      if (!gives_same_shape(moved)) add(moved);
+    }
+  }
 }
 
 // ---- the same elements, another shape
@@ -224,7 +247,8 @@ OpDef reshape() {
                   .same_purpose()
                   .spelled_torch("{x}.reshape({shape})")
                   .results({"reshaped"})
-                  .mistakes(merged_in_other_order);
+                  .mistakes(merged_in_other_order)
+                  .mistakes(repeated_in_other_order);
   reshape_overloads(def);
   flatten_overloads(def);
   squeeze_overloads(def);

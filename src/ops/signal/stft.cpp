@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ir/mistakes.h"
 #include "ops/signal/fourier.h"
 
 namespace pycandle {
@@ -16,9 +17,60 @@ ValueId centred_window(Builder& b, const Call& c, DType dtype) {
   return b.pad(b.cast(window, dtype), {left}, {n - length - left}, Scalar{0.0});
 }
 
+// ---- what people get wrong
+
+struct OtherWindow {
+  const char *kind, *text;
+  double alpha = 0.5, beta = 0.5;
+};
+constexpr OtherWindow kWindows[] = {
+    {"cosine", "Hann"}, {"cosine", "Hamming", 0.54, 0.46}, {"blackman", "Blackman"}, {"bartlett", "Bartlett"}};
+
+std::string window_text(const OtherWindow& w, bool periodic) {
+  return fmt::format("a {}{} window", periodic ? "" : "symmetric ", w.text);
+}
+
+void other_frames(Mistakes& m) {
+  const Call& c = m.call();
+  m.flag("normalisation", "normalized", "a transform divided by the root of its size", "a transform that is not divided");
+  m.without("window", "window", "window");
+  const DType dtype = c.has("window") ? c.type("window").dtype : real_of(c.type("x").dtype);
+  if (!is_floating(dtype)) return;
+  for (const OtherWindow& w : kWindows) {
+    for (const bool periodic : {true, false}) {
+      const Attributes attributes{{"kind", std::string(w.kind)},
+                                  {"length", c.integer("win_length")},
+                                  {"periodic", periodic},
+                                  {"alpha", w.alpha},
+                                  {"beta", w.beta},
+                                  {"dtype", dtype}};
+      m.build("window", c.has("window") ? "its window" : "no window", window_text(w, periodic),
+              [attributes](const MistakeSite& site) {
+                return site.same(site.with_operand("window", site.b.create("signal_window", {}, attributes)));
+              });
+    }
+  }
+}
+
+void other_windows(Mistakes& m) {
+  const Call& c = m.call();
+  std::string now = "its window";
+  for (const OtherWindow& w : kWindows) {
+    if (c.string("kind") == w.kind && c.number("alpha") == w.alpha) now = window_text(w, c.boolean("periodic"));
+  }
+  for (const OtherWindow& w : kWindows) {
+    for (const bool periodic : {true, false}) {
+      if (window_text(w, periodic) != now)
+        m.attributes("window", {{"kind", std::string(w.kind)}, {"periodic", periodic}, {"alpha", w.alpha}, {"beta", w.beta}}, now,
+                     window_text(w, periodic));
+    }
+  }
+}
+
 OpDef add_frame_attributes(OpDef def) {
   const std::string id = def.name;
   return def.operands("x", optional("window"))
+      .mistakes(other_frames)
       .attributes(attr<int64_t>("n_fft"), attr<int64_t>("hop_length"), attr<int64_t>("win_length"),
                   attr<bool>("normalized", false), attr<bool>("onesided", true))
       .constraint(id + "_c1", "0 < hop_length, 0 < win_length <= n_fft",
@@ -280,7 +332,8 @@ OpDef signal_window() {
         if (length <= 1) return b.full(1.0, c.dtype("dtype"), {length});
         const Positions p{b, b.iota(length, c.dtype("dtype")), static_cast<double>(c.boolean("periodic") ? length : length - 1)};
         return window_value(p, c);
-      });
+      })
+      .mistakes(other_windows);
   struct Kind {
     const char *torch, *kind;
     double alpha, beta;

@@ -289,8 +289,13 @@ OpDef interpolate() {
       })
       .mistakes([](Mistakes& m) {
         m.flag("align corners", "align_corners", "align_corners", "no align_corners");
+        m.flag("antialias", "antialias", "antialiasing", "no antialiasing");
         m.choice("interpolation mode", "mode",
                  {{"nearest", "nearest"}, {"nearest-exact", "nearest-exact"}, {"linear", "linear"}, {"cubic", "cubic"}});
+        const Dims& size = m.call().dims("output_size");
+        if (is_floating(m.call().type("x").dtype))
+          m.other_op("interpolation mode", fmt::format("adaptive_avg_pool{}d", size.size()), {{"output_size", size}},
+                     m.call().string("mode"), "area");
       })
       .sample("F.interpolate(t(2, 3, 5), scale_factor=2)")
       .sample("F.interpolate(t(2, 3, 5), size=7)")
