@@ -17,9 +17,9 @@ BENCH_FLAGS ?=
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
-test test-full zoo zoo-emit people op-db faults: export OMP_NUM_THREADS ?= 1
+test test-full zoo zoo-emit zoo-decode people op-db faults twins: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build build-tests demo test test-cpp test-full zoo zoo-emit people op-db models faults bench bench-quick test-asan test-tsan format lint fuzz requirements wheel clean
+.PHONY: help build build-tests demo test test-cpp test-full zoo zoo-emit zoo-decode people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes 
 	@scripts/setup.sh build clang
 	@PYTHONPATH=tests .venv/bin/python -m zoo.zoo_emit --jobs $(JOBS) $(ZOO_FLAGS)
 
+zoo-decode: build ## models of the zoo that generate, token by token: is the derived step the forward pass? Writes docs/zoo-decode.md
+	@PYTHONPATH=tests .venv/bin/python -W ignore -m zoo.zoo_decode
+
 people: build ## models as people write them, each recorded, run on both backends, emitted and tested; writes docs/people.md (PEOPLE_FLAGS="--filter gpt")
 	@PYTHONPATH=tests .venv/bin/python -m people --jobs $(JOBS) $(PEOPLE_FLAGS)
 
@@ -68,6 +71,10 @@ models: build ## write models/ again: well-known models as codegen emits them
 
 faults: build-tests ## faults put into models on purpose: does the verifier find layer, op and cause? (FAULTS_FLAGS="--models bert")
 	@PYTHONPATH=tests .venv/bin/python -m faults --jobs $(JOBS) $(FAULTS_FLAGS)
+	@$(MAKE) --no-print-directory twins
+
+twins: build-tests ## a part of `make faults`: wrong models beside right ones, and 2,000 clean runs (TWINS_FLAGS="--models rope", "--smollm2 --write")
+	@PYTHONPATH=tests .venv/bin/python -W ignore -m faults.twins --jobs $(JOBS) $(TWINS_FLAGS)
 
 bench: build ## whole models beside torch, ONNX Runtime, OpenVINO, candle and llama.cpp; writes docs/benchmarks.md (BENCH_FLAGS="--models minilm")
 	@scripts/setup.sh bench

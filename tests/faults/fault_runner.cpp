@@ -1,4 +1,5 @@
 // fault_runner MANIFEST imported|program          lists the nodes, a JSON line each
+// fault_runner MANIFEST text                       prints the program, for `verify --program`
 // fault_runner MANIFEST run [BACKEND] < faults    verifies with each fault in turn; a JSON line each
 //   A fault is an edit of a node (injector.h), or a program that was captured from edited source code, beside the one
 //   from the source as it was emitted: {"program": "17.ptir", "unedited": "0.ptir"}.
@@ -140,6 +141,7 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
   VerifyOptions options;
   options.backend = backend_name;
   if (fault.contains("trace")) options.traces = {fault.at("trace").get<std::string>()};
+  for (const Json& trace : fault.value("traces", Json::array())) options.traces.push_back(trace.get<std::string>());
   Json out{{"id", fault.value("id", 0)}};
   std::unique_ptr<Backend> faulty;
   bool is_corrupted = false;
@@ -170,7 +172,21 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
       options.change_program = change;
     }
   }
-  const VerifyResult result = verify_recording(manifest, options);
+  Json first;  // of a fault with "stop": nothing after the first wrong layer is of interest
+  if (fault.value("stop", false)) {
+    options.on_layer = [&](const LayerResult& layer) {
+      if (layer.verdict != Verdict::wrong_here) return;
+      first = to_json(layer);
+      throw std::runtime_error("found");
+    };
+  }
+  VerifyResult result;
+  try {
+    result = verify_recording(manifest, options);
+  } catch (const std::exception&) {
+    if (first.is_null()) throw;
+    return {{"wrong", Json::array({first})}, {"passed", false}, {"counts", Json::object()}};
+  }
   if (fault.value("edit", "") == "corrupt") out["effect"] = is_corrupted ? 1.0 : 0.0;
   Json wrong = Json::array();
   for (const LayerResult& layer : result.layers) {
@@ -179,6 +195,7 @@ Json run_fault(const std::filesystem::path& manifest, const Json& fault, const s
   out["layers"] = result.layers.size();
   out["counts"] = counts_json(result);
   out["wrong"] = wrong;
+  out["passed"] = result.passed();
   return out;
 }
 
@@ -186,10 +203,10 @@ int run(int argc, char** argv) {
   if (argc < 3) return 2;
   const std::filesystem::path manifest = argv[1];
   const std::string what = argv[2];
-  if (what == "imported" || what == "program") {
+  if (what == "imported" || what == "program" || what == "text") {
     Program p = import_manifest(manifest, catalogue()).program;
-    if (what == "program") p = run_program_pipeline(std::move(p), catalogue());
-    list_nodes(p);
+    if (what != "imported") p = run_program_pipeline(std::move(p), catalogue());
+    what == "text" ? void(std::cout << print(p)) : list_nodes(p);
     return 0;
   }
   const std::string backend = argc > 3 ? argv[3] : "reference";

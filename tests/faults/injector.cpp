@@ -77,139 +77,136 @@ Values norm(const Site& s, const std::string& wrong) {
 }
 
 using Edit = std::function<Values(const Site&)>;
-const std::map<std::string, Edit>& edits() {
-  static const std::map<std::string, Edit> all{
-      {"attribute",
-       [](const Site& s) {
-         Attributes attributes = s.node.attributes;
-         const auto set = [&](const std::string& name, const Json& value) {
-           for (auto& [key, old] : attributes) {
-             if (key == name) old = like(old, value);
-           }
-         };
-         set(s.fault.at("name"), s.fault.at("value"));
-         if (s.fault.contains("also")) set(s.fault.at("also"), s.fault.at("also_value"));
-         return s.call(s.node.op->name, s.operands, attributes);
-       }},
-      {"op",  // another op on some of the operands
-       [](const Site& s) {
-         Values picked;
-         for (const Json& i : s.fault.value("operands", Json::array())) picked.push_back(s.operands.at(i.get<size_t>()));
-         Attributes attributes;
-         const Json given = s.fault.value("attributes", Json::object());
-         for (const auto& [key, value] : given.items()) attributes.emplace_back(key, like({}, value));
-         if (s.fault.value("keep", false)) attributes = s.node.attributes;
-         return s.call(s.fault.at("op"), picked.empty() ? s.operands : picked, attributes);
-       }},
-      {"swap",
-       [](const Site& s) {
-         Values changed = s.operands;
-         std::swap(changed.at(s.fault.at("a").get<size_t>()), changed.at(s.fault.at("b").get<size_t>()));
-         return s.call(s.node.op->name, changed, s.node.attributes);
-       }},
-      {"drop", [](const Site& s) { return s.with_operand(kNoValue); }},
-      {"zero", [](const Site& s) { return s.with_operand(s.b.like(s.operands.at(s.which()), 0.0)); }},
-      {"one", [](const Site& s) { return s.with_operand(s.b.like(s.operands.at(s.which()), 1.0)); }},
-      {"transpose", [](const Site& s) { return s.with_operand(s.b.swap_axes(s.operands.at(s.which()), -2, -1)); }},
-      {"flip",
-       [](const Site& s) {
-         const ValueId x = s.operands.at(s.which());
-         Ints axes;
-         for (const Json& a : s.fault.at("axes")) axes.push_back(a.get<int64_t>() + s.b.rank(x));
-         return s.with_operand(s.b.reverse(x, axes));
-       }},
-      {"negate",
-       [](const Site& s) {
-         const ValueId x = s.operands.at(s.which());
-         return s.with_operand(s.b.dtype(x) == DType::boolean ? s.b.logical_not(x) : s.b.neg(x));
-       }},
-      {"shift index",
-       [](const Site& s) {
-         const ValueId x = s.operands.at(s.which());
-         const ValueId less = s.b.sub(x, s.b.full(int64_t{1}, s.b.dtype(x)));
-         return s.with_operand(s.b.maximum(less, s.b.full(int64_t{0}, s.b.dtype(x))));
-       }},
-      {"chunks",  // of an operand
-       [](const Site& s) {
-         return s.with_operand(in_chunks(s.b, s.operands.at(s.which()), s.fault.at("axis"), s.fault.at("order").get<Ints>()));
-       }},
-      {"all chunks",  // of every operand from one on: the gates of a recurrent layer
-       [](const Site& s) {
-         Values changed = s.operands;
-         for (size_t i = s.fault.at("from"); i < changed.size(); ++i)
-           changed[i] = in_chunks(s.b, changed[i], 0, s.fault.at("order").get<Ints>());
-         return s.call(s.node.op->name, changed, s.node.attributes);
-       }},
-      {"directions",  // the parameters of both directions of a recurrent layer
-       [](const Site& s) {
-         Values changed = s.operands;
-         const size_t from = s.fault.at("from"), each = s.fault.at("each");
-         for (size_t run = from; run + 2 * each <= changed.size(); run += 2 * each) {
-           for (size_t i = 0; i < each; ++i) std::swap(changed[run + i], changed[run + each + i]);
+const std::map<std::string, Edit> kEdits{
+    {"attribute",
+     [](const Site& s) {
+       Attributes attributes = s.node.attributes;
+       const auto set = [&](const std::string& name, const Json& value) {
+         for (auto& [key, old] : attributes) {
+           if (key == name) old = like(old, value);
          }
-         return s.call(s.node.op->name, changed, s.node.attributes);
-       }},
-      {"result chunks",
-       [](const Site& s) {
-         Values results = s.original();
-         results[0] = in_chunks(s.b, results[0], s.fault.at("axis"), s.fault.at("order").get<Ints>());
-         return results;
-       }},
-      {"result flip",
-       [](const Site& s) {
-         Values results = s.original();
-         results[0] = s.b.reverse(results[0], {s.fault.at("axis").get<int64_t>() + s.b.rank(results[0])});
-         return results;
-       }},
-      {"heads last",  // split_heads that takes the width for the heads
-       [](const Site& s) {
-         Shape shape = s.b.shape(s.operands[0]);
-         const Dim heads = std::get<Dim>(s.node.attributes.at(0).second), width = floordiv(shape.back(), heads);
-         shape.back() = width;
-         shape.push_back(heads);
-         const ValueId split = s.b.reshape(s.operands[0], shape);
-         return Values{s.b.swap_axes(s.b.swap_axes(split, -3, -1), -2, -1)};
-       }},
-      {"results turned",
-       [](const Site& s) {
-         Values results = s.original();
-         std::rotate(results.begin(), results.begin() + 1, results.end());
-         return results;
-       }},
-      {"scale",
-       [](const Site& s) {
-         Values results = s.original();
-         results[0] = s.b.mul(results[0], s.fault.at("value").get<double>());
-         return results;
-       }},
-      {"low precision",
-       [](const Site& s) {
-         Values changed = s.operands;
-         for (ValueId& x : changed) {
-           if (x != kNoValue && s.b.dtype(x) == DType::f32) x = s.b.cast(s.b.cast(x, DType::bf16), DType::f32);
-         }
-         return s.call(s.node.op->name, changed, s.node.attributes);
-       }},
-      {"epsilon outside", [](const Site& s) { return norm(s, "outside"); }},
-      {"unbiased", [](const Site& s) { return norm(s, "unbiased"); }},
-      {"square",  // outside of what a search would look for
-       [](const Site& s) {
-         Values results = s.original();
-         results[0] = s.b.add(results[0], s.b.mul(s.b.mul(results[0], results[0]), s.fault.at("value").get<double>()));
-         return results;
-       }},
-      {"smooth",  // each element gets a little of its neighbour
-       [](const Site& s) {
-         Values results = s.original();
-         const int64_t axis = s.b.rank(results[0]) - 1;
-         const Dim size = s.b.shape(results[0]).back();
-         const ValueId turned = s.b.concat({s.b.slice(results[0], axis, 1, size), s.b.slice(results[0], axis, 0, 1)}, axis);
-         results[0] = s.b.add(results[0], s.b.mul(turned, s.fault.at("value").get<double>()));
-         return results;
-       }},
-  };
-  return all;
-}
+       };
+       set(s.fault.at("name"), s.fault.at("value"));
+       if (s.fault.contains("also")) set(s.fault.at("also"), s.fault.at("also_value"));
+       return s.call(s.node.op->name, s.operands, attributes);
+     }},
+    {"op",  // another op on some of the operands
+     [](const Site& s) {
+       Values picked;
+       for (const Json& i : s.fault.value("operands", Json::array())) picked.push_back(s.operands.at(i.get<size_t>()));
+       Attributes attributes;
+       const Json given = s.fault.value("attributes", Json::object());
+       for (const auto& [key, value] : given.items()) attributes.emplace_back(key, like({}, value));
+       if (s.fault.value("keep", false)) attributes = s.node.attributes;
+       return s.call(s.fault.at("op"), picked.empty() ? s.operands : picked, attributes);
+     }},
+    {"swap",
+     [](const Site& s) {
+       Values changed = s.operands;
+       std::swap(changed.at(s.fault.at("a").get<size_t>()), changed.at(s.fault.at("b").get<size_t>()));
+       return s.call(s.node.op->name, changed, s.node.attributes);
+     }},
+    {"drop", [](const Site& s) { return s.with_operand(kNoValue); }},
+    {"zero", [](const Site& s) { return s.with_operand(s.b.like(s.operands.at(s.which()), 0.0)); }},
+    {"one", [](const Site& s) { return s.with_operand(s.b.like(s.operands.at(s.which()), 1.0)); }},
+    {"transpose", [](const Site& s) { return s.with_operand(s.b.swap_axes(s.operands.at(s.which()), -2, -1)); }},
+    {"flip",
+     [](const Site& s) {
+       const ValueId x = s.operands.at(s.which());
+       Ints axes;
+       for (const Json& a : s.fault.at("axes")) axes.push_back(a.get<int64_t>() + s.b.rank(x));
+       return s.with_operand(s.b.reverse(x, axes));
+     }},
+    {"negate",
+     [](const Site& s) {
+       const ValueId x = s.operands.at(s.which());
+       return s.with_operand(s.b.dtype(x) == DType::boolean ? s.b.logical_not(x) : s.b.neg(x));
+     }},
+    {"shift index",
+     [](const Site& s) {
+       const ValueId x = s.operands.at(s.which());
+       const ValueId less = s.b.sub(x, s.b.full(int64_t{1}, s.b.dtype(x)));
+       return s.with_operand(s.b.maximum(less, s.b.full(int64_t{0}, s.b.dtype(x))));
+     }},
+    {"chunks",  // of an operand
+     [](const Site& s) {
+       return s.with_operand(in_chunks(s.b, s.operands.at(s.which()), s.fault.at("axis"), s.fault.at("order").get<Ints>()));
+     }},
+    {"all chunks",  // of every operand from one on: the gates of a recurrent layer
+     [](const Site& s) {
+       Values changed = s.operands;
+       for (size_t i = s.fault.at("from"); i < changed.size(); ++i)
+         changed[i] = in_chunks(s.b, changed[i], 0, s.fault.at("order").get<Ints>());
+       return s.call(s.node.op->name, changed, s.node.attributes);
+     }},
+    {"directions",  // the parameters of both directions of a recurrent layer
+     [](const Site& s) {
+       Values changed = s.operands;
+       const size_t from = s.fault.at("from"), each = s.fault.at("each");
+       for (size_t run = from; run + 2 * each <= changed.size(); run += 2 * each) {
+         for (size_t i = 0; i < each; ++i) std::swap(changed[run + i], changed[run + each + i]);
+       }
+       return s.call(s.node.op->name, changed, s.node.attributes);
+     }},
+    {"result chunks",
+     [](const Site& s) {
+       Values results = s.original();
+       results[0] = in_chunks(s.b, results[0], s.fault.at("axis"), s.fault.at("order").get<Ints>());
+       return results;
+     }},
+    {"result flip",
+     [](const Site& s) {
+       Values results = s.original();
+       results[0] = s.b.reverse(results[0], {s.fault.at("axis").get<int64_t>() + s.b.rank(results[0])});
+       return results;
+     }},
+    {"heads last",  // split_heads that takes the width for the heads
+     [](const Site& s) {
+       Shape shape = s.b.shape(s.operands[0]);
+       const Dim heads = std::get<Dim>(s.node.attributes.at(0).second), width = floordiv(shape.back(), heads);
+       shape.back() = width;
+       shape.push_back(heads);
+       const ValueId split = s.b.reshape(s.operands[0], shape);
+       return Values{s.b.swap_axes(s.b.swap_axes(split, -3, -1), -2, -1)};
+     }},
+    {"results turned",
+     [](const Site& s) {
+       Values results = s.original();
+       std::rotate(results.begin(), results.begin() + 1, results.end());
+       return results;
+     }},
+    {"scale",
+     [](const Site& s) {
+       Values results = s.original();
+       results[0] = s.b.mul(results[0], s.fault.at("value").get<double>());
+       return results;
+     }},
+    {"low precision",
+     [](const Site& s) {
+       Values changed = s.operands;
+       for (ValueId& x : changed) {
+         if (x != kNoValue && s.b.dtype(x) == DType::f32) x = s.b.cast(s.b.cast(x, DType::bf16), DType::f32);
+       }
+       return s.call(s.node.op->name, changed, s.node.attributes);
+     }},
+    {"epsilon outside", [](const Site& s) { return norm(s, "outside"); }},
+    {"unbiased", [](const Site& s) { return norm(s, "unbiased"); }},
+    {"square",  // outside of what a search would look for
+     [](const Site& s) {
+       Values results = s.original();
+       results[0] = s.b.add(results[0], s.b.mul(s.b.mul(results[0], results[0]), s.fault.at("value").get<double>()));
+       return results;
+     }},
+    {"smooth",  // each element gets a little of its neighbour
+     [](const Site& s) {
+       Values results = s.original();
+       const int64_t axis = s.b.rank(results[0]) - 1;
+       const Dim size = s.b.shape(results[0]).back();
+       const ValueId turned = s.b.concat({s.b.slice(results[0], axis, 1, size), s.b.slice(results[0], axis, 0, 1)}, axis);
+       results[0] = s.b.add(results[0], s.b.mul(turned, s.fault.at("value").get<double>()));
+       return results;
+     }},
+};
 
 bool is_of_values(const Json& fault) { return fault.at("edit") == "corrupt"; }
 bool is_of_parameter(const Json& fault) { return fault.at("edit") == "parameter"; }
@@ -296,8 +293,8 @@ Program injected(Program p, const OpTable& table, const Json& fault, const std::
     change_parameter(p, fault);
     return p;
   }
-  const auto edit = edits().find(fault.at("edit"));
-  if (edit == edits().end()) throw std::runtime_error("no such edit");
+  const auto edit = kEdits.find(fault.at("edit"));
+  if (edit == kEdits.end()) throw std::runtime_error("no such edit");
   size_t index = 0;
   return rewrite_outside_regions(std::move(p), table,
                                  [&](Builder& b, const Node& node, const Values& operands) -> std::optional<Values> {

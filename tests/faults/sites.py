@@ -9,34 +9,48 @@ from collections.abc import Iterator
 ACTIVATIONS = ["relu", "silu", "gelu", "tanh", "sigmoid"]
 
 
-def first(condition: object, *faults: tuple) -> list[tuple]:
-    return list(faults) if condition else []
-
-
 def square(operand: dict | None) -> bool:
     return bool(operand) and len(operand["shape"]) >= 2 and operand["shape"][-1] == operand["shape"][-2]
 
 
-def edits_of(node: dict) -> Iterator[tuple[str | None, dict]]:
-    """(kind of cause, edit) for everything that can be done to the node."""
+Found = Iterator[tuple[str | None, dict]]  # (kind of cause, edit)
+
+
+def given(operands: list, index: int) -> bool:
+    return index < len(operands) and operands[index] is not None
+
+
+def attribute(name: str, value: object) -> dict:
+    return {"edit": "attribute", "name": name, "value": value}
+
+
+def of_norms(node: dict) -> Found:
+    """Norms, and the variance alone."""
     op, operands, attributes = node["op"], node["operands"], node["attributes"]
-
-    def given(index: int) -> bool:
-        return index < len(operands) and operands[index] is not None
-
-    def attribute(name: str, value: object) -> dict:
-        return {"edit": "attribute", "name": name, "value": value}
-
     if op in ("layer_norm", "rms_norm"):
         yield "epsilon", attribute("eps", 3e-3)
         if attributes.get("eps"):
             yield "epsilon place", {"edit": "epsilon outside"}
         if op == "layer_norm":
             yield "variance", {"edit": "unbiased"}
-            if given(2):
+            if given(operands, 2):
                 yield "missing bias", {"edit": "drop", "operand": 2}
-        if given(1):
+        if given(operands, 1):
             yield "missing weight", {"edit": "drop", "operand": 1}
+    if op == "batch_norm":
+        yield "epsilon", attribute("eps", 0.05)
+        yield "stale buffer", {"edit": "zero", "operand": 1}
+        yield "stale buffer", {"edit": "one", "operand": 2}
+    if op == "group_norm":
+        yield "groups", attribute("groups", 2)
+        yield "missing bias", {"edit": "drop", "operand": 2}
+    if op in ("var", "std"):
+        yield "variance", attribute("correction", 0.0)
+
+
+def of_functions(node: dict) -> Found:
+    """Activations and softmax."""
+    op, operands, attributes = node["op"], node["operands"], node["attributes"]
     if op == "gelu":
         other = "tanh" if attributes["approximate"] == "none" else "none"
         yield "gelu form", attribute("approximate", other)
@@ -46,10 +60,19 @@ def edits_of(node: dict) -> Iterator[tuple[str | None, dict]]:
                 yield "activation", {"edit": "op", "op": other}
     if op == "leaky_relu":
         yield "slope", attribute("negative_slope", 0.25)
+    if op == "softmax":
+        rank = len(operands[0]["shape"])
+        if rank > 1:
+            yield "dim", attribute("dim", rank - 2)
+
+
+def of_layers(node: dict) -> Found:
+    """Products, attention, embeddings, recurrent layers."""
+    op, operands, attributes = node["op"], node["operands"], node["attributes"]
     if op == "linear":
         if square(operands[1]):
             yield "transposed weight", {"edit": "transpose", "operand": 1}
-        if given(2):
+        if given(operands, 2):
             yield "missing bias", {"edit": "drop", "operand": 2}
         width = node["results"][0]["shape"][-1]
         if isinstance(width, int) and width % 2 == 0:
@@ -60,7 +83,7 @@ def edits_of(node: dict) -> Iterator[tuple[str | None, dict]]:
         yield "scale", attribute("scale", 0.29)
         yield "operand order", {"edit": "swap", "a": 1, "b": 2}
         for mask in (3, 4):
-            if given(mask):
+            if given(operands, mask):
                 yield "mask sign", {"edit": "negate", "operand": mask}
                 yield "missing mask or causal", {"edit": "drop", "operand": mask}
         yield "head order", {"edit": "result flip", "axis": -3}
@@ -71,24 +94,28 @@ def edits_of(node: dict) -> Iterator[tuple[str | None, dict]]:
         yield "rotary direction", {"edit": "negate", "operand": 2}
     if op == "embedding":
         yield "index offset", {"edit": "shift index", "operand": 1}
-    if op == "softmax":
-        rank = len(operands[0]["shape"])
-        if rank > 1:
-            yield "dim", attribute("dim", rank - 2)
+    if op in ("lstm", "gru"):
+        states, order = (2, [0, 1, 3, 2]) if op == "lstm" else (1, [1, 0, 2])
+        runs = attributes["num_layers"] * (2 if attributes["bidirectional"] else 1)
+        each = (len(operands) - 1 - states) // runs
+        if each in (2, 4):  # no projection, whose rows are no gates
+            yield "gate order", {"edit": "all chunks", "from": 1 + states, "order": order}
+        if attributes["bidirectional"]:
+            yield "direction order", {"edit": "directions", "from": 1 + states, "each": each}
+    if op == "rnn_tanh":
+        yield "activation", {"edit": "op", "op": "rnn_relu", "keep": True}
+
+
+def of_images(node: dict) -> Found:
+    """Convolutions, pools, padding, resizing."""
+    op, operands, attributes = node["op"], node["operands"], node["attributes"]
     if op == "conv2d":
         kernel = operands[1]["shape"]
         if kernel[-1] > 1:
             yield "flipped kernel", {"edit": "flip", "operand": 1, "axes": [-1, -2]}
             yield "transposed weight", {"edit": "transpose", "operand": 1}
-        if given(2):
+        if given(operands, 2):
             yield "missing bias", {"edit": "drop", "operand": 2}
-    if op == "batch_norm":
-        yield "epsilon", attribute("eps", 0.05)
-        yield "stale buffer", {"edit": "zero", "operand": 1}
-        yield "stale buffer", {"edit": "one", "operand": 2}
-    if op == "group_norm":
-        yield "groups", attribute("groups", 2)
-        yield "missing bias", {"edit": "drop", "operand": 2}
     if op == "max_pool2d":
         keep = {name: attributes[name] for name in ("kernel_size", "stride", "padding")}
         yield "pool kind", {"edit": "op", "op": "avg_pool2d", "attributes": keep}
@@ -96,6 +123,13 @@ def edits_of(node: dict) -> Iterator[tuple[str | None, dict]]:
         yield "count include pad", attribute("count_include_pad", not attributes["count_include_pad"])
     if op == "interpolate":
         yield "align corners", attribute("align_corners", not attributes["align_corners"])
+    if op == "reflection_pad":
+        yield "padding mode", {"edit": "op", "op": "replication_pad", "keep": True}
+
+
+def of_data(node: dict) -> Found:
+    """Arithmetic, slices and joins."""
+    op, operands, attributes = node["op"], node["operands"], node["attributes"]
     if op == "add" and operands[0]["value"] != operands[1]["value"]:
         is_index = operands[0]["dtype"].startswith("i")
         yield (
@@ -127,20 +161,12 @@ def edits_of(node: dict) -> Iterator[tuple[str | None, dict]]:
         yield "part order", {"edit": "results turned"}
     if op == "concat" and len(operands) == 2 and operands[0]["shape"] == operands[1]["shape"]:
         yield "part order", {"edit": "swap", "a": 0, "b": 1}
-    if op == "reflection_pad":
-        yield "padding mode", {"edit": "op", "op": "replication_pad", "keep": True}
-    if op in ("var", "std"):
-        yield "variance", attribute("correction", 0.0)
-    if op in ("lstm", "gru"):
-        states, order = (2, [0, 1, 3, 2]) if op == "lstm" else (1, [1, 0, 2])
-        runs = attributes["num_layers"] * (2 if attributes["bidirectional"] else 1)
-        each = (len(operands) - 1 - states) // runs
-        if each in (2, 4):  # no projection, whose rows are no gates
-            yield "gate order", {"edit": "all chunks", "from": 1 + states, "order": order}
-        if attributes["bidirectional"]:
-            yield "direction order", {"edit": "directions", "from": 1 + states, "each": each}
-    if op == "rnn_tanh":
-        yield "activation", {"edit": "op", "op": "rnn_relu", "keep": True}
+
+
+def edits_of(node: dict) -> Found:
+    """Everything that can be done to the node."""
+    for family in (of_norms, of_functions, of_layers, of_images, of_data):
+        yield from family(node)
 
 
 def weight_faults(node: dict, parameters: list[dict]) -> Iterator[tuple[str, dict]]:
