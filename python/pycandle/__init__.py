@@ -3,6 +3,7 @@
 running      load and run recorded models; needs NumPy alone
 recording    record models; needs torch
 compiling    both in one process: `compile`, `lockstep`; needs torch
+weights      checkpoints of all formats: read, map, extract; needs NumPy alone
 peers        other runtimes on a recorded model, for `pycandle bench --against`
 """
 
@@ -22,6 +23,9 @@ _HOMES = {
     "Error": "_core",
     "Model": "running.model",
     "load_model": "running.model",
+    "Decoder": "running.decoder",
+    "DecodeState": "running.decoder",
+    "load_decoder": "running.decoder",
     "compile": "compiling.compiled_model",
     "lockstep": "compiling.side_by_side",
 }

@@ -1,5 +1,6 @@
 """The C++ side of pycandle: load_model() in the package is what to use."""
 
+from collections.abc import Sequence
 import os
 from typing import Annotated
 
@@ -70,7 +71,7 @@ class Model:
     def output_tree(self) -> str:
         """The nesting of the outputs, as JSON text."""
 
-def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False) -> Model:
+def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False, weights: str = 'f32') -> Model:
     """
     A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.
     """
@@ -93,3 +94,87 @@ def gaps(manifest: str) -> list[dict]:
 
 def aten_overloads() -> list[str]:
     """The ATen overloads that the catalogue maps."""
+
+class Checkpoint:
+    """A checkpoint of any format, opened: nothing is read until asked."""
+
+    def __init__(self, path: str | os.PathLike, section: str | None = None) -> None: ...
+
+    @property
+    def tensors(self) -> list[tuple[str, str, list[int], str]]: ...
+
+    @property
+    def format(self) -> str: ...
+
+    @property
+    def section(self) -> str: ...
+
+    @property
+    def left_out(self) -> dict[str, int]: ...
+
+    @property
+    def metadata(self) -> dict[str, str]: ...
+
+    def read(self, name: str) -> object: ...
+
+def extract_weights(checkpoint: str | os.PathLike, manifest: str | os.PathLike, out: str | os.PathLike, rules: str | os.PathLike, lora: str | os.PathLike, dtype: str, shard_bytes: int, strict: bool, attach: bool, section: str | None) -> tuple[list[str], str, bool]: ...
+
+def map_weights(checkpoint: str | os.PathLike, manifest: str | os.PathLike, heads: int, key_heads: int, section: str | None) -> tuple[str, bool, list[str]]: ...
+
+class DecodeState:
+    """What a decode step has seen of each sequence of a batch."""
+
+    def fork(self, sequences: Sequence[int]) -> DecodeState: ...
+
+    def truncate(self, sequence: int, length: int) -> None: ...
+
+    def save(self, path: str | os.PathLike) -> None: ...
+
+    @property
+    def lengths(self) -> list[int]: ...
+
+    @property
+    def capacity(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+class Decoder:
+    """The decode step of a recorded causal model."""
+
+    def new_state(self, batch: int, capacity: int, inputs: dict) -> DecodeState: ...
+
+    def step(self, state: DecodeState, tokens: dict, counts: Sequence[int]) -> dict: ...
+
+    def load_state(self, path: str | os.PathLike) -> DecodeState: ...
+
+    def resized(self, state: DecodeState, capacity: int) -> DecodeState: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def inputs(self) -> list[str]: ...
+
+    @property
+    def first_inputs(self) -> list[str]: ...
+
+    @property
+    def longest(self) -> int:
+        """The positions that the model has; 0: any number."""
+
+class PrefixStore:
+    """Prompts that were seen, with their caches."""
+
+    def __init__(self, decoder: Decoder, bytes: int) -> None: ...
+
+    def keep(self, state: DecodeState, sequence: int, tokens: Sequence[int]) -> None: ...
+
+    def start(self, prompt: Sequence[int], capacity: int) -> tuple[DecodeState, int]: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+def load_decoder(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, weights: str = 'f32', cache: str = 'f32') -> Decoder: ...

@@ -17,6 +17,7 @@
 #include "cli/python_finder.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
+#include "cli/work_folder.h"
 
 namespace pycandle::cli {
 namespace {
@@ -51,30 +52,6 @@ struct Runner {
   double spread() const { return (times[times.size() * 3 / 4] - times[times.size() / 4]) / median(); }
 };
 
-// A folder that goes away, unless it is the user's.
-class WorkFolder {
- public:
-  explicit WorkFolder(const std::string& kept) : path(kept), kept_(!kept.empty()) {
-    if (kept_) {
-      fs::create_directories(path);
-      return;
-    }
-    std::string name = (fs::temp_directory_path() / "pycandle-bench-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw Error(ErrorCode::bad_input, "no temporary folder could be made").found(name);
-    path = name;
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    if (!kept_) fs::remove_all(path, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  fs::path path;
-
- private:
-  bool kept_;
-};
-
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
     text.replace(at, what.size(), by);
@@ -91,6 +68,8 @@ std::vector<std::string> own_command(const Options& options, const std::string& 
                                       backend,
                                       "--threads",
                                       std::to_string(threads)};
+  if (options.run.load.pipeline.weights != WeightFormat::f32)
+    command.insert(command.end(), {"--weights", std::string(name_of(options.run.load.pipeline.weights))});
   for (const auto& [op, implementation] : options.run.load.pipeline.overrides) {
     command.insert(command.end(), {"--override", fmt::format("{}={}", op, implementation)});
   }
@@ -316,7 +295,7 @@ void bench(Options& options, Context& context) {
     const Model::Tensors inputs = inputs_for(model, options.run);
     ordered_inputs(model.program(), inputs);  // refuses what does not fit, before anything is started
     write_safetensors(folder.path / "inputs.safetensors", inputs);
-    agreement = std::make_unique<Agreement>(model, inputs);
+    agreement = std::make_unique<Agreement>(model, inputs, options.run.load.pipeline.weights);
   }
   options.run.load.backend = "cpu";
   options.run.load.pipeline.threads = options.threads.front();
@@ -338,7 +317,7 @@ void bench(Options& options, Context& context) {
   }
   print_rows(rows, name);
   if (agreement->why_guessed().empty()) return;
-  fmt::print("outputs were held against the first runner's within {}, a guess: {}\n", kGuessedTolerance,
+  fmt::print("outputs were held against the first runner's within {}, a guess: {}\n", agreement->guess(),
              agreement->why_guessed());
 }
 

@@ -40,7 +40,14 @@ double difference(const std::filesystem::path& file, const std::filesystem::path
   return worst;
 }
 
-Agreement::Agreement(const Model& model, const Model::Tensors& inputs) : outputs_(model.program().outputs.size()) {
+Agreement::Agreement(const Model& model, const Model::Tensors& inputs, WeightFormat weights)
+    : outputs_(model.program().outputs.size()) {
+  if (weights != WeightFormat::f32) {
+    why_guessed_ = fmt::format("weights are rounded to {}; pycandle verify --weights {} judges that", name_of(weights),
+                               name_of(weights));
+    guess_ = weights == WeightFormat::int4 ? 0.5 : 0.1;
+    return;
+  }
   const std::vector<Node>& nodes = model.program().graph.nodes;
   if (std::any_of(nodes.begin(), nodes.end(), draws_numbers)) {
     why_guessed_ = "the model draws random numbers";
@@ -72,13 +79,11 @@ Agreement::Verdict Agreement::judge(const std::string& name, Whose whose, const 
   if (judge_ && (beyond.empty() || whose == Whose::ours)) return {beyond, {}};
   const double off = difference(outputs, first);
   const std::string why = judge_ ? beyond : why_guessed_;
-  if (off <= kGuessedTolerance)
-    return {{},
-            judge_ ? fmt::format("{}. It differs from the first runner by {:.2g}; {} is let pass, a guess", why, off,
-                                 kGuessedTolerance)
-                   : ""};
-  return {fmt::format("computes something else: off by {:.2g}, {} allowed, which is a guess: {}", off, kGuessedTolerance, why),
-          {}};
+  if (off <= guess_)
+    return {
+        {},
+        judge_ ? fmt::format("{}. It differs from the first runner by {:.2g}; {} is let pass, a guess", why, off, guess_) : ""};
+  return {fmt::format("computes something else: off by {:.2g}, {} allowed, which is a guess: {}", off, guess_, why), {}};
 }
 
 }  // namespace pycandle::cli

@@ -12,8 +12,6 @@
 
 namespace pycandle::cli {
 
-inline constexpr double kGuessedTolerance = 1e-3;  // largest difference, relative to the largest number of an output
-
 // Of two files of outputs, complex ones by their parts: the largest difference, relative to the largest number of an output.
 double difference(const std::filesystem::path& file, const std::filesystem::path& expected);
 
@@ -23,10 +21,12 @@ class Agreement {
     std::string failure;  // why the outputs are not the program's; empty when they are
     std::string note;     // what a guess let pass
   };
-  Agreement(const Model&, const Model::Tensors& inputs);
+  // With weights in fewer bytes the outputs are not the recorded program's: pycandle verify --weights judges them.
+  Agreement(const Model&, const Model::Tensors& inputs, WeightFormat weights);
   enum class Whose { ours, another_runtime };
   Verdict judge(const std::string& name, Whose, const std::filesystem::path& outputs, const std::filesystem::path& first);
   const std::string& why_guessed() const { return why_guessed_; }  // empty: the floors decide
+  double guess() const { return guess_; }  // of the largest difference, relative to the largest number of an output
 
  private:
   std::string beyond_floor(const std::string& name, const std::filesystem::path& outputs);
@@ -34,6 +34,7 @@ class Agreement {
   std::unique_ptr<RunJudge> judge_;
   size_t outputs_ = 0;
   std::string why_guessed_;
+  double guess_ = 1e-3;
 };
 
 }  // namespace pycandle::cli

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "base/version.h"
 #include "cli/bench_process.h"
 #include "cli/running.h"
 
@@ -41,7 +42,7 @@ void add_bench_runner(Command& app, Context& context) {
       write_safetensors(options->outputs, named);
       named.clear();
       results.clear();
-      say({{"version", std::string("pycandle ") + PYCANDLE_VERSION}, {"loaded", loaded}, {"first", first}});
+      say({{"version", std::string("pycandle ") + version()}, {"loaded", loaded}, {"first", first}});
       for (std::string line; std::getline(std::cin, line);) {
         model.executable().run(request);  // brings the model back into the caches after the other runners' turns
         Json times = Json::array();

@@ -41,6 +41,11 @@ void add_backend_options(Command& command, PipelineOptions& options, bool with_t
     command.add_option("--threads", options.threads, "threads of the cpu backend; PYCANDLE_THREADS or all cores otherwise")
         .between(1, kMostThreads);
   }
+  command
+      .add_option_function(
+          "--weights", [&options](const std::vector<std::string>& words) { options.weights = parse_weight_format(words.back()); },
+          "how linear layers and embeddings keep their weights: f32 (default), or fewer bytes (docs/narrow-weights.md)")
+      .one_of({"f32", "bf16", "f16", "int8", "int4"});
   command.add_option_function(
       "--override",
       [&options](const std::vector<std::string>& choices) {
@@ -56,6 +61,25 @@ void add_backend_options(Command& command, PipelineOptions& options, bool with_t
         }
       },
       "how the cpu backend runs a functional: linear=naive decomposes it (repeatable)");
+}
+
+void add_bytes_option(Command& command, const std::string& name, std::optional<uint64_t>& bytes, const std::string& help) {
+  const auto take = [name, &bytes](const std::vector<std::string>& words) {
+    const std::string& text = words.back();
+    double number = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string unit(read.ptr, text.data() + text.size());
+    const double factor = unit == "GB" ? 1e9 : unit == "MB" ? 1e6 : unit == "kB" ? 1e3 : unit.empty() ? 1 : 0;
+    if (read.ec != std::errc() || factor == 0 || !(number > 0 && number * factor < 1e18))
+      throw Error(ErrorCode::usage, name + " is not understood").expected("a size such as 2GB or 500MB").found(text);
+    bytes = static_cast<uint64_t>(number * factor);
+  };
+  command.add_option_function(name, take, help);
+}
+
+void add_budget_option(Command& command, std::optional<uint64_t>& bytes) {
+  add_bytes_option(command, "--param-budget", bytes,
+                   "most bytes of weights in memory, such as 500MB: the others are read from the disk when they are needed");
 }
 
 Bindings parse_sizes(const std::vector<std::string>& texts) {

@@ -1,6 +1,8 @@
 // What the commands share: how one is added, how results and errors are shown.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -29,6 +31,7 @@ void add_codegen(Command&, Context&);
 void add_todos(Command&, Context&);
 void add_gen_test(Command&, Context&);
 void add_gen_bench(Command&, Context&);
+void add_weights(Command&, Context&);
 void add_ops(Command&, Context&);
 void add_doctor(Command&, Context&);
 // Recording runs in Python and takes its arguments as they are; this entry shows it in --help.
@@ -42,6 +45,10 @@ Command add_command(Command&, Context&, const std::string& name, const std::stri
 void add_pipeline_options(Command&, PipelineOptions&);
 // --override, and --threads unless it is left out.
 void add_backend_options(Command&, PipelineOptions&, bool with_threads = true);
+// A number of bytes: 500MB, 2GB.
+void add_bytes_option(Command&, const std::string& name, std::optional<uint64_t>&, const std::string& help);
+// --param-budget.
+void add_budget_option(Command&, std::optional<uint64_t>&);
 // --set s0=4, repeatable.
 Bindings parse_sizes(const std::vector<std::string>&);
 

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "base/version.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/python_finder.h"
@@ -14,6 +15,7 @@
 #include "ops/core/catalogue.h"
 #include "params/checksums.h"
 #include "runtime/backends.h"
+#include "runtime/machine.h"
 #include "runtime/model.h"
 
 namespace pycandle::cli {
@@ -45,9 +47,11 @@ State found_or_missing(bool found) { return found ? State::ok : State::missing; 
 
 std::vector<Finding> findings(const std::string& named) {
   std::vector<Finding> all;
-  all.push_back({"pycandle", PYCANDLE_VERSION});
+  all.push_back({"pycandle", version()});
   all.push_back({"operators", fmt::format("{} ops, {} ATen overloads", catalogue().all().size(), catalogue().aten().size())});
   all.push_back({"backends", fmt::format("{}", fmt::join(backend_names(), ", "))});
+  all.push_back({"kernels",
+                 fmt::format("{} (the first is used, or the one that PYCANDLE_ISA names)", fmt::join(instruction_sets(), ", "))});
   all.push_back({"threads", fmt::format("{}", std::thread::hardware_concurrency())});
   const auto python = find_python(named);
   if (!python) {
@@ -100,7 +104,9 @@ std::vector<Finding> findings_of_recording(const std::string& path) {
   } else {
     all.push_back({"weights", count == 0 ? "none are saved" : fmt::format("{} tensors, all as recorded", count)});
   }
-  for (const std::filesystem::path& file : recording.traces()) {
+  std::vector<std::filesystem::path> traces = recording.traces(), perturbed = recording.perturbed_traces();
+  traces.insert(traces.end(), perturbed.begin(), perturbed.end());
+  for (const std::filesystem::path& file : traces) {
     all.push_back({"goldens", fmt::format("{} tensors", Safetensors::open(file).entries().size())});
   }
   return all;

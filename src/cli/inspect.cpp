@@ -12,6 +12,7 @@
 #include "import/importer.h"
 #include "ir/text.h"
 #include "ops/core/catalogue.h"
+#include "passes/decode_step.h"
 #include "passes/pipeline.h"
 #include "runtime/cost.h"
 
@@ -149,7 +150,7 @@ void print_text(const Recording& recording, const Cost& cost, const std::vector<
   for (const std::string& note : recording.notes) fmt::print("  note        {}\n", note);
   std::vector<std::string> ops;
   for (const auto& [name, count] : op_counts(p.graph)) ops.push_back(fmt::format("{} {}", name, count));
-  fmt::print("\n{}\n  {}\n", styled("ops", Style::bold), fmt::join(ops, ", "));
+  fmt::print("\n{}\n  {}\n", styled("ops", Style::bold), wrapped(fmt::format("{}", fmt::join(ops, ", ")), 2, 2));
   Table table;
   for (const ModuleRow& m : modules) {
     const auto level = static_cast<size_t>(std::count(m.path.begin(), m.path.end(), '.')) + (m.path.empty() ? 0 : 1);
@@ -162,12 +163,33 @@ void print_text(const Recording& recording, const Cost& cost, const std::vector<
   fmt::print("\n{}\n{}", styled("modules", Style::bold), table.text());
 }
 
+// The decode step that is derived from the program: what it keeps, and with --ptir how it computes.
+void print_decode_step(const DecodeStep& step, bool ptir, bool places) {
+  if (ptir) {
+    fmt::print("{}\n{}", print(step.setup, {.origins = places}), print(step.step, {.origins = places}));
+    return;
+  }
+  const Program& p = step.step;
+  fmt::print("{} · decode step · {} nodes, and {} that run once\n", styled(p.name, Style::bold), p.graph.nodes.size(),
+             step.setup.graph.nodes.size());
+  Table facts;
+  for (const Input& input : p.inputs) facts.row({"input", input.name, p.graph.type(input.value).text()});
+  for (const Output& output : p.outputs) facts.row({"output", output.name, p.graph.type(output.value).text()});
+  for (size_t i = 0; i < step.states.size(); ++i) {
+    const CacheState& state = step.states[i];
+    facts.row({state.kind == CacheState::Kind::rows ? "cache" : "once", state.name, p.graph.type(p.states[i].value).text()});
+  }
+  if (step.longest) facts.row({"capacity", fmt::format("at most {}", *step.longest), "positions that the model has"});
+  fmt::print("{}", facts.text());
+  for (const std::string& output : step.dropped) fmt::print("  not given   {}\n", output);
+}
+
 }  // namespace
 
 void add_inspect(Command& app, Context& context) {
   struct Options {
     std::string model;
-    bool ptir = false, places = false, timing = false;
+    bool ptir = false, places = false, timing = false, decode = false;
     size_t depth = 3;
     PipelineOptions pipeline;
   };
@@ -178,12 +200,17 @@ void add_inspect(Command& app, Context& context) {
   command.add_flag("--ptir", options->ptir, "print the program as PTIR text");
   command.add_flag("--places", options->places,
                    "with --ptir: module calls, files and lines too, so that the text parses back whole");
+  command.add_flag("--decode", options->decode, "derive the decode step of a causal model and show it (docs/decoding.md)");
   command.add_option("--depth", options->depth, "how deep to list modules").shows_default();
   command.add_flag("--timing", options->timing, "show how long the import and each pass took");
   add_pipeline_options(command, options->pipeline);
   command.callback([options, &context] {
     std::vector<PassTiming> timings;
     const Recording recording = program_form(options->model, options->pipeline, timings);
+    if (options->decode) {
+      print_decode_step(derive_decode_step(recording.program, catalogue()), options->ptir, options->places);
+      return;
+    }
     if (options->ptir) {
       fmt::print("{}", print(recording.program, {.origins = options->places}));
       return;

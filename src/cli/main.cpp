@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/version.h"
 #include "cli/command.h"
 #include "cli/nearest.h"
 #include "cli/python_finder.h"
@@ -62,7 +63,7 @@ int run(int argc, char** argv) {
   app.footer(
       "Each command has its own --help with an example.\nExit status: 0 fine, 1 verdict or gap, 2 bad input or usage, 3 "
       "internal.");
-  app.set_version_flag("--version", std::string("pycandle ") + PYCANDLE_VERSION);
+  app.set_version_flag("--version", std::string("pycandle ") + version());
   app.add_flag_callback(
       "--cmake-dir",
       [] {
@@ -94,6 +95,7 @@ int run(int argc, char** argv) {
   add_todos(commands, context);
   add_gen_test(commands, context);
   add_gen_bench(commands, context);
+  add_weights(commands, context);
   add_ops(commands, context);
   add_doctor(commands, context);
   try {

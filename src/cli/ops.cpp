@@ -87,7 +87,8 @@ void add_ops(Command& app, Context& context) {
                                       [&](const std::string& o) { return o.find(options->name) != std::string::npos; });
       if (!wanted) continue;
       all.push_back(to_json(*op));
-      table.row({op->name, kind(*op), signature(*op), styled(fmt::format("{}", fmt::join(from, " ")), Style::dim)});
+      table.row({op->name, kind(*op), fmt::format("src/ops/{}.cpp", op->family), signature(*op),
+                 styled(fmt::format("{}", fmt::join(from, " ")), Style::dim)});
     }
     if (context.json) {
       fmt::print("{}\n", all.dump(2));

@@ -82,6 +82,7 @@ Command Command::add_subcommand(const std::string& name, const std::string& summ
 
 void Command::footer(const std::string& text) { app_->footer(text); }
 void Command::hide() { app_->group(""); }
+void Command::needs_subcommand() { app_->require_subcommand(1); }
 
 template <typename T> Option Command::add_option(const std::string& name, T& variable, const std::string& help) {
   CLI::Option* option = app_->add_option(name, variable, help);

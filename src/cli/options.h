@@ -37,6 +37,7 @@ class Command {
   Command add_subcommand(const std::string& name, const std::string& summary);
   void footer(const std::string&);
   void hide();  // from the list of --help
+  void needs_subcommand();
   // The variable must live until the command has run. T: what options.cpp lists.
   template <typename T> Option add_option(const std::string& name, T& variable, const std::string& help);
   // `take` gets all values at once; the option can be repeated.

@@ -28,6 +28,7 @@ void add_run_options(Command& command, RunOptions& options) {
           [&options](const std::vector<std::string>& words) { options.load.pipeline.pack_weights = words.back() == "fast"; },
           "fast: weights are packed for the cpu backend's kernels (default); small: read where they lie, in half the memory")
       .one_of({"fast", "small"});
+  add_budget_option(command, options.load.parameter_budget);
   command.add_flag("--check-weights", options.load.check_weights, "compare the weights with their checksums first");
   command.add_flag("--timing", options.timing, "show how long each pass took");
   add_backend_options(command, options.load.pipeline);

@@ -11,7 +11,9 @@
 #include "cli/command.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
+#include "cli/verify_decode.h"
 #include "cli/verify_report.h"
+#include "cli/verify_stream.h"
 #include "verify/diagnosing/repro.h"
 #include "verify/hashes.h"
 #include "verify/result_file.h"
@@ -20,11 +22,12 @@ namespace pycandle::cli {
 namespace {
 
 struct Options {
-  std::string model, out, baseline, source, repro, inputs;
+  std::string model, out, baseline, source, repro, inputs, python;
   std::optional<double> atol, rtol;
   RunOptions run;  // --tune
   VerifyOptions verify;
-  bool all = false;
+  bool all = false, decode = false, stream = false;
+  std::string cache = "f32";
 };
 
 void add_traces(const std::filesystem::path& folder, std::vector<std::filesystem::path>& traces) {
@@ -46,10 +49,23 @@ void run_verify(Options& options, Context& context) {
   options.run.load = {verify.backend, verify.pipeline};
   tune_if_asked(options.run);
   verify.pipeline.overrides = options.run.load.pipeline.overrides;
+  if (!options.decode && options.cache != "f32")
+    throw Error(ErrorCode::usage, "--cache is of a decode step").expected("--decode with it");
+  if (options.decode) {
+    run_decode_proof(options.model, options.cache, {verify.backend, verify.pipeline, {1, 3, 16}, 24}, context);
+    return;
+  }
   Progress progress("verify");
   verify.progress = [&progress](size_t done, size_t total) { progress.update(done, total); };
   if (options.atol || options.rtol) verify.tolerance = Tolerance{options.atol.value_or(0), options.rtol.value_or(0)};
-  if (!options.inputs.empty()) add_traces(options.inputs, verify.traces);
+  std::optional<StreamedGoldens> streamed;
+  if (options.stream) {
+    streamed.emplace(options.model, options.inputs, options.python);
+    verify.traces = {streamed->trace()};
+    if (!verify.parameter_budget) verify.parameter_budget = kStreamBudget;
+  } else if (!options.inputs.empty()) {
+    add_traces(options.inputs, verify.traces);
+  }
   std::optional<StoredResult> baseline;  // read first: a run takes longer
   if (!options.baseline.empty()) baseline = read_result(options.baseline);
   std::optional<ResultWriter> writer;
@@ -97,6 +113,11 @@ void add_verify(Command& app, Context& context) {
       .shows_default();
   command.add_option("--against", options->verify.against,
                      "another backend: its values stand for PyTorch's, so a recording without goldens will do");
+  command.add_flag("--decode", options->decode,
+                   "derive the decode step of a causal model and prove that it is the forward pass (docs/decoding.md)");
+  command.add_option("--cache", options->cache, "with --decode: the dtype that rows of the cache are kept in")
+      .one_of({"f32", "bf16", "f16"})
+      .shows_default();
   command.add_flag("--all", options->all, "print every layer, not the summary alone");
   command.add_flag("--all-taps", options->verify.all_taps, "also those taps whose value another tap already shows");
   command.add_option(
@@ -104,7 +125,15 @@ void add_verify(Command& app, Context& context) {
       "a program captured from source code (Compiled::save, or an emitted test that failed) in place of the recorded one");
   command.add_option("--trace", options->verify.traces,
                      "goldens of the same recording at other inputs (GoldenRecorder.add_goldens); repeatable");
-  command.add_option("--inputs", options->inputs, "a folder of such files, *_trace.safetensors: all of them");
+  command.add_option(
+      "--inputs", options->inputs,
+      "a folder of such files, *_trace.safetensors: all of them; with --stream a safetensors file of inputs by name");
+  Option stream = command.add_flag("--stream", options->stream,
+                                   "torch computes the goldens now, reading one layer's weights at a time (docs/meta-trace.md)");
+  stream.excludes(command.get_option("--against"));
+  stream.excludes(command.get_option("--trace"));
+  command.add_option("--python", options->python, "the Python with torch for --stream");
+  add_budget_option(command, options->verify.parameter_budget);
   command.add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)")
       .at_least(0);
   command.add_option("--rtol", options->rtol, "… plus this times PyTorch's value (0)").at_least(0);

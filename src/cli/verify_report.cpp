@@ -19,6 +19,7 @@ Style style_of(Verdict v) {
     case Verdict::exact: return Style::green;
     case Verdict::wrong_here: return Style::red;
     case Verdict::wrong_upstream:
+    case Verdict::no_evidence:
     case Verdict::reference_unstable: return Style::yellow;
     default: return Style::plain;
   }
@@ -31,6 +32,7 @@ const char* meaning_of(Verdict v) {
     case Verdict::within_tolerance: return "within --atol and --rtol";
     case Verdict::accumulated_rounding: return "right by itself; rounding adds up in the whole run";
     case Verdict::reference_unstable: return "rounding alone moves half of its digits: this proves little";
+    case Verdict::no_evidence: return "equal, and a wrong program would be so too: see below";
     case Verdict::wrong_upstream: return "right by itself; a layer before it is wrong";
     default: return "see below";
   }
@@ -89,16 +91,33 @@ double drift_of(const LayerResult& l) { return l.floor_rms > 0 ? l.metrics.rms /
 
 constexpr size_t kFactIndent = 17;
 
+// Left out where a layer is wrong: that layer is what matters then.
 void print_largest_drift(const VerifyResult& result) {
+  if (result.count(Verdict::wrong_here) > 0) return;
   const LayerResult* worst = nullptr;
   for (const LayerResult& l : result.layers) {
-    if (l.verdict != Verdict::wrong_here && drift_of(l) > 0 && (!worst || drift_of(l) > drift_of(*worst))) worst = &l;
+    if (drift_of(l) > 0 && (!worst || drift_of(l) > drift_of(*worst))) worst = &l;
   }
   if (!worst) return;
   print_fact("largest drift", kFactIndent,
              fmt::format("{} ({}): off by {}, {:.2g} rounding floors of {:.0f} that are allowed{}", label(*worst), worst->op,
                          short_number(worst->metrics.max_abs), drift_of(*worst), kRmsFactor,
                          worst->place.empty() ? "" : ", " + worst->place));
+}
+
+// With --weights: the layers that lose most first.
+void print_weight_rounding(const VerifyResult& result, size_t most) {
+  std::vector<const LayerResult*> layers;
+  for (const LayerResult& l : result.layers)
+    if (l.weight_rounding) layers.push_back(&l);
+  std::stable_sort(layers.begin(), layers.end(),
+                   [](const auto* a, const auto* b) { return *a->weight_rounding > *b->weight_rounding; });
+  for (size_t i = 0; i < std::min(most, layers.size()); ++i) {
+    print_fact(i == 0 ? "weights" : "", kFactIndent,
+               fmt::format("{} ({}): rounding them moves it by {:.2g} %{}", label(*layers[i]), layers[i]->op,
+                           100 * *layers[i]->weight_rounding, layers[i]->place.empty() ? "" : ", " + layers[i]->place));
+  }
+  if (layers.size() > most) print_fact("", kFactIndent, fmt::format("and {} more by less (--all)", layers.size() - most));
 }
 
 void print_whole_run(const VerifyResult& result, size_t most) {
@@ -109,9 +128,10 @@ void print_whole_run(const VerifyResult& result, size_t most) {
                      [](const auto* a, const auto* b) { return a->metrics.max_abs > b->metrics.max_abs; });
   }
   for (size_t i = 0; i < std::min(most, outputs.size()); ++i) {
+    const Metrics& m = outputs[i]->metrics;
+    const std::string how = has_other_sizes(m) ? "in its sizes" : "by at most " + short_number(m.max_abs);
     print_fact(i == 0 ? "whole run" : "", kFactIndent,
-               fmt::format("{} differs from {} by at most {}", label(*outputs[i]), whose(result),
-                           short_number(outputs[i]->metrics.max_abs)));
+               fmt::format("{} differs from {} {}", label(*outputs[i]), whose(result), how));
   }
   if (outputs.size() > most) print_fact("", kFactIndent, fmt::format("and {} more by less (--all)", outputs.size() - most));
 }
@@ -156,6 +176,19 @@ void print_unstable(const VerifyResult& result, size_t most) {
   if (count > most) print_fact("", kFactIndent, fmt::format("and {} more (--all)", count - most));
 }
 
+// With what to do: a layer that no input exercises may be wrong.
+void print_no_evidence(const VerifyResult& result, size_t most) {
+  size_t count = 0;
+  for (const LayerResult& layer : result.layers) {
+    if (layer.verdict != Verdict::no_evidence || count++ >= most) continue;
+    print_fact(count == 1 ? "no evidence" : "", kFactIndent,
+               fmt::format("{} ({}): {}{}", label(layer), layer.op, layer.why, layer.place.empty() ? "" : ", " + layer.place));
+  }
+  if (count > most) print_fact("", kFactIndent, fmt::format("and {} more (--all)", count - most));
+  if (count > 0)
+    print_fact("", kFactIndent, "record with inputs that exercise it: other data, or recorder.add_goldens and --trace");
+}
+
 // ---- what is wrong
 
 // "model.py:12:  x = x / s"
@@ -196,7 +229,9 @@ void print_wrong(const LayerResult& layer, const Report& report) {
 std::string conclusion(const VerifyResult& result) {
   if (result.layers.empty()) return "nothing was judged: " + result.why_none;
   const int upstream = result.count(Verdict::wrong_upstream);
-  std::string text = fmt::format("{} right", static_cast<int>(result.layers.size()) - result.wrong() - upstream);
+  const int unproven = result.count(Verdict::no_evidence);
+  std::string text = fmt::format("{} right", static_cast<int>(result.layers.size()) - result.wrong() - upstream - unproven);
+  if (unproven > 0) text += fmt::format(", {} without evidence", unproven);
   if (upstream > 0) text += fmt::format(", {} wrong upstream", upstream);
   if (!result.damaged.empty()) text += fmt::format(", {} damaged", result.damaged.size());
   return text + fmt::format(", {} wrong", result.wrong());
@@ -225,7 +260,9 @@ void print_text(const Report& report) {
   }
   if (!result.layers.empty()) fmt::print("\n");
   print_largest_drift(result);
+  print_weight_rounding(result, most);
   print_unstable(result, most);
+  print_no_evidence(result, most);
   print_decisions(result, most);
   print_skipped(result, report.all);
   print_whole_run(result, most);
@@ -235,6 +272,8 @@ void print_text(const Report& report) {
   for (const std::string& name : result.damaged)
     fmt::print("{}\n", wrapped(fmt::format("damaged: {} has other bytes in its file than were recorded (checksum)", name), 2, 0));
   fmt::print("\n{}\n", styled(wrapped(conclusion(result), 2, 0), result.passed() ? Style::green : Style::red));
+  if (result.proves_nothing())
+    fmt::print("{}\n", wrapped("not verified: no output has evidence, so a wrong model would pass as well", 2, 0));
 }
 
 void print_text(const Comparison& comparison) {
@@ -259,18 +298,10 @@ Json to_json(const Report& report) {
   for (const SkippedTap& tap : result.skipped) skipped.push_back({{"tap", tap.tap.text()}, {"why", tap.why}});
   for (const OutputError& output : result.outputs) outputs.push_back(pycandle::to_json(output));
   for (const auto& [tap, folder] : report.folders) folders.push_back(folder);
-  return {{"status", result.passed() ? "passed" : "wrong"},
-          {"why", result.why_none},
-          {"name", result.name},
-          {"backend", result.backend},
-          {"against", result.against},
-          {"counts", counts_json(result)},
-          {"seconds", report.seconds},
-          {"layers", layers},
-          {"skipped", skipped},
-          {"damaged", result.damaged},
-          {"outputs", outputs},
-          {"repro", folders}};
+  return {{"status", status_of(result)}, {"why", result.why_none},    {"name", result.name},
+          {"backend", result.backend},   {"against", result.against}, {"counts", counts_json(result)},
+          {"seconds", report.seconds},   {"layers", layers},          {"skipped", skipped},
+          {"damaged", result.damaged},   {"outputs", outputs},        {"repro", folders}};
 }
 
 }  // namespace pycandle::cli

@@ -12,7 +12,7 @@ namespace {
 
 // What the front end calls its own things.
 constexpr std::array kTaken{"Tensor",    "Dim",     "Dims",    "Weights",  "Checker",  "Array",     "Error",       "DType",
-                            "Scalar",    "Slice",   "Ints",    "Numbers",  "Spread",   "Operand",   "Signature",   "Symbol",
+                            "Scalar",    "Slice",   "Ints",    "Numbers",  "PerAxis",  "Operand",   "Signature",   "Symbol",
                             "Compiled",  "Module",  "NewAxis", "Ellipsis", "Output",   "ErrorCode", "CheckResult", "RoundTrip",
                             "Structure", "Program", "Config",  "State",    "Recorded", "Tensors"};
 

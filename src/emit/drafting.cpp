@@ -177,7 +177,7 @@ class DraftWriter {
       describe_nn(*d.nn, found);
     } else if (d.is_sequence) {
       found.text = "sequence";
-      for (const Unit& unit : tree_->body(call).units) describe_part(call, unit.call, found);
+      describe_parts(call, call, found);
     } else {
       found.use.module_class = d.module_class;
       found.text = fmt::format("class {}", d.module_class);
@@ -202,6 +202,16 @@ class DraftWriter {
         found.use.arguments.push_back({-1, a.value, -1});
         found.text += to_string(a.value);
       }
+    }
+  }
+
+  // The parts of a sequence within it that only repeats them are parts of the outer one, as steps are.
+  void describe_parts(int32_t sequence, int32_t of, UseDraft& found) const {
+    for (const Unit& unit : tree_->body(of).units) {
+      if (draft(unit.call).is_repetition)
+        describe_parts(sequence, unit.call, found);
+      else
+        describe_part(sequence, unit.call, found);
     }
   }
 

@@ -67,7 +67,7 @@ const Case kCases[] = {
     CASE(replication_pad1d, nn::ReplicationPad1d(2)),
     CASE(circular_pad1d, nn::CircularPad1d(2)),
     CASE(upsample, nn::Upsample({.scale_factor = {2.0}})),
-    CASE(upsample_bilinear, nn::Upsample({.size = nn::Spread{7, 9}, .mode = "bilinear", .align_corners = true})),
+    CASE(upsample_bilinear, nn::Upsample({.size = nn::PerAxis{7, 9}, .mode = "bilinear", .align_corners = true})),
     CASE(upsample_fraction, nn::Upsample({.scale_factor = {1.5}, .mode = "bilinear"})),
     Case{"multihead_attention",
          [](const Arguments& x, const Weights& w) { return named(nn::MultiheadAttention(8, 2, w)(x[0], x[1], x[1])); }},

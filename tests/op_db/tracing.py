@@ -65,18 +65,36 @@ class Untraceable(Exception):
     """torch.export itself refuses the call."""
 
 
+_recorded_form = contextlib.ExitStack()
+
+
 @contextlib.contextmanager
 def as_recorded():
     """The state in which `run_decompositions({})` traces."""
-    kept_whole, _ = exported_program._split_decomp_table_to_cia_and_python_decomp({})
-    with (
-        warnings.catch_warnings(),
-        torch.no_grad(),
-        exported_program._override_composite_implicit_decomp(kept_whole),
-        recurrent_layers_stay_whole(),
-    ):
-        warnings.simplefilter("ignore")
+    _enter_recorded_form()
+    try:
         yield
+    finally:
+        _recorded_form.close()
+
+
+def _enter_recorded_form() -> None:
+    kept_whole, _ = exported_program._split_decomp_table_to_cia_and_python_decomp({})
+    _recorded_form.enter_context(warnings.catch_warnings())
+    _recorded_form.enter_context(torch.no_grad())
+    _recorded_form.enter_context(exported_program._override_composite_implicit_decomp(kept_whole))
+    _recorded_form.enter_context(recurrent_layers_stay_whole())
+    warnings.simplefilter("ignore")
+
+
+@contextlib.contextmanager
+def outside_recorded_form():
+    """For torch.export, which enters that form itself: leaving it twice loses the rules of composite operators."""
+    _recorded_form.close()
+    try:
+        yield
+    finally:
+        _enter_recorded_form()
 
 
 @dataclass
@@ -174,7 +192,8 @@ def _exported(function: Callable, tensors: list[torch.Tensor]) -> Traced:
     model = _Call(function)
     inputs = gather_inputs(inspect.signature(model.forward), (list(tensors),), {})
     try:
-        program = build_program(export_model(model, inputs, [], {}), {})
+        with outside_recorded_form():
+            program = build_program(export_model(model, inputs, [], {}), {})
     except Exception as error:
         # RecordingError: an explanation, and what torch said
         raise Untraceable(str(error.__cause__ or error).strip().splitlines()[0]) from error

@@ -38,7 +38,8 @@ def copy_of_sources(folder: Path) -> Path:
     source = folder / "source"
     for part in ("src", "cmake", "include", "tests"):
         shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
-    for file in ("CMakeLists.txt", "CMakePresets.json"):
+    (source / "python/pycandle").mkdir(parents=True)
+    for file in ("CMakeLists.txt", "CMakePresets.json", "python/pycandle/version.py"):
         shutil.copy(ROOT / file, source / file)
     return source
 

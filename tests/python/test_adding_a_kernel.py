@@ -35,7 +35,7 @@ def test_someone_new_adds_a_kernel(tmp_path) -> None:
 
     for backend in ("reference", "cpu"):
         assert "0 wrong" in run(built, "verify", "bump", "--backend", backend, cwd=tmp_path)
-    assert "evaluate" not in run(built, "forward", "bump", "--profile", cwd=tmp_path)
+    assert "evaluator" not in run(built, "forward", "bump", "--profile", cwd=tmp_path)
     run(built, "codegen", "--manifest", "bump", "--out", "model.hpp", cwd=tmp_path)
     assert "nn::Bump act" in (tmp_path / "model.hpp").read_text()
 

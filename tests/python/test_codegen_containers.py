@@ -24,6 +24,15 @@ class InTurn(nn.Module):
         return x
 
 
+class AsAWhole(nn.Module):
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x)
+
+
 class ListsOfLists(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -98,6 +107,10 @@ CONTAINERS = {
     "numbered_dict": (lambda: InTurn(nn.ModuleDict({str(i): pair() for i in range(3)})), X),
     "lists_of_lists": (ListsOfLists, X),
     "sequences": (lambda: InTurn(nn.Sequential(*(nn.Sequential(*pair(), pair()) for _ in range(3)))), X),
+    "repeated_in_sequences": (
+        lambda: AsAWhole(nn.Sequential(*(nn.Sequential(pair(), pair()) for _ in range(3)))),
+        X,
+    ),
     "added": (lambda: AddedByName("layer"), X),
     "added_numbers": (lambda: AddedByName("layer_"), X),
     "parameters": (Parameters, X),

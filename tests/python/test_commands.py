@@ -53,10 +53,12 @@ def test_help_lists_every_command(pycandle) -> None:
     assert all(command in text for command in COMMANDS)
 
 
-def test_version_is_that_of_the_package(pycandle) -> None:
+def test_version_is_that_of_the_package_and_the_one_the_changelog_works_on(pycandle) -> None:
     import pycandle as package
 
+    changelog = (Path(__file__).parents[2] / "CHANGELOG.md").read_text()
     assert pycandle("--version").stdout.strip() == f"pycandle {package.__version__}"
+    assert re.search(r"^## (\S+)", changelog, re.MULTILINE)[1] == package.__version__
 
 
 def test_inspect_shows_modules_ops_and_cost(manifest, model, pycandle) -> None:
@@ -234,6 +236,13 @@ def test_ops_lists_the_catalogue(pycandle) -> None:
     )
     assert ops["dot_general"]["kind"] == "primitive"
     assert "aten.gelu.default" in pycandle("ops", "gelu").stdout
+
+
+def test_ops_names_the_file_of_an_ops_paragraph(pycandle) -> None:
+    (roll,) = pycandle("ops", "aten.roll").stdout.splitlines()
+    assert "src/ops/shape/flips.cpp" in roll
+    sources = Path(__file__).parents[2] / "src" / "ops"
+    assert all((sources / f"{op['family']}.cpp").exists() for op in pycandle.json("ops"))
 
 
 @pytest.mark.parametrize(

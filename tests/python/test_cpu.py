@@ -216,3 +216,20 @@ def test_a_choice_that_the_backend_has_not_is_refused(pycandle, manifest, tmp_pa
 def test_a_backend_without_steps_has_no_profile(pycandle, manifest):
     shown = pycandle("forward", manifest, "--backend", "reference", "--profile", status=2).stderr
     assert "the backend reference does not say where its time goes" in shown
+
+
+class Padded(nn.Module):
+    """Attention without heads: the first of three axes is the batch, and each sequence hides its own keys."""
+
+    def forward(self, x: torch.Tensor, is_there: torch.Tensor) -> torch.Tensor:
+        mask = torch.where(is_there[:, None, :], 0.0, float("-inf"))
+        return nn.functional.scaled_dot_product_attention(x, x, x, mask)
+
+
+def test_attention_of_three_axes_masks_the_keys_of_each_sequence(pycandle, tmp_path):
+    from pycandle import GoldenRecorder
+
+    is_there = torch.tensor([[True] * 5, [True, False, True, False, False]])
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Padded().eval(), torch.randn(2, 5, 4), is_there)
+    assert pycandle.json("verify", recorder.save("padded").manifest, "--backend", "cpu")["status"] == "passed"

@@ -102,6 +102,7 @@ GENERATED = {
         "torch-versions",
         "zoo",
         "zoo-cpu",
+        "zoo-decode",
         "zoo-emit",
     ),
 }

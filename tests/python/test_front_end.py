@@ -254,15 +254,8 @@ def attended(module: nn.MultiheadAttention):
 
 
 # The torch twins of tests/front_end/modules.cpp: the module, and its inputs.
-def twins() -> dict[str, tuple]:
-    image, signal, volume, ids = (
-        normal(2, 4, 6, 8),
-        normal(2, 4, 9),
-        normal(2, 2, 4, 5, 6),
-        torch.arange(6) % 4,
-    )
-    masked = torch.zeros(2, 5, dtype=torch.bool)
-    masked[1, 3:] = True
+def layer_twins() -> dict[str, tuple]:
+    image, signal, ids = normal(2, 4, 6, 8), normal(2, 4, 9), torch.arange(6) % 4
     return {
         "linear": (nn.Linear(6, 4), normal(3, 2, 6)),
         "linear_without_bias": (nn.Linear(6, 4, bias=False), normal(3, 6)),
@@ -278,6 +271,12 @@ def twins() -> dict[str, tuple]:
         "batch_norm3d": (nn.BatchNorm3d(4, affine=False), normal(2, 4, 3, 3, 3)),
         "instance_norm2d": (nn.InstanceNorm2d(4, affine=True), image),
         "instance_norm1d": (nn.InstanceNorm1d(4), signal),
+    }
+
+
+def window_twins() -> dict[str, tuple]:
+    image, signal, volume = normal(2, 4, 6, 8), normal(2, 4, 9), normal(2, 2, 4, 5, 6)
+    return {
         "conv1d": (nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), signal),
         "conv2d": (nn.Conv2d(4, 6, (3, 2), stride=(2, 1), padding=(1, 0), bias=False), image),
         "conv2d_same": (nn.Conv2d(4, 6, 3, padding="same"), image),
@@ -303,6 +302,13 @@ def twins() -> dict[str, tuple]:
         "upsample": (nn.Upsample(scale_factor=2), image),
         "upsample_bilinear": (nn.Upsample(size=(7, 9), mode="bilinear", align_corners=True), image),
         "upsample_fraction": (nn.Upsample(scale_factor=1.5, mode="bilinear"), image),
+    }
+
+
+def sequence_twins() -> dict[str, tuple]:
+    masked = torch.zeros(2, 5, dtype=torch.bool)
+    masked[1, 3:] = True
+    return {
         "multihead_attention": (attended(nn.MultiheadAttention(8, 2)), normal(3, 2, 8), normal(5, 2, 8)),
         "multihead_attention_masked": (
             attended(nn.MultiheadAttention(8, 2, batch_first=True)),
@@ -324,6 +330,12 @@ def twins() -> dict[str, tuple]:
         "lstm_cell": (nn.LSTMCell(3, 5), normal(2, 3), normal(2, 5), normal(2, 5)),
         "gru_cell": (nn.GRUCell(3, 5), normal(2, 3), normal(2, 5)),
         "rnn_cell": (nn.RNNCell(3, 5), normal(2, 3), normal(2, 5)),
+    }
+
+
+def function_twins() -> dict[str, tuple]:
+    image, signal = normal(2, 4, 6, 8), normal(2, 4, 9)
+    return {
         "relu": (nn.ReLU(), signal),
         "relu6": (nn.ReLU6(), signal * 5),
         "silu": (nn.SiLU(), signal),
@@ -357,6 +369,10 @@ def twins() -> dict[str, tuple]:
         "pixel_unshuffle": (nn.PixelUnshuffle(2), image),
         "channel_shuffle": (nn.ChannelShuffle(2), image),
     }
+
+
+def twins() -> dict[str, tuple]:
+    return layer_twins() | window_twins() | sequence_twins() | function_twins()
 
 
 def expected_of(name: str, module: nn.Module, inputs: tuple) -> dict[str, torch.Tensor]:

@@ -420,15 +420,18 @@ def test_a_meta_model_records_shapes_only(record):
     assert manifest["soundness"]["status"] == "shapes-only"
     assert manifest["files"]["weights"] is None
     assert manifest["symbols"][0]["min"] == 1
+    shapes = {tap["id"]: tap["shape"] for tap in manifest["taps"]}
+    assert shapes["embed@0/output"][:2] == [2, 3] and shapes["head@0/output"] == [2, 3, 10]
 
 
-def test_a_meta_model_keeps_what_no_checkpoint_holds(record):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_meta_model_keeps_what_no_checkpoint_holds(record, dtype):
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(
         hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4, vocab_size=50
     )
     with torch.device("meta"):
-        model = transformers.LlamaForCausalLM(config)
+        model = transformers.LlamaForCausalLM(config).to(dtype)
     manifest, _ = record(model, input_ids=torch.zeros(1, 8, dtype=torch.long, device="meta"))
     with_values = [p["name"] for p in manifest["parameters"] if p["file"]]
     assert with_values == ["model.rotary_emb.inv_freq"]

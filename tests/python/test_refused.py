@@ -100,6 +100,17 @@ def test_one_hot_without_its_classes_says_what_to_pass(tmp_path):
     assert "num_classes" in refuse(recorder, ClassesOfData(), torch.randint(0, 4, (2, 3))).hint
 
 
+class SizesWithoutRule(nn.Module):
+    def forward(self, x):
+        return F.ctc_loss(x, torch.tensor([[1, 2]]), torch.tensor([6]), torch.tensor([2]))  # HERE
+
+
+def test_an_operator_whose_sizes_torch_cannot_say_is_no_branch_on_values(tmp_path):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    error = refuse(recorder, SizesWithoutRule(), torch.randn(6, 1, 5).log_softmax(-1))
+    assert "torch.export has no rule" in str(error) and "other operators" in error.hint
+
+
 class Transformed(nn.Module):
     def forward(self, x):
         return torch.func.grad(lambda t: (t**2).sum())(x)

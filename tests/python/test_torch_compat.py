@@ -20,8 +20,8 @@ OTHERS = sorted(p for p in PACKAGE.rglob("*.py") if COMPAT not in p.parents)
 
 # torch documents these, underscore or not.
 DOCUMENTED = {"torch._check", "torch._assert"}
-# Names of Python, and modules of torchaudio and torchvision whose functions patches replace.
-NOT_TORCH = {"sys._getframe", "_asdict"}
+# Names of Python and of ours, and modules of torchaudio and torchvision whose functions patches replace.
+NOT_TORCH = {"sys._getframe", "_asdict", "_core"}
 OTHER_LIBRARIES = ("filtering", "poolers")
 SYMBOLIC = {"expr", "shape_env", "pytype"}
 

@@ -43,6 +43,7 @@ class Options:
 
     backend: str | None = None
     threads: int | None = None
+    weights: str = "f32"
     dynamic: object = None
     strict: bool = False
 
@@ -245,7 +246,9 @@ class CallPrograms:
                 _make_state(fields, name)
             write_manifest(manifest, fields)
         options = self.options
-        return _core.load_model(str(manifest), options.backend or "cpu", options.threads or 0)
+        return _core.load_model(
+            str(manifest), options.backend or "cpu", options.threads or 0, weights=options.weights
+        )
 
 
 def _make_state(fields: dict, name: str) -> None:

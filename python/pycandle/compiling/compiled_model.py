@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..recording.inputs import gather_inputs
 from ..recording.preparation import unwrapped
 from ..running.arrays import contiguous, to_torch
-from ..running.model import Model, check_threads
+from ..running.model import Model, check_threads, check_weight_format
 from ..running.states import Stateful
 from .call_programs import CallPrograms, Options
 
@@ -60,6 +60,7 @@ def compile(
     *example: Any,
     backend: str | None = _UNSET,
     threads: int | None = _UNSET,
+    weights: str = _UNSET,
     dynamic: object = _UNSET,
     strict: bool = _UNSET,
     **kwargs: Any,
@@ -70,12 +71,12 @@ def compile(
         y = compiled(other_x, scale=2.0)
         z = compiled(other_x, scale=3.0)   # another program: recorded, and kept for the next such call
 
-    backend, threads   as for `load_model`
+    backend, threads, weights   as for `load_model`
     dynamic            axes that stay open, as for `GoldenRecorder`
     strict             True: calls that need another program are errors. Without it at most 8 programs are kept; the
                        least recently used one makes room
     """
-    given = {"backend": backend, "threads": threads, "dynamic": dynamic, "strict": strict}
+    given = {"backend": backend, "threads": threads, "weights": weights, "dynamic": dynamic, "strict": strict}
     given = {name: value for name, value in given.items() if value is not _UNSET}
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"compile takes an nn.Module, not {type(model).__name__}")
@@ -84,6 +85,7 @@ def compile(
     _refuse_ambiguous(signature, example, given, type(model).__name__)
     options = Options(**given)
     check_threads(options.threads)
+    check_weight_format(options.weights)
     if options.backend is not None and options.backend not in _core.backends():
         raise UsageError(f"there is no backend {options.backend!r}: one of {', '.join(_core.backends())}")
     programs = CallPrograms(model, signature, options)

@@ -82,7 +82,7 @@ front::Weights Conversion<front::Weights>::from(const Value& value) {
   cannot_be(value, "weights");
 }
 
-front::nn::Spread Conversion<front::nn::Spread>::from(const Value& value) {
+front::nn::PerAxis Conversion<front::nn::PerAxis>::from(const Value& value) {
   if (const int64_t* n = value.as<int64_t>()) return {*n};
   return {to<front::Ints>(value)};
 }

@@ -83,7 +83,7 @@ PYCANDLE_CONVERTED(front::DimReal)
 PYCANDLE_CONVERTED(front::Tensor)
 PYCANDLE_CONVERTED(front::Operand)
 PYCANDLE_CONVERTED(front::Weights)
-PYCANDLE_CONVERTED(front::nn::Spread)
+PYCANDLE_CONVERTED(front::nn::PerAxis)
 #undef PYCANDLE_CONVERTED
 
 template <class T> struct Conversion<std::optional<T>> {
