@@ -24,7 +24,7 @@ _HOMES = {
     "Model": "running.model",
     "load_model": "running.model",
     "Decoder": "running.decoder",
-    "DecodeState": "running.decoder",
+    "Cache": "running.decoder",
     "load_decoder": "running.decoder",
     "compile": "compiling.compiled_model",
     "lockstep": "compiling.side_by_side",

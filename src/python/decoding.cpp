@@ -42,10 +42,10 @@ nb::dict step(const Decoder& decoder, Cache& cache, const nb::dict& tokens, cons
   return out;
 }
 
-Cache new_state(const Decoder& decoder, int64_t batch, int64_t capacity, const nb::dict& inputs) {
+Cache new_cache(const Decoder& decoder, int64_t batch, int64_t capacity, const nb::dict& inputs) {
   const Decoder::Tensors given = to_tensors(inputs);
   const nb::gil_scoped_release unlocked;
-  return decoder.cache(batch, capacity, given);
+  return decoder.new_cache(batch, capacity, given);
 }
 
 std::vector<std::string> names_of(const std::vector<Input>& inputs) {
@@ -60,7 +60,7 @@ std::vector<std::string> names_of(const std::vector<Input>& inputs) {
 
 void bind_decoding(nb::module_& m) {
   const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
-  nb::class_<Cache>(m, "DecodeState", "What a decode step has seen of each sequence of a batch.")
+  nb::class_<Cache>(m, "Cache", "What a decode step has seen of each sequence of a batch.")
       .def("fork", &Cache::fork, "sequences"_a, unlocked)
       .def("truncate", &Cache::truncate, "sequence"_a, "length"_a)
       .def("save", &Cache::save, "path"_a, unlocked)
@@ -68,10 +68,10 @@ void bind_decoding(nb::module_& m) {
       .def_prop_ro("capacity", &Cache::capacity)
       .def_prop_ro("bytes", &Cache::bytes);
   nb::class_<Decoder>(m, "Decoder", "The decode step of a recorded causal model.")
-      .def("new_state", &new_state, "batch"_a, "capacity"_a, "inputs"_a)
-      .def("step", &step, "state"_a, "tokens"_a, "counts"_a)
-      .def("load_state", &Decoder::load, "path"_a, unlocked)
-      .def("resized", &Decoder::resized, "state"_a, "capacity"_a, unlocked)
+      .def("new_cache", &new_cache, "batch"_a, "capacity"_a, "inputs"_a)
+      .def("step", &step, "cache"_a, "tokens"_a, "counts"_a)
+      .def("load_cache", &Decoder::load_cache, "path"_a, unlocked)
+      .def("resized", &Decoder::resized, "cache"_a, "capacity"_a, unlocked)
       .def_prop_ro("name", [](const Decoder& d) { return d.decode_step().step.name; })
       .def_prop_ro("inputs", [](const Decoder& d) { return names_of(d.decode_step().step.inputs); })
       .def_prop_ro("first_inputs", [](const Decoder& d) { return names_of(d.decode_step().setup.inputs); })
@@ -82,7 +82,7 @@ void bind_decoding(nb::module_& m) {
       .def(
           "__init__", [](PrefixStore* self, const Decoder& decoder, size_t bytes) { new (self) PrefixStore(decoder, bytes); },
           "decoder"_a, "bytes"_a)
-      .def("keep", &PrefixStore::keep, "state"_a, "sequence"_a, "tokens"_a, unlocked)
+      .def("keep", &PrefixStore::keep, "cache"_a, "sequence"_a, "tokens"_a, unlocked)
       .def(
           "start",
           [](PrefixStore& store, const std::vector<int64_t>& prompt, int64_t capacity) {

@@ -4,7 +4,7 @@
 
 namespace pycandle {
 
-// Decoder, DecodeState, PrefixStore: what python/pycandle/running/decoder.py stands on.
+// Decoder, Cache, PrefixStore: what python/pycandle/running/decoder.py stands on.
 void bind_decoding(nanobind::module_&);
 
 }  // namespace pycandle

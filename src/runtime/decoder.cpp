@@ -136,7 +136,7 @@ Decoder::Decoder(DecodeStep step, const OpTable& table, std::shared_ptr<const Pa
   step_run_ = runs.compile(step_->step, table, std::move(parameters), options);
 }
 
-Cache Decoder::cache(int64_t batch, int64_t capacity, const Tensors& inputs) const {
+Cache Decoder::new_cache(int64_t batch, int64_t capacity, const Tensors& inputs) const {
   if (batch < 1 || capacity < 1 || (step_->longest && capacity > *step_->longest)) {
     throw Error(ErrorCode::usage, "a cache of this size cannot be made")
         .expected(step_->longest
@@ -176,7 +176,7 @@ Cache Decoder::resized(const Cache& from, int64_t capacity) const {
     throw Error(ErrorCode::usage, "a cache has more tokens than it would have room for")
         .expected(fmt::format("room for {} or more", longest))
         .found(std::to_string(capacity));
-  Cache to = cache(from.batch(), capacity);
+  Cache to = new_cache(from.batch(), capacity);
   to.lengths_ = from.lengths_;
   for (size_t i = 0; i < step_->states.size(); ++i) {
     const CacheState& state = step_->states[i];
@@ -187,7 +187,7 @@ Cache Decoder::resized(const Cache& from, int64_t capacity) const {
   return to;
 }
 
-Cache Decoder::load(const std::filesystem::path& path) const {
+Cache Decoder::load_cache(const std::filesystem::path& path) const {
   const Safetensors file = Safetensors::open(path);
   const auto integers = [&](const char* name) {
     const Array a = file.get(name);

@@ -1,7 +1,7 @@
 // A decode step that is ready to run, and the caches that it runs on.   docs/decoding.md
 //
 //   Decoder decoder(derive_decode_step(model.program(), catalogue()), model);
-//   Cache cache = decoder.cache(/*batch=*/1, /*capacity=*/512);
+//   Cache cache = decoder.new_cache(/*batch=*/1, /*capacity=*/512);
 //   auto out = decoder.step(cache, {{"input_ids", prompt}});          // logits of the prompt
 //   out = decoder.step(cache, {{"input_ids", next}});                 // and of one more token
 #pragma once
@@ -49,10 +49,10 @@ class Decoder {
 
   const DecodeStep& decode_step() const { return *step_; }
   // Room for so many tokens of each sequence. inputs: what the model reads beside tokens (an encoder's).
-  Cache cache(int64_t batch, int64_t capacity, const Tensors& inputs = {}) const;
+  Cache new_cache(int64_t batch, int64_t capacity, const Tensors& inputs = {}) const;
   // The same tokens with room for another number of them. Not of a model that reads more than tokens.
   Cache resized(const Cache&, int64_t capacity) const;
-  Cache load(const std::filesystem::path&) const;   // of the same model: other names, dtypes or shapes are an Error
+  Cache load_cache(const std::filesystem::path&) const;  // of the same model: other names, dtypes or shapes are an Error
   // Runs new tokens [batch, new] behind those in the cache. counts[b] of them are real (none given: all); the rest of a row
   // is padding. A mask of ones need not be given. When the cache has no room, that is an Error and nothing changes.
   Tensors step(Cache&, const Tensors& tokens, const std::vector<int64_t>& counts = {},

@@ -52,7 +52,7 @@ PrefixStore::Start PrefixStore::start(const std::vector<int64_t>& prompt, int64_
       entries_.splice(entries_.begin(), entries_, found);
     }
   }
-  if (best.known == 0) return {decoder_.cache(1, capacity), 0};
+  if (best.known == 0) return {decoder_.new_cache(1, capacity), 0};
   best.cache.truncate(0, best.known);
   best.cache = decoder_.resized(best.cache, capacity);
   return best;

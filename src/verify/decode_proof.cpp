@@ -138,7 +138,7 @@ class Proof {
     NamedArrays of_setup;
     for (const Input& input : step_.setup.inputs) of_setup.emplace(input.name, inputs_.at(input.name));
     const int64_t room = result_.lengths[0] + chunk + 1;
-    Cache cache = decoder_.cache(kSequences, std::min(room, step_.longest.value_or(room)), of_setup);
+    Cache cache = decoder_.new_cache(kSequences, std::min(room, step_.longest.value_or(room)), of_setup);
     cache.spoil_unused();
     take(cache, result_.prompts, *std::max_element(result_.prompts.begin(), result_.prompts.end()));
     while (cache.lengths() != result_.lengths) {

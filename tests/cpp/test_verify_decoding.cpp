@@ -33,7 +33,7 @@ TEST(DecodeStep, KeepsRowsInFewerBytes) {
   for (const char* name : {"sliding", "alibi", "written out", "convolutions"}) {
     const Program p = causal_program(name);
     const auto bytes = [&](const Program& program) {
-      return Decoder(derive_decode_step(program, catalogue()), catalogue(), some_weights(p)).cache(1, 16).bytes();
+      return Decoder(derive_decode_step(program, catalogue()), catalogue(), some_weights(p)).new_cache(1, 16).bytes();
     };
     for (const DType dtype : {DType::bf16, DType::f16}) {
       SCOPED_TRACE(std::string(name) + " " + std::string(name_of(dtype)));
@@ -82,7 +82,7 @@ struct Running {
 
 TEST(Cache, ForksASequenceThatGoesOnByItself) {
   const Running model;
-  Cache one = model.decoder.cache(1, 16);
+  Cache one = model.decoder.new_cache(1, 16);
   model.logits(one, {3, 1, 4});
   Cache two = one.fork({0, 0});
   EXPECT_EQ(two.lengths(), (std::vector<int64_t>{3, 3}));
@@ -96,7 +96,7 @@ TEST(Cache, ForksASequenceThatGoesOnByItself) {
 
 TEST(Cache, ForgetsTokensThatAreTruncated) {
   const Running model;
-  Cache cache = model.decoder.cache(1, 16), other = model.decoder.cache(1, 16);
+  Cache cache = model.decoder.new_cache(1, 16), other = model.decoder.new_cache(1, 16);
   model.logits(cache, {3, 1, 4, 1, 5});
   cache.truncate(0, 2);
   model.logits(other, {3, 1});
@@ -107,10 +107,10 @@ TEST(Cache, IsRestoredFromAFile) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "cache.safetensors";
   const Running model, elsewhere;
-  Cache cache = model.decoder.cache(2, 16);
+  Cache cache = model.decoder.new_cache(2, 16);
   model.decoder.step(cache, {{"tokens", store(DType::i64, {2, 3}, std::vector<int64_t>{3, 1, 4, 2, 7, 0})}}, {3, 2});
   cache.save(path);
-  Cache restored = elsewhere.decoder.load(path);
+  Cache restored = elsewhere.decoder.load_cache(path);
   EXPECT_EQ(restored.lengths(), (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(restored.capacity(), 16);
   EXPECT_EQ(model.logits(cache, {5, 6}), elsewhere.logits(restored, {5, 6}));
@@ -120,15 +120,15 @@ TEST(Cache, OfAnotherModelIsRefused) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "cache.safetensors";
   const Running model;
-  model.decoder.cache(1, 16).save(path);
+  model.decoder.new_cache(1, 16).save(path);
   const Program other = causal_program("alibi");
   const Decoder decoder(derive_decode_step(other, catalogue()), catalogue(), some_weights(other));
-  EXPECT_THROW(decoder.load(path), Error);
+  EXPECT_THROW(decoder.load_cache(path), Error);
 }
 
 TEST(Cache, SaysWhenItIsFullAndStaysAsItWas) {
   const Running model;
-  Cache cache = model.decoder.cache(1, 4);
+  Cache cache = model.decoder.new_cache(1, 4);
   model.logits(cache, {3, 1, 4});
   try {
     model.logits(cache, {1, 5});
@@ -143,7 +143,7 @@ TEST(Cache, SaysWhenItIsFullAndStaysAsItWas) {
 
 TEST(Cache, GetsMoreRoom) {
   const Running model;
-  Cache cache = model.decoder.cache(2, 4);
+  Cache cache = model.decoder.new_cache(2, 4);
   model.logits(cache, {3, 1, 4, 2, 7, 0});
   Cache larger = model.decoder.resized(cache, 9);
   EXPECT_EQ(larger.capacity(), 9);
@@ -155,14 +155,14 @@ TEST(Cache, GetsMoreRoom) {
 TEST(PrefixStore, StartsBehindWhatTwoPromptsShare) {
   const Running model;
   PrefixStore store(model.decoder, size_t{1} << 20);
-  Cache seen = model.decoder.cache(1, 16);
+  Cache seen = model.decoder.new_cache(1, 16);
   model.logits(seen, {3, 1, 4, 1, 5});
   store.keep(seen, 0, {3, 1, 4, 1, 5});
   PrefixStore::Start start = store.start({3, 1, 4, 9, 2}, 12);
   EXPECT_EQ(start.known, 3);
   EXPECT_EQ(start.cache.lengths(), (std::vector<int64_t>{3}));
   EXPECT_EQ(start.cache.capacity(), 12);
-  Cache anew = model.decoder.cache(1, 12);
+  Cache anew = model.decoder.new_cache(1, 12);
   model.logits(anew, {3, 1, 4});
   EXPECT_EQ(model.logits(start.cache, {9, 2}), model.logits(anew, {9, 2}));
   EXPECT_EQ(store.start({3, 1, 4, 1, 5}, 8).known, 4) << "the last token is run, for its result";
@@ -173,7 +173,7 @@ TEST(PrefixStore, StartsBehindWhatTwoPromptsShare) {
 TEST(PrefixStore, DropsWhatWasNotAskedForLongest) {
   const Running model;
   const auto kept = [&](PrefixStore& store, const std::vector<int64_t>& tokens) {
-    Cache cache = model.decoder.cache(1, 8);
+    Cache cache = model.decoder.new_cache(1, 8);
     model.logits(cache, tokens);
     store.keep(cache, 0, tokens);
   };
@@ -195,8 +195,8 @@ TEST(Cache, HasNoMoreRoomThanTheModelHasPositions) {
   const Program p = causal_program("grouped");
   const Decoder decoder(derive_decode_step(p, catalogue()), catalogue(), some_weights(p));
   EXPECT_EQ(decoder.decode_step().longest, 40);
-  EXPECT_NO_THROW(decoder.cache(1, 40));
-  EXPECT_THROW(decoder.cache(1, 41), Error);
+  EXPECT_NO_THROW(decoder.new_cache(1, 40));
+  EXPECT_THROW(decoder.new_cache(1, 41), Error);
 }
 
 }  // namespace

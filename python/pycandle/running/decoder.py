@@ -1,4 +1,4 @@
-"""Causal models, run token by token: a decode step that is derived from the recording, and its states (docs/decoding.md)."""
+"""Causal models, run token by token: a decode step that is derived from the recording, and its cache (docs/decoding.md)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .arrays import contiguous
 from .model import _flatten, _like, check_threads, check_weight_format
 
 
-class DecodeState:
-    """What a decoder has seen of each sequence of a batch. Made by `Decoder.new_state`, `load_state` or `PrefixStore.start`."""
+class Cache:
+    """What a decoder has seen of each sequence of a batch. Made by `Decoder.new_cache`, `load_cache` or `PrefixStore.start`."""
 
-    def __init__(self, core: _core.DecodeState) -> None:
+    def __init__(self, core: _core.Cache) -> None:
         self._core = core
 
     @property
@@ -30,20 +30,20 @@ class DecodeState:
     def bytes(self) -> int:
         return self._core.bytes
 
-    def fork(self, sequences: Sequence[int]) -> DecodeState:
-        """Sequence i of the new state is a copy of sequences[i] of this one: samples from one prompt, beams."""
-        return DecodeState(self._core.fork(list(sequences)))
+    def fork(self, sequences: Sequence[int]) -> Cache:
+        """Sequence i of the new cache is a copy of sequences[i] of this one: samples from one prompt, beams."""
+        return Cache(self._core.fork(list(sequences)))
 
     def truncate(self, sequence: int, length: int) -> None:
         """Forgets the tokens of a sequence behind the first `length`."""
         self._core.truncate(sequence, length)
 
     def save(self, path: str | os.PathLike) -> None:
-        """A safetensors file; `Decoder.load_state` reads it in any process."""
+        """A safetensors file; `Decoder.load_cache` reads it in any process."""
         self._core.save(os.fspath(path))
 
     def __repr__(self) -> str:
-        return f"pycandle.DecodeState(lengths={self.lengths}, capacity={self.capacity})"
+        return f"pycandle.Cache(lengths={self.lengths}, capacity={self.capacity})"
 
 
 class Decoder:
@@ -66,26 +66,26 @@ class Decoder:
         """The positions that the model has; None: any number."""
         return self._core.longest or None
 
-    def new_state(self, batch: int = 1, capacity: int = 512, **inputs: Any) -> DecodeState:
-        """An empty state with room for `capacity` tokens of each sequence. inputs: what the model reads once, as an encoder."""
-        return DecodeState(self._core.new_state(batch, capacity, contiguous(_flatten(inputs))))
+    def new_cache(self, batch: int = 1, capacity: int = 512, **inputs: Any) -> Cache:
+        """An empty cache with room for `capacity` tokens of each sequence. inputs: what the model reads once, as an encoder."""
+        return Cache(self._core.new_cache(batch, capacity, contiguous(_flatten(inputs))))
 
     def step(
-        self, state: DecodeState, tokens: Any = None, *, counts: Sequence[int] | None = None, **inputs: Any
+        self, cache: Cache, tokens: Any = None, *, counts: Sequence[int] | None = None, **inputs: Any
     ) -> dict[str, Any]:
-        """Runs new tokens [batch, new] behind those in the state, and gives the outputs for them, by name.
+        """Runs new tokens [batch, new] behind those in the cache, and gives the outputs for them, by name.
 
         counts[b] of the new tokens of a sequence are real, the rest is padding. A mask of ones need not be given."""
         given = inputs if tokens is None else {self.inputs[0]: tokens, **inputs}
         flat = _flatten(given)
-        return _like(flat, self._core.step(state._core, contiguous(flat), list(counts or [])))
+        return _like(flat, self._core.step(cache._core, contiguous(flat), list(counts or [])))
 
-    def resized(self, state: DecodeState, capacity: int) -> DecodeState:
+    def resized(self, cache: Cache, capacity: int) -> Cache:
         """The same tokens with room for another number of them."""
-        return DecodeState(self._core.resized(state._core, capacity))
+        return Cache(self._core.resized(cache._core, capacity))
 
-    def load_state(self, path: str | os.PathLike) -> DecodeState:
-        return DecodeState(self._core.load_state(os.fspath(path)))
+    def load_cache(self, path: str | os.PathLike) -> Cache:
+        return Cache(self._core.load_cache(os.fspath(path)))
 
     def prefix_store(self, megabytes: float = 256) -> PrefixStore:
         return PrefixStore(_core.PrefixStore(self._core, int(megabytes * 1e6)))
@@ -95,7 +95,7 @@ class Decoder:
 
 
 class PrefixStore:
-    """Prompts that were seen, with their states: one that begins as another starts behind what both share."""
+    """Prompts that were seen, with their caches: one that begins as another starts behind what both share."""
 
     def __init__(self, core: _core.PrefixStore) -> None:
         self._core = core
@@ -103,14 +103,14 @@ class PrefixStore:
     def __len__(self) -> int:
         return len(self._core)
 
-    def keep(self, state: DecodeState, tokens: Sequence[int], sequence: int = 0) -> None:
-        """Keeps a sequence of the state. tokens: those that it has seen."""
-        self._core.keep(state._core, sequence, [int(token) for token in tokens])
+    def keep(self, cache: Cache, tokens: Sequence[int], sequence: int = 0) -> None:
+        """Keeps a sequence of the cache. tokens: those that it has seen."""
+        self._core.keep(cache._core, sequence, [int(token) for token in tokens])
 
-    def start(self, prompt: Sequence[int], capacity: int = 512) -> tuple[DecodeState, int]:
-        """A state of one sequence, and how many tokens of the prompt are in it; the others are still to be run."""
+    def start(self, prompt: Sequence[int], capacity: int = 512) -> tuple[Cache, int]:
+        """A cache of one sequence, and how many tokens of the prompt are in it; the others are still to be run."""
         core, known = self._core.start([int(token) for token in prompt], capacity)
-        return DecodeState(core), known
+        return Cache(core), known
 
 
 def load_decoder(
