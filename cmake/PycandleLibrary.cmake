@@ -19,6 +19,9 @@ set_target_properties(pycandle_shared PROPERTIES EXPORT_NAME shared OUTPUT_NAME 
 if(NOT SKBUILD)  # a wheel has no links: it would carry the library three times
   set_target_properties(pycandle_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 endif()
+set(exports "${PROJECT_SOURCE_DIR}/cmake/exports.map")
+target_link_options(pycandle_shared PRIVATE LINKER:--gc-sections LINKER:--version-script=${exports})
+set_target_properties(pycandle_shared PROPERTIES LINK_DEPENDS "${exports}")
 add_library(pycandle::pycandle ALIAS pycandle)
 add_library(pycandle::shared ALIAS pycandle_shared)
 

@@ -30,12 +30,25 @@ def prefix(tmp_path_factory) -> Path:
     return place
 
 
-def test_the_stripped_shared_library_is_small(prefix, tmp_path) -> None:
+@pytest.fixture(scope="module")
+def shared_library(prefix) -> Path:
     (library,) = [
         path for path in prefix.rglob("libpycandle.so.*") if not path.is_symlink() and path.is_file()
     ]
-    run("strip", "-o", tmp_path / "stripped.so", library)
+    return library
+
+
+def test_the_stripped_shared_library_is_small(shared_library, tmp_path) -> None:
+    run("strip", "-o", tmp_path / "stripped.so", shared_library)
     assert 1e6 < (tmp_path / "stripped.so").stat().st_size < 10e6
+
+
+def test_the_shared_library_shows_its_own_names_alone(shared_library) -> None:
+    """A program may use another version of fmt: it must not find ours."""
+    names = [line.split()[-1] for line in run("nm", "-D", "--defined-only", shared_library).splitlines()]
+    shown = run("c++filt", "-p", *names).splitlines()
+    foreign = [name for name in shown if not re.search(r"^(\w+ (name )?for )?pycandle::", name)]
+    assert len(shown) > 100 and not foreign, foreign[:5]
 
 
 @pytest.fixture(scope="module")
