@@ -5,7 +5,7 @@
 #include <cctype>
 
 #include "base/dim_real.h"
-#include "emit/drafting.h"
+#include "emit/draft.h"
 
 namespace pycandle::emit {
 namespace {

@@ -54,4 +54,10 @@ struct Loop {
 // The longest loop that starts at a step, if any. `needed`: values that are used after the steps.
 std::optional<Loop> loop_at(const std::vector<RawStep>&, size_t begin, const Values& needed);
 
+// Writes the draft of one call: its steps with loops folded, the modules it has, its text and its numbers. The drafts of all
+// calls inside it are ready.
+void write_draft(const CallTree&, int32_t call, std::vector<Draft>& drafts, const std::vector<ModuleClass>& classes);
+// A size in the call's own nodes that cannot be said in terms of tensors that it sees, if any.
+std::optional<Dim> unsaid_size(const CallTree&, int32_t call);
+
 }  // namespace pycandle::emit

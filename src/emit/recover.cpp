@@ -9,7 +9,6 @@
 #include "emit/class_names.h"
 #include "emit/config.h"
 #include "emit/draft.h"
-#include "emit/drafting.h"
 #include "emit/names.h"
 
 namespace pycandle::emit {

@@ -151,15 +151,14 @@ std::vector<nb::dict> gaps(const std::string& path) {
   return out;
 }
 
-}  // namespace
-}  // namespace pycandle
+// Inputs, outputs or states.
+template <class Listed> std::vector<TensorInfo> infos(const Model& model, const std::vector<Listed>& listed) {
+  std::vector<TensorInfo> all;
+  for (const Listed& one : listed) all.push_back(info(one.name, model.program().graph.type(one.value)));
+  return all;
+}
 
-NB_MODULE(_core, m) {
-  using namespace pycandle;
-  m.doc() = "The C++ side of pycandle: load_model() in the package is what to use.";
-  m.attr("__version__") = version();
-  m.def("backends", &backend_names, "The backends of this build.");
-
+void bind_error(nb::module_& m) {
   // Facts of the C++ error as attributes of the Python one.
   static nb::object error_type = nb::exception<Error>(m, "Error", PyExc_RuntimeError);
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
@@ -178,7 +177,9 @@ NB_MODULE(_core, m) {
       PyErr_SetObject(error_type.ptr(), instance.ptr());
     }
   });
+}
 
+void bind_model(nb::module_& m) {
   nb::class_<Model>(m, "Model", "A recorded model, ready to run.")
       .def("forward", &forward, "inputs"_a, "Outputs by name, in the order of the model.")
       .def("trace", &trace, "inputs"_a, "(taps by id, outputs by name).")
@@ -190,29 +191,11 @@ NB_MODULE(_core, m) {
       .def("load_states", &Model::load_states, "path"_a, nb::call_guard<nb::gil_scoped_release>())
       .def("session", &Model::session, "The same model with states of its own, as recorded.")
       .def("with_states_of", &Model::with_states_of, "other"_a, "This model with the states of the other.")
-      .def_prop_ro("state_types",
-                   [](const Model& model) {
-                     std::vector<TensorInfo> all;
-                     for (const State& state : model.program().states)
-                       all.push_back(info(state.name, model.program().graph.type(state.value)));
-                     return all;
-                   })
+      .def_prop_ro("state_types", [](const Model& model) { return infos(model, model.program().states); })
       .def_prop_ro("name", [](const Model& model) { return model.program().name; })
       .def_prop_ro("backend", [](const Model& model) { return model.backend(); })
-      .def_prop_ro("inputs",
-                   [](const Model& model) {
-                     std::vector<TensorInfo> all;
-                     for (const Input& input : model.program().inputs)
-                       all.push_back(info(input.name, model.program().graph.type(input.value)));
-                     return all;
-                   })
-      .def_prop_ro("outputs",
-                   [](const Model& model) {
-                     std::vector<TensorInfo> all;
-                     for (const Output& output : model.program().outputs)
-                       all.push_back(info(output.name, model.program().graph.type(output.value)));
-                     return all;
-                   })
+      .def_prop_ro("inputs", [](const Model& model) { return infos(model, model.program().inputs); })
+      .def_prop_ro("outputs", [](const Model& model) { return infos(model, model.program().outputs); })
       .def_prop_ro("taps",
                    [](const Model& model) {
                      std::vector<std::string> ids;
@@ -225,6 +208,19 @@ NB_MODULE(_core, m) {
       .def_prop_ro(
           "output_tree", [](const Model& model) { return model.recording().output_tree; },
           "The nesting of the outputs, as JSON text.");
+}
+
+}  // namespace
+}  // namespace pycandle
+
+NB_MODULE(_core, m) {
+  using namespace pycandle;
+  m.doc() = "The C++ side of pycandle: load_model() in the package is what to use.";
+  m.attr("__version__") = version();
+  m.def("backends", &backend_names, "The backends of this build.");
+
+  bind_error(m);
+  bind_model(m);
   m.def("load_model", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "pack_weights"_a = true,
         "check_weights"_a = false, "weights"_a = "f32",
         "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");

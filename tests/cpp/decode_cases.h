@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
 
 #include "ir/text.h"
 #include "ops/core/catalogue.h"
 #include "pass_cases.h"
 #include "passes/decode_step.h"
+#include "some_weights.h"
 #include "verify/decode_proof.h"
 
 namespace pycandle {
@@ -25,17 +25,6 @@ inline Program causal_program(const std::string& name) {
     if (p.name == name) return p;
   }
   throw Error(ErrorCode::internal, "causal.ptir has no program " + name);
-}
-
-inline std::shared_ptr<const ParameterSource> some_weights(const Program& p) {
-  std::map<std::string, Array> arrays;
-  for (const Parameter& parameter : p.parameters) {
-    const Sizes shape = evaluate(parameter.type.shape, {});
-    std::vector<double> values(static_cast<size_t>(element_count(shape)));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(3 * i + parameter.name.size()));
-    arrays.emplace(parameter.name, store(parameter.type.dtype, shape, values));
-  }
-  return memory_parameters(std::move(arrays));
 }
 
 // Tokens, and where there is a mask one that leaves out a key of each sequence.

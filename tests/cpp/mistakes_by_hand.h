@@ -48,7 +48,8 @@ inline ValueId gated_by_part(Builder& b, ValueId x, size_t part) {
   return b.add(b.mul(parts[0], b.unary("sigmoid", parts[part])), b.tanh(parts[1]));
 }
 
-inline std::vector<MistakeCase> mistakes_by_hand() {
+// Windows, angles, the order of norms, heads.
+inline std::vector<MistakeCase> mistakes_in_attention() {
   const std::vector<Given> square{floats({5, 5})}, rows{floats({5, 8})}, normed{floats({5, 8}), floats({5, 8}), weights({8})};
   const auto norm = [](Builder& b, ValueId x, ValueId weight) {
     return b.create("layer_norm", {x, weight, kNoValue}, {{"normalized_shape", Dims{Dim(8)}}, {"eps", 0.01}});
@@ -57,6 +58,37 @@ inline std::vector<MistakeCase> mistakes_by_hand() {
     return [=](Builder& b, const Values& v) { return turned_by_angles(b, v[0], base, divisor); };
   };
   const auto window = [](int64_t size) { return [=](Builder& b, const Values& v) { return windowed_scores(b, v[0], size); }; };
+  return {
+      {"a window of one less", "off by one", "lt", square, window(3), window(2), true},
+      attribute_mistake("rolled by one more", "off by one", "roll", rows, {{"shifts", Dims{Dim(2)}}, {"axes", Ints{1}}}, "shifts",
+                        Dims{Dim(3)}),
+      {"angles of another base", "constant", "pow", rows, angles(10000, 8), angles(500000, 8), true},
+      {"angles of another divisor", "constant", "div", rows, angles(10000, 8), angles(10000, 4)},
+      {"the norm after the sum", "norm order", "layer_norm", normed,
+       [=](Builder& b, const Values& v) { return norm(b, b.add(v[0], v[1]), v[2]); },
+       [=](Builder& b, const Values& v) { return b.add(v[0], norm(b, v[1], v[2])); }},
+      {"the norm before the sum", "norm order", "add", normed,
+       [=](Builder& b, const Values& v) { return b.add(v[0], norm(b, v[1], v[2])); },
+       [=](Builder& b, const Values& v) { return norm(b, b.add(v[0], v[1]), v[2]); }},
+      {"heads repeated as a whole",
+       "head order",
+       "repeat",
+       {floats({1, 2, 5, 4})},
+       [](Builder& b, const Values& v) { return b.create("repeat", v, {{"repeats", Dims{Dim(1), Dim(3), Dim(1), Dim(1)}}}); },
+       [](Builder& b, const Values& v) { return b.create("repeat_interleave", v, {{"repeats", Dim(3)}, {"axis", int64_t{1}}}); },
+       true},
+      {"repeated heads merged in the other order",
+       "head order",
+       "reshape",
+       {floats({1, 2, 3, 5, 4})},
+       [](Builder& b, const Values& v) { return b.reshape(v[0], {Dim(1), Dim(6), Dim(5), Dim(4)}); },
+       [](Builder& b, const Values& v) { return b.reshape(b.swap_axes(v[0], 1, 2), {Dim(1), Dim(6), Dim(5), Dim(4)}); }},
+  };
+}
+
+// Kernels, transforms, gates, roundings.
+inline std::vector<MistakeCase> mistakes_in_layers() {
+  const std::vector<Given> rows{floats({5, 8})};
   const auto kernel = [](const Ints& flipped) {
     return [=](Builder& b, const Values& v) {
       return b.create("conv2d", {v[0], flipped.empty() ? v[1] : b.reverse(v[1], flipped)},
@@ -83,30 +115,6 @@ inline std::vector<MistakeCase> mistakes_by_hand() {
   const std::vector<Given> gates{floats({2, 4}), floats({2, 4}), weights({12, 4}), weights({12, 4})};
   const auto halves = [](Builder& b, const Values& v) { return b.mul(b.unary("floor", b.mul(v[0], 16.0)), 0.5); };
   return {
-      {"a window of one less", "off by one", "lt", square, window(3), window(2), true},
-      attribute_mistake("rolled by one more", "off by one", "roll", rows, {{"shifts", Dims{Dim(2)}}, {"axes", Ints{1}}}, "shifts",
-                        Dims{Dim(3)}),
-      {"angles of another base", "constant", "pow", rows, angles(10000, 8), angles(500000, 8), true},
-      {"angles of another divisor", "constant", "div", rows, angles(10000, 8), angles(10000, 4)},
-      {"the norm after the sum", "norm order", "layer_norm", normed,
-       [=](Builder& b, const Values& v) { return norm(b, b.add(v[0], v[1]), v[2]); },
-       [=](Builder& b, const Values& v) { return b.add(v[0], norm(b, v[1], v[2])); }},
-      {"the norm before the sum", "norm order", "add", normed,
-       [=](Builder& b, const Values& v) { return b.add(v[0], norm(b, v[1], v[2])); },
-       [=](Builder& b, const Values& v) { return norm(b, b.add(v[0], v[1]), v[2]); }},
-      {"heads repeated as a whole",
-       "head order",
-       "repeat",
-       {floats({1, 2, 5, 4})},
-       [](Builder& b, const Values& v) { return b.create("repeat", v, {{"repeats", Dims{Dim(1), Dim(3), Dim(1), Dim(1)}}}); },
-       [](Builder& b, const Values& v) { return b.create("repeat_interleave", v, {{"repeats", Dim(3)}, {"axis", int64_t{1}}}); },
-       true},
-      {"repeated heads merged in the other order",
-       "head order",
-       "reshape",
-       {floats({1, 2, 3, 5, 4})},
-       [](Builder& b, const Values& v) { return b.reshape(v[0], {Dim(1), Dim(6), Dim(5), Dim(4)}); },
-       [](Builder& b, const Values& v) { return b.reshape(b.swap_axes(v[0], 1, 2), {Dim(1), Dim(6), Dim(5), Dim(4)}); }},
       {"a kernel flipped on one axis", "flipped kernel", "conv2d", convolved, kernel({}), kernel({2})},
       {"channels in reverse", "channel order", "conv2d", convolved, kernel({}), kernel({1})},
       attribute_mistake("another threshold of softplus", "softplus threshold", "softplus", rows, softplus(20), "threshold",
@@ -125,6 +133,23 @@ inline std::vector<MistakeCase> mistakes_by_hand() {
       {"half to even for half up", "rounding mode", "floor", rows,
        [=](Builder& b, const Values& v) { return b.unary("floor", b.add(halves(b, v), 0.5)); },
        [=](Builder& b, const Values& v) { return b.unary("round", halves(b, v)); }},
+      {"cells for points of a smaller picture",
+       "interpolation mode",
+       "interpolate",
+       {floats({1, 2, 9, 9})},
+       [](Builder& b, const Values& v) {
+         return b.create("interpolate", {v[0]}, {{"mode", std::string("linear")}, {"output_size", Dims{Dim(4), Dim(5)}}});
+       },
+       [](Builder& b, const Values& v) {
+         return b.create("adaptive_avg_pool2d", {v[0]}, {{"output_size", Dims{Dim(4), Dim(5)}}});
+       }},
+  };
+}
+
+// Elements in another place, and what is put in place of them.
+inline std::vector<MistakeCase> mistakes_in_places() {
+  const std::vector<Given> square{floats({5, 5})};
+  return {
       {"two products with factors exchanged",
        "operand order",
        "add",
@@ -155,16 +180,6 @@ inline std::vector<MistakeCase> mistakes_by_hand() {
        {floats({4, 6})},
        [](Builder& b, const Values& v) { return b.create("reduce_max", {v[0]}, {{"axes", Ints{1}}}); },
        [](Builder& b, const Values& v) { return b.create("mean", {v[0]}, {{"axes", Ints{1}}, {"keep", false}}); }},
-      {"cells for points of a smaller picture",
-       "interpolation mode",
-       "interpolate",
-       {floats({1, 2, 9, 9})},
-       [](Builder& b, const Values& v) {
-         return b.create("interpolate", {v[0]}, {{"mode", std::string("linear")}, {"output_size", Dims{Dim(4), Dim(5)}}});
-       },
-       [](Builder& b, const Values& v) {
-         return b.create("adaptive_avg_pool2d", {v[0]}, {{"output_size", Dims{Dim(4), Dim(5)}}});
-       }},
       {"an axis in reverse",
        "direction order",
        "reverse",
@@ -202,6 +217,12 @@ inline std::vector<MistakeCase> mistakes_by_hand() {
          return b.create("softmax", {b.select(b.compare("lt", v[0], 0.1), nowhere, v[0])}, {{"dim", int64_t{1}}});
        }},
   };
+}
+
+inline std::vector<MistakeCase> mistakes_by_hand() {
+  std::vector<MistakeCase> all = mistakes_in_attention();
+  for (const auto& more : {mistakes_in_layers(), mistakes_in_places()}) all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 }  // namespace pycandle

@@ -13,6 +13,7 @@
 #include "pass_cases.h"
 #include "passes/passes.h"
 #include "runtime/model.h"
+#include "some_weights.h"
 
 namespace pycandle {
 namespace {
@@ -26,20 +27,9 @@ std::vector<Array> in_f64(const Program& p, const Model::Tensors& inputs, const 
   return run_reference_modes(decompose_to_primitives(p, catalogue()), parameters, modes, request).at(1).outputs;
 }
 
-std::shared_ptr<const ParameterSource> some_parameters(const Program& p) {
-  std::map<std::string, Array> arrays;
-  for (const Parameter& parameter : p.parameters) {
-    const Sizes shape = evaluate(parameter.type.shape, {});
-    std::vector<double> values(static_cast<size_t>(element_count(shape)));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<double>(3 * i + parameter.name.size()));
-    arrays.emplace(parameter.name, store(parameter.type.dtype, shape, values));
-  }
-  return memory_parameters(std::move(arrays));
-}
-
 void expect_equal(const Program& before, const Program& after, const Bindings& sizes, uint64_t seed) {
   const Model::Tensors inputs = random_inputs(before, seed, sizes);
-  const auto parameters = some_parameters(before);
+  const auto parameters = some_weights(before);
   const std::vector<Array> expected = in_f64(before, inputs, *parameters), got = in_f64(after, inputs, *parameters);
   ASSERT_EQ(expected.size(), got.size());
   for (size_t i = 0; i < expected.size(); ++i) {

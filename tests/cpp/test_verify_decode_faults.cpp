@@ -87,10 +87,10 @@ Fault never_updated(const char* program, const char* name, const std::string& st
           }};
 }
 
-std::vector<Fault> faults() {
-  const auto first_sequence = [](Builder& b, ValueId lengths) {
-    return b.broadcast_to(b.slice(lengths, 0, 0, 1), b.shape(lengths));
-  };
+// One length for all sequences.
+ValueId first_sequence(Builder& b, ValueId lengths) { return b.broadcast_to(b.slice(lengths, 0, 0, 1), b.shape(lengths)); }
+
+std::vector<Fault> faults_in_positions_and_masks() {
   const auto zero = [](Builder& b, ValueId v) { return b.like(v, int64_t{0}); };
   return {
       // positions
@@ -114,6 +114,11 @@ std::vector<Fault> faults() {
            return b.create_all(node.op->name, operands, node.attributes);
          }),
       at("sliding", "the mask of keys of the other sequence", "cached_attention", 0, with_operand(5, reversed(0))),
+  };
+}
+
+std::vector<Fault> faults_in_the_cache() {
+  return {
       // keys and values
       at("sliding", "keys and values swapped", "cached_attention", 0, swapped(1, 2)),
       at("sliding", "keys of the wrong head", "cached_attention", 0, with_operand(1, reversed(1))),
@@ -139,6 +144,11 @@ std::vector<Fault> faults() {
            if (node.op->name == "cache_append" && node.operands[0] == second) node.operands[0] = first;
          }
        }},
+  };
+}
+
+std::vector<Fault> faults_in_recurrence() {
+  return {
       // running sums, ALiBi, tables
       at("alibi", "a running sum that begins anew", "select", 0,
          [](Builder&, const Node&, const Values& operands) { return Values{operands[1]}; }),
@@ -175,6 +185,12 @@ std::vector<Fault> faults() {
       at("encoder and decoder", "an encoder's output of the other sequence", "scaled_dot_product_attention", 0,
          with_operand(1, reversed(0))),
   };
+}
+
+std::vector<Fault> faults() {
+  std::vector<Fault> all = faults_in_positions_and_masks();
+  for (const auto& more : {faults_in_the_cache(), faults_in_recurrence()}) all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
 TEST(DecodeProof, FindsEveryFaultInTheStep) {

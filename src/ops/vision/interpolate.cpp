@@ -252,6 +252,17 @@ void add_overloads(OpDef& def) {
   }
 }
 
+void interpolation_mistakes(Mistakes& m) {
+  m.flag("align corners", "align_corners", "align_corners", "no align_corners");
+  m.flag("antialias", "antialias", "antialiasing", "no antialiasing");
+  m.choice("interpolation mode", "mode",
+           {{"nearest", "nearest"}, {"nearest-exact", "nearest-exact"}, {"linear", "linear"}, {"cubic", "cubic"}});
+  const Dims& size = m.call().dims("output_size");
+  if (is_floating(m.call().type("x").dtype))
+    m.other_op("interpolation mode", fmt::format("adaptive_avg_pool{}d", size.size()), {{"output_size", size}},
+               m.call().string("mode"), "area");
+}
+
 OpDef interpolate() {
   OpDef def = functional("interpolate");
   add_overloads(def);
@@ -287,16 +298,7 @@ OpDef interpolate() {
         }
         return b.narrowed(x, type.dtype);
       })
-      .mistakes([](Mistakes& m) {
-        m.flag("align corners", "align_corners", "align_corners", "no align_corners");
-        m.flag("antialias", "antialias", "antialiasing", "no antialiasing");
-        m.choice("interpolation mode", "mode",
-                 {{"nearest", "nearest"}, {"nearest-exact", "nearest-exact"}, {"linear", "linear"}, {"cubic", "cubic"}});
-        const Dims& size = m.call().dims("output_size");
-        if (is_floating(m.call().type("x").dtype))
-          m.other_op("interpolation mode", fmt::format("adaptive_avg_pool{}d", size.size()), {{"output_size", size}},
-                     m.call().string("mode"), "area");
-      })
+      .mistakes(interpolation_mistakes)
       .sample("F.interpolate(t(2, 3, 5), scale_factor=2)")
       .sample("F.interpolate(t(2, 3, 5), size=7)")
       .sample("F.interpolate(t(2, 3, 5, 6), scale_factor=1.7)")

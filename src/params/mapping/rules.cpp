@@ -222,36 +222,35 @@ std::string Rules::text() const {
 
 namespace {
 
-// The numbers of a name, and the name with the chosen ones (by value) as placeholders.
-std::vector<std::string> numbers_of(const std::string& name) {
-  std::vector<std::string> found;
-  for (size_t at = 0; at < name.size();) {
-    if (std::isdigit(static_cast<unsigned char>(name[at])) == 0) {
-      ++at;
-      continue;
-    }
+struct NumberInName {
+  size_t begin, end;
+  std::string text;
+};
+
+std::vector<NumberInName> places_of_numbers(const std::string& name) {
+  const auto is_digit = [&](size_t at) { return at < name.size() && std::isdigit(static_cast<unsigned char>(name[at])) != 0; };
+  std::vector<NumberInName> found;
+  for (size_t at = 0; at < name.size(); ++at) {
+    if (!is_digit(at)) continue;
     size_t end = at;
-    while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
-    found.push_back(name.substr(at, end - at));
+    while (is_digit(end)) ++end;
+    found.push_back({at, end, name.substr(at, end - at)});
     at = end;
   }
   return found;
 }
 
+std::vector<std::string> numbers_of(const std::string& name) {
+  std::vector<std::string> texts;
+  for (NumberInName& number : places_of_numbers(name)) texts.push_back(std::move(number.text));
+  return texts;
+}
+
 // The position-th number of the name replaced by {n}.
 std::string with_placeholder(const std::string& name, size_t position) {
-  size_t seen = 0;
-  for (size_t at = 0; at < name.size();) {
-    if (std::isdigit(static_cast<unsigned char>(name[at])) == 0) {
-      ++at;
-      continue;
-    }
-    size_t end = at;
-    while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
-    if (seen++ == position) return name.substr(0, at) + "{n}" + name.substr(end);
-    at = end;
-  }
-  return name;
+  const std::vector<NumberInName> numbers = places_of_numbers(name);
+  if (position >= numbers.size()) return name;
+  return name.substr(0, numbers[position].begin) + "{n}" + name.substr(numbers[position].end);
 }
 
 // The source with {n} for the first number of each name, where it equals the target's; nothing when one differs.

@@ -28,7 +28,7 @@ ValueId Rules::last_kept(ValueId cache, int64_t axis, ValueId initial) {
 namespace {
 
 // What was before the new tokens, put together with what they give by themselves.
-struct Combining {
+struct Combination {
   double neutral;
   ValueId (*both)(Builder&, ValueId, ValueId);
 };
@@ -39,7 +39,7 @@ ValueId log_of_sum(Builder& b, ValueId x, ValueId y) {
   return b.add(b.log(b.add(b.exp(b.sub(x, top)), b.exp(b.sub(y, top)))), top);
 }
 
-Combining combining(std::string_view running) {
+Combination combination_of(std::string_view running) {
   if (running == "cumprod") return {1, [](Builder& b, ValueId x, ValueId y) { return b.mul(x, y); }};
   if (running == "logcumsumexp") return {-std::numeric_limits<double>::infinity(), log_of_sum};
   return {0, [](Builder& b, ValueId x, ValueId y) { return b.add(x, y); }};
@@ -60,7 +60,7 @@ ValueId Rules::running() {
   const ValueId before = d.state({CacheState::Kind::rows, d.state_name(result, "sum"), *axis},
                                  {type.dtype, axes().shape(result, axes().every(result, Rows::all))});
   const ValueId fresh = b.create(node.op->name, {operand(0, need)}, node.attributes);
-  const Combining with = combining(node.op->name);
+  const Combination with = combination_of(node.op->name);
   Shape one = b.shape(fresh);
   one[*axis] = 1;
   const ValueId neutral = is_floating(type.dtype) ? b.full(with.neutral, type.dtype, one)

@@ -1,4 +1,4 @@
-#include "emit/drafting.h"
+#include "emit/draft.h"
 
 #include <fmt/format.h>
 
