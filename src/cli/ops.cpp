@@ -6,6 +6,7 @@
 #include "cli/front_header.h"
 #include "cli/terminal.h"
 #include "ops/core/catalogue.h"
+#include "ops/core/overloads.h"
 
 namespace pycandle::cli {
 namespace {
@@ -59,6 +60,15 @@ void print_markdown() {
   }
 }
 
+// A row for each overload: the op that it becomes, and the file that says so.
+std::string overload_table(const std::string& name) {
+  Table table;
+  for (const auto& [overload, file] : overload_files()) {
+    if (overload.find(name) != std::string::npos) table.row({overload, catalogue().find_aten(overload)->op->name, file});
+  }
+  return table.empty() ? "" : table.text();
+}
+
 }  // namespace
 
 void add_ops(Command& app, Context& context) {
@@ -70,7 +80,8 @@ void add_ops(Command& app, Context& context) {
   Command command = add_command(app, context, "ops",
                                 "list the operators: primitives, functionals, and the ATen overloads they take",
                                 "pycandle ops layer_norm");
-  command.add_option("name", options->name, "only ops or overloads whose name contains this");
+  command.add_option("name", options->name,
+                     "only ops or overloads whose name contains this; aten.sum: the file that maps each of its overloads");
   command.add_flag("--markdown", options->markdown, "print docs/ops.md");
   command.add_flag("--front-header", options->front_header, "print include/pycandle/functional.h");
   command.add_flag("--front-source", options->front_source, "print src/capture/functional.cpp");
@@ -93,7 +104,8 @@ void add_ops(Command& app, Context& context) {
     if (context.json) {
       fmt::print("{}\n", all.dump(2));
     } else if (!table.empty()) {
-      fmt::print("{}", table.text());
+      const bool is_overload = options->name.find('.') != std::string::npos;
+      fmt::print("{}", is_overload ? overload_table(options->name) : table.text());
     }
     if (all.empty())
       throw Error(ErrorCode::usage, "no op or overload has that in its name")

@@ -240,9 +240,20 @@ def test_ops_lists_the_catalogue(pycandle) -> None:
 
 def test_ops_names_the_file_of_an_ops_paragraph(pycandle) -> None:
     (roll,) = pycandle("ops", "aten.roll").stdout.splitlines()
-    assert "src/ops/shape/flips.cpp" in roll
+    assert roll.split() == ["aten.roll.default", "roll", "src/ops/shape/flips.cpp"]
     sources = Path(__file__).parents[2] / "src" / "ops"
     assert all((sources / f"{op['family']}.cpp").exists() for op in pycandle.json("ops"))
+
+
+def test_ops_names_the_file_that_maps_an_overload(pycandle) -> None:
+    """Many overloads are mapped in another file than their op's: aten.sum is reduce_sum, in reduction_aten.cpp."""
+    root = Path(__file__).parents[2]
+    rows = [line.split() for line in pycandle("ops", "aten.").stdout.splitlines()]
+    assert ["aten.sum.default", "reduce_sum", "src/ops/reduction/reduction_aten.cpp"] in rows
+    assert len(rows) > 700 and {len(row) for row in rows} == {3}
+    texts = {file: (root / file).read_text() for file in {file for _, _, file in rows}}
+    spelled = [(overload, file) for overload, _, file in rows if f'"{overload}' in texts[file]]
+    assert len(spelled) > 350, "the file has the overload's name in it, where no loop makes it"
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,8 @@ Rule rule_of(const OpDef& op) {
   };
   if (const auto found = table.find(op.name); found != table.end()) return found->second;
   if (op.is_pointwise) return elementwise;
-  return op.name.rfind("reduce_", 0) == 0 ? reduction : nullptr;
+  const bool is_reduction = op.name.rfind("reduce_", 0) == 0 && op.attribute_index("axes") >= 0;  // reduce_window has none
+  return is_reduction ? reduction : nullptr;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "ops/core/overloads.h"
+
 namespace pycandle {
 
 // A family is named after its file; the list below is the only place that knows them all.
@@ -157,6 +159,16 @@ const OpTable& catalogue() {
     return made;
   }();
   return table;
+}
+
+std::map<std::string, std::string> overload_files() {
+  std::map<std::string, std::string> files;
+  for (const auto& [file, family] : kFamilies) {
+    for (const OpDef& op : family()) {
+      for (const AtenMapping& mapping : op.aten) files.emplace(mapping.overload, std::string("src/ops/") + file + ".cpp");
+    }
+  }
+  return files;
 }
 
 }  // namespace pycandle
