@@ -205,6 +205,39 @@ def test_a_box_with_the_score_nan_comes_first_as_in_torch(count, tmp_path, pycan
     assert torch.equal(found, Ranked()(corners, scores, labels)) and found[0] == count // 2
 
 
+LOOKS = {
+    "roi_align": lambda x, b: torchvision.ops.roi_align(x, [b], 7, spatial_scale=0.25, sampling_ratio=2),
+    "roi_align of whole cells": lambda x, b: torchvision.ops.roi_align(
+        x, [b], 5, spatial_scale=1 / 3, aligned=True
+    ),
+    "ps_roi_align": lambda x, b: torchvision.ops.ps_roi_align(
+        x, [b], 2, spatial_scale=0.25, sampling_ratio=3
+    ),
+}
+
+
+class Looks(nn.Module):
+    def __init__(self, call: Callable) -> None:
+        super().__init__()
+        self.call = call
+
+    def forward(self, x: torch.Tensor, corners: torch.Tensor) -> torch.Tensor:
+        return self.call(x, corners)
+
+
+@pytest.mark.parametrize("how", LOOKS)
+def test_positions_that_torch_rounds_in_large_boxes_are_no_error(how, tmp_path, pycandle):
+    """A unit in the last place of a position moves a value by far more than one in its own."""
+    torch.manual_seed(0)
+    given = torch.randn(1, 8, 64, 64), random_boxes(20)[0] * 2
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Looks(LOOKS[how]), *given)
+    recorder.save("m")
+    pycandle("verify", tmp_path)
+    found = load_model(tmp_path, backend="reference")(*given)["output"]
+    torch.testing.assert_close(found, LOOKS[how](*given), rtol=1e-6, atol=1e-6)
+
+
 def holders(function: Callable) -> list[object]:
     return [boxes.batched_nms, torchvision.ops.batched_nms, globals()["batched_nms"], function]
 

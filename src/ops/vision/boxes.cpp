@@ -156,17 +156,22 @@ OpDef roi_op(const char* name) {
 }
 Shape roi_shape(const Call& c) { return {c.shape("boxes")[0], c.shape("x")[1], c.integer("height"), c.integer("width")}; }
 
+// torchvision computes where to look in the dtype of the boxes.
+bool is_narrow(const Array& boxes) { return boxes.dtype() != DType::f64; }
+double rounded_to(bool narrow, double v) { return narrow ? static_cast<double>(static_cast<float>(v)) : v; }
+
 struct Box {
   int64_t image;
   double x1, y1, x2, y2;
 };
 std::vector<Box> boxes_of(const Evaluation& ev) {
   const std::vector<double> numbers = load_all<double>(ev.array("boxes"));
-  const double scale = ev.number("scale");
+  const bool narrow = is_narrow(ev.array("boxes"));
+  const auto scaled = [&, scale = rounded_to(narrow, ev.number("scale"))](double v) { return rounded_to(narrow, v * scale); };
   std::vector<Box> boxes;
   for (size_t i = 0; i + 5 <= numbers.size(); i += 5) {
-    const Box box{to_int64(numbers[i]), numbers[i + 1] * scale, numbers[i + 2] * scale, numbers[i + 3] * scale,
-                  numbers[i + 4] * scale};
+    const Box box{to_int64(numbers[i]), scaled(numbers[i + 1]), scaled(numbers[i + 2]), scaled(numbers[i + 3]),
+                  scaled(numbers[i + 4])};
     if (box.image < 0 || box.image >= ev.array("x").shape()[0])
       throw Error(ErrorCode::bad_input, "a box names an image that is not there")
           .op(ev.node().op->name)
@@ -207,6 +212,27 @@ double pixel_at(const double* image, int64_t height, int64_t width, double y, do
   return (1 - down) * upper + down * lower;
 }
 
+// Where roi_align looks along one axis of a box. Positions are rounded where torchvision rounds them: a unit in the last place of
+// a position moves a value by the slope of the image there.
+struct Cells {
+  double start, size;
+  int64_t points;  // in each cell
+  bool narrow;
+  Cells(double first, double last, int64_t cells, int64_t sampling, bool aligned, bool narrow) : narrow(narrow) {
+    const double shift = aligned ? 0.5 : 0;
+    start = rounded_to(narrow, first - shift);
+    double length = rounded_to(narrow, rounded_to(narrow, last - shift) - start);
+    if (!aligned) length = std::max(length, 1.0);
+    size = rounded_to(narrow, length / static_cast<double>(cells));
+    points = sampling > 0 ? sampling : std::clamp<int64_t>(to_int64(std::ceil(size)), 0, int64_t{1} << 20);
+  }
+  double position(int64_t cell, int64_t point) const {
+    const double before = rounded_to(narrow, start + rounded_to(narrow, static_cast<double>(cell) * size));
+    const double inside = rounded_to(narrow, (static_cast<double>(point) + 0.5) * size);
+    return rounded_to(narrow, before + rounded_to(narrow, inside / static_cast<double>(points)));
+  }
+};
+
 OpDef roi_align() {
   return roi_op("roi_align")
       .doc(
@@ -219,30 +245,20 @@ OpDef roi_align() {
         const std::vector<Box> boxes = boxes_of(ev);
         const Sizes& shape = ev.array("x").shape();
         const int64_t rows = ev.integer("height"), columns = ev.integer("width"), sampling = ev.integer("sampling");
+        const bool aligned = ev.boolean("aligned"), narrow = is_narrow(ev.array("boxes"));
         Array out(ev.out_dtype(), {static_cast<int64_t>(boxes.size()), shape[1], rows, columns});
         for_each_plane(ev, boxes, [&](const Box& box, int64_t plane, const double* image) {
-          const double shift = ev.boolean("aligned") ? 0.5 : 0;
-          double width = box.x2 - box.x1, height = box.y2 - box.y1;
-          if (!ev.boolean("aligned")) {
-            width = std::max(width, 1.0);
-            height = std::max(height, 1.0);
-          }
-          const double cell_height = height / static_cast<double>(rows), cell_width = width / static_cast<double>(columns);
-          const auto points = [&](double cell) {
-            return sampling > 0 ? sampling : std::clamp<int64_t>(to_int64(std::ceil(cell)), 0, int64_t{1} << 20);
-          };
-          const int64_t down = points(cell_height), across = points(cell_width);
+          const Cells down(box.y1, box.y2, rows, sampling, aligned, narrow),
+              across(box.x1, box.x2, columns, sampling, aligned, narrow);
+          const int64_t points = down.points * across.points;
           std::vector<double> cells(rows * columns);
           for (int64_t cell = 0; cell < rows * columns; ++cell) {
             double sum = 0;
-            for (int64_t p = 0; p < down * across; ++p) {
-              const double y = static_cast<double>(cell / columns) +
-                               (static_cast<double>(p / across) + 0.5) / static_cast<double>(down);
-              const double x = static_cast<double>(cell % columns) +
-                               (static_cast<double>(p % across) + 0.5) / static_cast<double>(across);
-              sum += pixel_at(image, shape[2], shape[3], box.y1 - shift + y * cell_height, box.x1 - shift + x * cell_width);
+            for (int64_t p = 0; p < points; ++p) {
+              sum += pixel_at(image, shape[2], shape[3], down.position(cell / columns, p / across.points),
+                              across.position(cell % columns, p % across.points));
             }
-            cells[cell] = sum / static_cast<double>(std::max<int64_t>(down * across, 1));
+            cells[cell] = sum / static_cast<double>(std::max<int64_t>(points, 1));
           }
           store_chunk(out, plane * rows * columns, rows * columns, cells.data());
         });
@@ -298,9 +314,8 @@ OpDef roi_pool() {
         const int64_t rows = ev.integer("height"), columns = ev.integer("width");
         const Sizes result{static_cast<int64_t>(boxes.size()), shape[1], rows, columns};
         Array out(ev.out_dtype(0), result), places(DType::i32, result);
-        // Cells are cut where torchvision cuts them, in the dtype of the boxes.
-        const bool narrow = ev.array("boxes").dtype() != DType::f64;
-        const auto rounded = [&](double v) { return narrow ? static_cast<double>(static_cast<float>(v)) : v; };
+        // Cells are cut where torchvision cuts them.
+        const auto rounded = [narrow = is_narrow(ev.array("boxes"))](double v) { return rounded_to(narrow, v); };
         const auto cut = [&](int64_t first, int64_t last, int64_t cells, int64_t cell, int64_t size) {
           const double length = static_cast<double>(std::max<int64_t>(last - first + 1, 1));
           const double step = rounded(length / static_cast<double>(cells));
@@ -309,7 +324,7 @@ OpDef roi_pool() {
           return std::pair{std::clamp<int64_t>(from, 0, size), std::clamp<int64_t>(to, 0, size)};
         };
         for_each_plane(ev, boxes, [&](const Box& box, int64_t plane, const double* image) {
-          const auto whole = [&](double v) { return to_int64(std::round(rounded(v))); };
+          const auto whole = [](double v) { return to_int64(std::round(v)); };
           std::vector<double> values(rows * columns);
           std::vector<int64_t> where(rows * columns, -1);
           for (int64_t cell = 0; cell < rows * columns; ++cell) {
