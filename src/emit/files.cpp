@@ -21,14 +21,41 @@ std::optional<std::string> text_if_there(const std::filesystem::path& path) {
   return read_text(path);
 }
 
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code failure;
-  if (!folder.empty()) std::filesystem::create_directories(folder, failure);
-  if (failure) {
-    throw Error(ErrorCode::usage, "the folder of the output cannot be made")
-        .found(fmt::format("{}: {}", folder.string(), failure.message()));
+// What was written so far, so that a full disk leaves everything as it was.
+class Written {
+ public:
+  void make_folder(const std::filesystem::path& folder) {
+    std::error_code failure;
+    if (folder.empty() || std::filesystem::is_directory(folder, failure)) return;
+    make_folder(folder.parent_path());
+    std::filesystem::create_directory(folder, failure);
+    if (failure) {
+      throw Error(ErrorCode::usage, "the folder of the output cannot be made")
+          .found(fmt::format("{}: {}", folder.string(), failure.message()));
+    }
+    folders_.push_back(folder);
   }
-}
+  void write(const std::filesystem::path& path, const std::string& text) {
+    auto before = text_if_there(path);
+    write_text(path, text);
+    files_.emplace_back(path, std::move(before));
+  }
+  void undo() {
+    std::error_code ignored;
+    for (auto file = files_.rbegin(); file != files_.rend(); ++file) {
+      if (file->second) {
+        write_text(file->first, *file->second);
+      } else {
+        std::filesystem::remove(file->first, ignored);
+      }
+    }
+    for (auto folder = folders_.rbegin(); folder != folders_.rend(); ++folder) std::filesystem::remove(*folder, ignored);
+  }
+
+ private:
+  std::vector<std::filesystem::path> folders_;
+  std::vector<std::pair<std::filesystem::path, std::optional<std::string>>> files_;  // and their text before
+};
 
 }  // namespace
 
@@ -92,13 +119,19 @@ void EmittedFiles::write() const {
         .hint(now == FileState::edited ? "--diff shows the difference, --merge keeps both changes, or choose another --out"
                                        : "choose another --out, or move the file away");
   }
-  for (size_t i = 0; i < files_.size(); ++i) {
-    make_folder(target(files_[i]).parent_path());
-    make_folder(pristine(files_[i]).parent_path());
-  }
-  for (size_t i = 0; i < files_.size(); ++i) {
-    write_text(target(files_[i]), merged_.empty() ? files_[i].text : merged_[i]);
-    write_text(pristine(files_[i]), files_[i].text);
+  Written written;
+  try {
+    for (const EmittedFile& f : files_) {
+      written.make_folder(target(f).parent_path());
+      written.make_folder(pristine(f).parent_path());
+    }
+    for (size_t i = 0; i < files_.size(); ++i) {
+      written.write(target(files_[i]), merged_.empty() ? files_[i].text : merged_[i]);
+      written.write(pristine(files_[i]), files_[i].text);
+    }
+  } catch (...) {
+    written.undo();
+    throw;
   }
 }
 

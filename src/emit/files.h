@@ -28,7 +28,7 @@ class EmittedFiles {
   // Takes over what a person changed where both sides changed different lines. An Error that names the lines when they
   // changed the same ones.
   void merge();
-  // Everything or nothing: refuses (usage) when a file was edited or is not ours.
+  // Everything or nothing: refuses (usage) when a file was edited or is not ours; a full disk leaves what was there.
   void write() const;
 
  private:

@@ -361,6 +361,32 @@ def test_a_project_is_written_whole_or_not_at_all(gpt2, tmp_path, pycandle) -> N
     assert [f for f in tmp_path.rglob("*") if f.is_file()] == [mine]
 
 
+def contents(folder: Path) -> dict[str, str | None]:
+    return {str(p.relative_to(folder)): p.read_text() if p.is_file() else None for p in folder.rglob("*")}
+
+
+def test_a_disk_that_fills_up_leaves_a_project_as_it_was(tmp_path, pycandle) -> None:
+    """A limit on the size of files stands for the full disk: the largest file is not the first."""
+    made = {
+        width: recorded(nn.Linear(4, width), tmp_path / str(width), {"input": torch.randn(2, 4)})
+        for width in (4, 8)
+    }
+    port = tmp_path / "ports" / "port"
+    pycandle("codegen", "--manifest", made[4], "--out", port)
+    before = contents(port)
+    limit = max(len(text) for text in before.values() if text) - 1
+
+    def full(out: Path) -> str:
+        command = [pycandle.path, "codegen", "--manifest", made[8], "--out", out]
+        limited = ["prlimit", f"--fsize={limit}", *command]  # which says so by an error, not by a signal
+        ran = subprocess.run(limited, capture_output=True, text=True, restore_signals=False)
+        assert ran.returncode == 2, ran.stderr
+        return ran.stderr
+
+    assert "cannot write" in full(port) and contents(port) == before
+    assert "cannot write" in full(port.with_name("another")) and list(port.parent.iterdir()) == [port]
+
+
 @pytest.mark.parametrize("command", ["gen-test", "gen-bench"])
 def test_programs_around_a_model_are_refused_as_clearly(gpt2, tmp_path, pycandle, command) -> None:
     out = tmp_path / "tests" / "made.cpp"
