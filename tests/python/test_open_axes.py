@@ -76,6 +76,14 @@ def test_a_shape_that_holds_from_some_size_on_bounds_the_axis(tmp_path) -> None:
     assert manifest["symbols"][0]["min"] == 6, "shorter ones have fewer than two results"
 
 
+def test_a_rank_that_only_size_one_has_is_the_reason_that_is_given(tmp_path) -> None:
+    """torch.cov of one row is one number."""
+    _, manifest = loaded(tmp_path, Function(torch.cov), torch.randn(3, 6))
+    assert manifest["symbols"][0]["min"] == 2
+    (note,) = manifest["notes"]
+    assert "of size 1 is left out" in note and "is [] instead of [1, 1]" in note, note
+
+
 COMPLEX = {
     "conj @ mT": lambda z: z.conj() @ z.mT,
     "mH": lambda z: z @ z.mH,

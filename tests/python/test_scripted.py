@@ -6,7 +6,7 @@ from agreement import agrees
 from test_codegen import compiled_and_run, recorded
 from torch import Tensor, nn
 
-from pycandle import GoldenRecorder
+from pycandle import GoldenRecorder, compile
 from pycandle.errors import RecordingError
 from pycandle.recording.tracing.scripted import python_originals
 
@@ -114,4 +114,12 @@ def test_a_part_without_its_python_code_is_refused_with_the_way_around(made, wor
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
     with pytest.raises(RecordingError, match=f"part is a TorchScript module that was {word}") as refusal:
         recorder.record(Holds(made(tmp_path)).eval(), torch.randn(2, 4))
+    assert "load_state_dict" in refusal.value.hint
+
+
+@pytest.mark.parametrize("made, word", [(loaded, "loaded from a file"), (traced, "traced")])
+@pytest.mark.parametrize("taken_by", [lambda *given: GoldenRecorder().record(*given), compile])
+def test_a_whole_model_without_its_python_code_is_refused_too(made, word, taken_by, tmp_path):
+    with pytest.raises(RecordingError, match=f"the model is a TorchScript module that was {word}") as refusal:
+        taken_by(made(tmp_path).eval(), torch.randn(2, 4))
     assert "load_state_dict" in refusal.value.hint

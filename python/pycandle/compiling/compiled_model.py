@@ -11,6 +11,7 @@ from .. import _core
 from ..errors import UsageError
 from ..recording.inputs import gather_inputs
 from ..recording.preparation import unwrapped
+from ..recording.tracing.scripted import forward_signature
 from ..running.arrays import contiguous, to_torch
 from ..running.model import Model, check_threads, check_weight_format
 from ..running.states import Stateful
@@ -81,7 +82,7 @@ def compile(
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"compile takes an nn.Module, not {type(model).__name__}")
     model = unwrapped(model, [])
-    signature = inspect.signature(model.forward)
+    signature = forward_signature(model)
     _refuse_ambiguous(signature, example, given, type(model).__name__)
     options = Options(**given)
     check_threads(options.threads)

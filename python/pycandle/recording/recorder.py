@@ -48,6 +48,7 @@ from .settings import active
 from .sizes.dynamic import find_groups
 from .torch_versions import untested
 from .tracing.module_calls import class_name
+from .tracing.scripted import forward_signature
 
 _TAPS = ("modules", "all", "none")
 _WEIGHTS = ("save", "ref", "none")
@@ -168,7 +169,7 @@ class GoldenRecorder:
             )
         notes: list[str] = []
         model = unwrapped(model, notes)
-        refuse_options(inspect.signature(model.forward), kwargs, notes)
+        refuse_options(forward_signature(model), kwargs, notes)
         safely = safe_for(dtypes_of(model, (args, kwargs)), notes)
         with safely, prepared(model, args, kwargs, self.seed, notes) as (call_args, call_kwargs):
             self._recording = self._record_module(model, call_args, call_kwargs, notes)

@@ -104,7 +104,10 @@ def _sizes_as_written(what: str, program: Program, dims: DimNames, inputs: Input
         if not isinstance(value, torch.Tensor) or not isinstance(recorded, torch.Tensor):
             return
         shape = [written(size) for size in recorded.shape]
-        if any(w not in (None, found) for w, found in zip(shape, value.shape, strict=True)):
+        is_other = len(shape) != value.dim() or any(
+            w not in (None, found) for w, found in zip(shape, value.shape, strict=True)
+        )
+        if is_other:
             texts = [dims.write(size) for size in recorded.shape]
             raise Mismatch(
                 what, inputs, f"{node.name} is {list(value.shape)} instead of {shape} ({texts})", node

@@ -7,6 +7,7 @@ original is put together again while a model is traced. What it is compared with
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 
 import torch
@@ -16,6 +17,13 @@ from ...errors import RecordingError
 from ..torch_compat import children_of, scripted_type
 
 _OF_TORCH = ("_is_full_backward_hook", "training")
+
+
+def forward_signature(model: nn.Module) -> inspect.Signature:
+    """Of forward; a model without its Python code, which has none, is refused."""
+    if isinstance(model, torch.jit.ScriptModule):
+        _original(model, "", {})
+    return inspect.signature(model.forward)
 
 
 @contextlib.contextmanager
