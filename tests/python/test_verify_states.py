@@ -228,6 +228,7 @@ def left_out(document: dict) -> None:
     state["updated"] = state["value"]
 
 
+MOMENTUM = "looks like a constant of 0.99 where the model uses a constant of 0.9"
 WRONG = {
     "another momentum": (Average, another_number(0.9, {"float": 0.99}), {("second call", "updated:mean")}),
     "two for one": (Counter, another_number(1, 2), {("", "updated:count"), ("second call", "updated:count")}),
@@ -248,6 +249,8 @@ def test_a_recorded_program_that_changes_a_state_otherwise_is_wrong_there(what, 
     result = pycandle.json("verify", manifest, "--backend", backend, status=1)
     wrong = {key: row for key, row in layers_of(result).items() if row["verdict"] == "wrong here"}
     assert expected <= wrong.keys() and (what == "exchanged" or wrong.keys() == expected)
+    if what == "another momentum":
+        assert wrong["second call", "updated:mean"]["diagnosis"]["cause"] == MOMENTUM
     for row in wrong.values():
         assert re.match(r".*test_(verify|codegen)_states\.py:\d+$", row["python"]), row
     said = pycandle("verify", manifest, "--backend", backend, status=1).stdout
@@ -352,7 +355,8 @@ def test_source_code_with_another_momentum_or_exchanged_states_is_wrong_there(ba
         },
     )
     momentum = wrong_in(pycandle, manifest, programs["momentum"], backend)
-    assert ("second call", "updated:mean") in momentum and not any(call == "" for call, _ in momentum)
+    assert momentum["second call", "updated:mean"]["diagnosis"]["cause"] == MOMENTUM
+    assert not any(call == "" for call, _ in momentum)
     wrong = wrong_in(pycandle, manifest, programs["exchanged"], backend)
     assert {("", "updated:mean"), ("second call", "updated:mean")} <= wrong.keys()
 
