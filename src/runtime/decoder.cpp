@@ -87,7 +87,7 @@ Cache Cache::fork(const std::vector<int64_t>& sequences) const {
 
 void Cache::truncate(int64_t sequence, int64_t length) {
   if (sequence < 0 || sequence >= batch() || length < 0 || length > lengths_[sequence]) {
-    throw Error(ErrorCode::usage, "a cache is truncated to fewer tokens than it has")
+    throw Error(ErrorCode::usage, "a cache can only be truncated to fewer tokens than it has")
         .expected(fmt::format("a sequence below {} and a length up to its own", batch()))
         .found(fmt::format("sequence {}, length {}", sequence, length));
   }
@@ -138,7 +138,7 @@ Decoder::Decoder(DecodeStep step, const OpTable& table, std::shared_ptr<const Pa
 
 Cache Decoder::new_cache(int64_t batch, int64_t capacity, const Tensors& inputs) const {
   if (batch < 1 || capacity < 1 || (step_->longest && capacity > *step_->longest)) {
-    throw Error(ErrorCode::usage, "a cache of this size cannot be made")
+    throw Error(ErrorCode::usage, "this batch or capacity is not possible")
         .expected(step_->longest
                       ? fmt::format("a batch of 1 or more, and room for 1 to {} tokens: the model has no more positions",
                                     *step_->longest)
@@ -173,7 +173,7 @@ Cache Decoder::resized(const Cache& from, int64_t capacity) const {
     throw Error(ErrorCode::usage, "a cache that was made with inputs cannot be resized").found(step_->setup.inputs[0].name);
   const int64_t longest = from.lengths_.empty() ? 0 : *std::max_element(from.lengths_.begin(), from.lengths_.end());
   if (capacity < longest)
-    throw Error(ErrorCode::usage, "a cache has more tokens than it would have room for")
+    throw Error(ErrorCode::usage, "the cache has more tokens than the new capacity")
         .expected(fmt::format("room for {} or more", longest))
         .found(std::to_string(capacity));
   Cache to = new_cache(from.batch(), capacity);
@@ -192,7 +192,9 @@ Cache Decoder::load_cache(const std::filesystem::path& path) const {
   const auto integers = [&](const char* name) {
     const Array a = file.get(name);
     if (a.dtype() != DType::i64 || a.rank() != 1)
-      throw Error(ErrorCode::bad_input, "this is no cache").expected(fmt::format("i64 {}", name)).found(path.string());
+      throw Error(ErrorCode::bad_input, "the file is not a saved cache")
+          .expected(fmt::format("i64 {}", name))
+          .found(path.string());
     return std::vector<int64_t>(a.as<int64_t>(), a.as<int64_t>() + a.size());
   };
   Cache cache;
@@ -203,7 +205,7 @@ Cache Decoder::load_cache(const std::filesystem::path& path) const {
   const bool is_sane = capacity.size() == 1 && capacity[0] >= longest && capacity[0] < (int64_t{1} << 40) &&
                        std::all_of(cache.lengths_.begin(), cache.lengths_.end(), [](int64_t n) { return n >= 0; });
   if (!is_sane || (step_->longest && capacity[0] > *step_->longest))
-    throw Error(ErrorCode::bad_input, "this is no cache of the model")
+    throw Error(ErrorCode::bad_input, "the file is not a cache of this model")
         .expected("lengths within the capacity")
         .found(path.string());
   cache.capacity_ = capacity[0];
@@ -220,7 +222,7 @@ Cache Decoder::load_cache(const std::filesystem::path& path) const {
     const bool has_rows = state.kind == CacheState::Kind::rows;
     if (has_rows) expected[state.axis] = longest;
     if (saved.dtype() != type.dtype || saved.shape() != expected)
-      throw Error(ErrorCode::bad_input, fmt::format("this is no cache of the model: {} is another", state.name))
+      throw Error(ErrorCode::bad_input, fmt::format("the file is not a cache of this model: {} differs", state.name))
           .expected(fmt::format("{}{}", name_of(type.dtype), to_string(expected)))
           .found(fmt::format("{}{} in {}", name_of(saved.dtype()), to_string(saved.shape()), path.string()));
     Array rows = has_rows ? Array(type.dtype, shape) : copy_of(saved);
@@ -247,13 +249,13 @@ Decoder::Tensors Decoder::step(Cache& cache, const Tensors& tokens, const std::v
   }
   given[kLengths] = of_integers(cache.lengths_);
   if (!counts.empty() && counts.size() != cache.lengths_.size())
-    throw Error(ErrorCode::usage, "there is a count for each sequence")
+    throw Error(ErrorCode::usage, "counts needs one number for each sequence")
         .expected(std::to_string(cache.batch()))
         .found(std::to_string(counts.size()));
   for (size_t b = 0; b < cache.lengths_.size(); ++b) {
     const bool is_sane = counts.empty() || (counts[b] >= 0 && counts[b] <= added);
     if (is_sane && cache.lengths_[b] + added <= cache.capacity_) continue;
-    throw Error(ErrorCode::usage, is_sane ? "the cache is full" : "a count is not from 0 to the number of new tokens")
+    throw Error(ErrorCode::usage, is_sane ? "the cache is full" : "a count is larger than the number of new tokens, or negative")
         .expected(fmt::format("at most {} more tokens of sequence {}, which has {}", cache.capacity_ - cache.lengths_[b], b,
                               cache.lengths_[b]))
         .found(std::to_string(is_sane ? added : counts[b]))

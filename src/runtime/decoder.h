@@ -30,7 +30,7 @@ class Cache {
   Cache fork(const std::vector<int64_t>& sequences) const;
   void truncate(int64_t sequence, int64_t length);  // forgets the tokens behind the first `length`
   void save(const std::filesystem::path&) const;
-  // For proofs: numbers that show, in all rows behind the tokens. Nothing may read them.
+  // For proofs: large numbers in all unused rows. A step that reads one gives another result.
   void spoil_unused();
 
  private:
