@@ -129,10 +129,13 @@ TEST(Reference, DataDecidesASizeAlsoWhereTheCallerSaysAnother) {
   EXPECT_EQ(run.executable->run(request).at(0).shape(), Sizes{2});
 }
 
-const char* const kWhile = R"(input %0 "x": f32[]
+// x is added to itself until the sum reaches the limit.
+std::string loop_up_to(const std::string& limit) {
+  return R"(input %0 "x": f32[]
 
 %1, %2 = while_loop(%0, %0) (%0: f32[], %1: f32[]) {
-  %2 = constant() {value = 100.0, shape = [], dtype = f32}: f32[]
+  %2 = constant() {value = )" +
+         limit + R"(, shape = [], dtype = f32}: f32[]
   %3 = lt(%0, %2): bool[]
   yield %3
 } (%0: f32[], %1: f32[]) {
@@ -142,9 +145,10 @@ const char* const kWhile = R"(input %0 "x": f32[]
 
 output "output" %1
 )";
+}
 
 TEST(Reference, RunsTheRegionsOfALoop) {
-  const Running run = compiled(kWhile);
+  const Running run = compiled(loop_up_to("100.0"));
   EXPECT_EQ(load_double(run({Array::scalar(DType::f32, 30.0)}).at(0)), std::vector<double>{120});
   EXPECT_EQ(load_double(run({Array::scalar(DType::f32, 200.0)}).at(0)), std::vector<double>{200});
 }
@@ -375,20 +379,7 @@ TEST(ReferenceModes, IntegersAndStepsAreThoseOfTheRoundedRun) {
 
 TEST(ReferenceModes, ALoopRunsAsOftenInEveryMode) {
   // 0.7 is added until the sum reaches 7: in f32 that is one step earlier or later than without rounding.
-  const auto values = modes_of(R"(input %0 "x": f32[]
-
-%1, %2 = while_loop(%0, %0) (%0: f32[], %1: f32[]) {
-  %2 = constant() {value = 7.0, shape = [], dtype = f32}: f32[]
-  %3 = lt(%0, %2): bool[]
-  yield %3
-} (%0: f32[], %1: f32[]) {
-  %2 = add(%0, %1): f32[]
-  yield %2, %1
-}: f32[], f32[]
-
-output "output" %1
-)",
-                               {Array::scalar(DType::f32, static_cast<double>(0.7f))});
+  const auto values = modes_of(loop_up_to("7.0"), {Array::scalar(DType::f32, static_cast<double>(0.7f))});
   for (size_t mode = 1; mode < values.size(); ++mode) EXPECT_NEAR(values[mode][0], values[0][0], 1e-4);
 }
 

@@ -58,10 +58,10 @@ Found norm(const Site& s) { return s.all_but(s.last(s.call.dims("normalized_shap
 Found all_but_dim(const Site& s) { return s.all_but({s.axis("dim")}); }
 Found all_but_axis(const Site& s) { return s.all_but({s.axis("axis")}); }
 
-// An index in the place of an axis: free along the indices; x is needed whole there.
-Found take(const Site& s) {
+// Operand 1 is an index with `count` axes in the place of one axis of operand 0: free along the indices, and operand 0 is
+// needed whole there.
+Alignment indexed(const Site& s, int64_t axis, int64_t count) {
   Alignment a = s.nothing();
-  const int64_t axis = s.call.integer("axis"), count = s.call.rank("indices");
   for (int64_t to = 0; to < static_cast<int64_t>(s.rank()); ++to) {
     a.is_free[to] = true;
     if (to < axis)
@@ -73,6 +73,8 @@ Found take(const Site& s) {
   }
   return a;
 }
+
+Found take(const Site& s) { return indexed(s, s.call.integer("axis"), s.call.rank("indices")); }
 
 Found embedding(const Site& s) { return s.all_but(s.last(1), 1); }
 
@@ -101,20 +103,9 @@ Found scatter(const Site& s) {
 
 // x[:, :, i]: the axes that are not indexed, where the indices stand in the place of one of them.
 Found gather_nd(const Site& s) {
-  const Ints& indexed = s.call.integers("axes");
-  if (indexed.size() != 1) return std::nullopt;
-  const int64_t axis = indexed[0], count = static_cast<int64_t>(s.rank()) - (s.call.rank("x") - 1);
-  Alignment a = s.nothing();
-  for (int64_t to = 0; to < static_cast<int64_t>(s.rank()); ++to) {
-    a.is_free[to] = true;
-    if (to < axis)
-      a.axes[0][to] = to;
-    else if (to < axis + count)
-      a.axes[1][to] = to - axis;
-    else
-      a.axes[0][to] = to - count + 1;
-  }
-  return a;
+  const Ints& axes = s.call.integers("axes");
+  if (axes.size() != 1) return std::nullopt;
+  return indexed(s, axes[0], static_cast<int64_t>(s.rank()) - (s.call.rank("x") - 1));
 }
 
 Found reduction(const Site& s) {
