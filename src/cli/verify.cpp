@@ -17,6 +17,7 @@
 #include "verify/diagnosing/repro.h"
 #include "verify/hashes.h"
 #include "verify/result_file.h"
+#include "verify/result_json.h"
 
 namespace pycandle::cli {
 namespace {

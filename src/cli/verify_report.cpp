@@ -237,15 +237,6 @@ std::string conclusion(const VerifyResult& result) {
   return text + fmt::format(", {} wrong", result.wrong());
 }
 
-const char* kind_text(Change::Kind kind) {
-  switch (kind) {
-    case Change::Kind::better: return "better";
-    case Change::Kind::worse: return "worse";
-    case Change::Kind::gone: return "gone";
-    default: return "new";
-  }
-}
-
 }  // namespace
 
 void print_text(const Report& report) {
@@ -280,15 +271,9 @@ void print_text(const Comparison& comparison) {
   for (const std::string& note : comparison.notes) fmt::print("since the baseline {}\n", note);
   for (const Change& c : comparison.changes) {
     const Style style = c.kind == Change::Kind::better ? Style::green : c.kind == Change::Kind::added ? Style::plain : Style::red;
-    fmt::print("{} {}: {}\n", styled(kind_text(c.kind), style), c.tap, c.text);
+    fmt::print("{} {}: {}\n", styled(to_string(c.kind), style), c.tap, c.text);
   }
   if (comparison.changes.empty()) fmt::print("as the baseline\n");
-}
-
-Json to_json(const Comparison& comparison) {
-  Json changes = Json::array();
-  for (const Change& c : comparison.changes) changes.push_back({{"change", kind_text(c.kind)}, {"tap", c.tap}, {"what", c.text}});
-  return {{"regressed", comparison.regressed()}, {"notes", comparison.notes}, {"changes", changes}};
 }
 
 Json to_json(const Report& report) {

@@ -22,6 +22,5 @@ struct Report {
 void print_text(const Report&);
 void print_text(const Comparison&);
 Json to_json(const Report&);
-Json to_json(const Comparison&);
 
 }  // namespace pycandle::cli

@@ -127,6 +127,15 @@ StoredResult read_result(const std::filesystem::path& path) {
 
 // ---- comparing
 
+const char* to_string(Change::Kind kind) {
+  switch (kind) {
+    case Change::Kind::better: return "better";
+    case Change::Kind::worse: return "worse";
+    case Change::Kind::gone: return "gone";
+    default: return "new";
+  }
+}
+
 bool Comparison::regressed() const {
   return std::any_of(changes.begin(), changes.end(),
                      [](const Change& c) { return c.kind == Change::Kind::worse || c.kind == Change::Kind::gone; });
@@ -139,16 +148,16 @@ bool is_fine(Verdict v) { return v < Verdict::reference_unstable; }
 // An error that rounding explains counts as one floor: it may come out a little larger or smaller on any machine.
 double in_floors(double error, double floor) { return floor > 0 ? std::max(1.0, error / floor) : error > 0 ? 1e300 : 1.0; }
 
-std::optional<Change> change_of(const StoredLayer& before, const LayerResult& now) {
+std::optional<Change> change_of(const StoredLayer& before, const StoredLayer& now) {
   constexpr double kNotable = 2;
   const bool same_side = is_fine(before.verdict) && is_fine(now.verdict);
   if (!same_side && before.verdict != now.verdict) {
-    return Change{now.verdict > before.verdict ? Change::Kind::worse : Change::Kind::better, now.tap.text(),
+    return Change{now.verdict > before.verdict ? Change::Kind::worse : Change::Kind::better, now.tap,
                   fmt::format("{}, was {}", to_string(now.verdict), to_string(before.verdict))};
   }
   const double was = in_floors(before.error_rms, before.floor_rms), is = in_floors(now.error_rms, now.floor_rms);
   if (is > kNotable * was || was > kNotable * is) {
-    return Change{is > was ? Change::Kind::worse : Change::Kind::better, now.tap.text(),
+    return Change{is > was ? Change::Kind::worse : Change::Kind::better, now.tap,
                   fmt::format("{:.2g} from the exact value, was {:.2g}", now.error_rms, before.error_rms)};
   }
   return std::nullopt;
@@ -156,7 +165,7 @@ std::optional<Change> change_of(const StoredLayer& before, const LayerResult& no
 
 }  // namespace
 
-Comparison compare_with(const StoredResult& before, const VerifyResult& now) {
+Comparison compare_with(const StoredResult& before, const StoredResult& now) {
   if (before.name != now.name) {
     throw Error(ErrorCode::bad_input, "the baseline is a result of another model").expected(now.name).found(before.name);
   }
@@ -167,10 +176,10 @@ Comparison compare_with(const StoredResult& before, const VerifyResult& now) {
   }
   std::map<std::pair<std::string, std::string>, const StoredLayer*> stored;
   for (const StoredLayer& layer : before.layers) stored[{layer.input, layer.tap}] = &layer;
-  for (const LayerResult& layer : now.layers) {
-    const auto old = stored.find({layer.input, layer.tap.text()});
+  for (const StoredLayer& layer : now.layers) {
+    const auto old = stored.find({layer.input, layer.tap});
     if (old == stored.end()) {
-      comparison.changes.push_back({Change::Kind::added, layer.tap.text(), to_string(layer.verdict)});
+      comparison.changes.push_back({Change::Kind::added, layer.tap, to_string(layer.verdict)});
       continue;
     }
     if (const auto change = change_of(*old->second, layer)) comparison.changes.push_back(*change);
@@ -181,6 +190,14 @@ Comparison compare_with(const StoredResult& before, const VerifyResult& now) {
         {Change::Kind::gone, layer->tap, fmt::format("was {}, and is not judged now", to_string(layer->verdict))});
   }
   return comparison;
+}
+
+Comparison compare_with(const StoredResult& before, const VerifyResult& now) {
+  StoredResult stored{now.name, now.backend, now.hashes, {}};
+  for (const LayerResult& l : now.layers)
+    stored.layers.push_back(
+        {l.input, l.tap.text(), l.op, l.verdict, l.error_rms, l.floor_rms, l.cumulative ? l.cumulative->rms : 0});
+  return compare_with(before, stored);
 }
 
 }  // namespace pycandle

@@ -46,11 +46,13 @@ struct Change {
   enum class Kind { better, worse, gone, added } kind;
   std::string tap, text;
 };
+const char* to_string(Change::Kind);     // "better", "worse", "gone", "new"
 struct Comparison {
   std::vector<Change> changes;
   std::vector<std::string> notes;       // other weights, another library
   bool regressed() const;               // anything worse or gone
 };
+Comparison compare_with(const StoredResult& before, const StoredResult& now);
 Comparison compare_with(const StoredResult& before, const VerifyResult& now);
 
 }  // namespace pycandle

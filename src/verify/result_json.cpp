@@ -62,6 +62,12 @@ Json to_json(const OutputError& o) {
   return json;
 }
 
+Json to_json(const Comparison& comparison) {
+  Json changes = Json::array();
+  for (const Change& c : comparison.changes) changes.push_back({{"change", to_string(c.kind)}, {"tap", c.tap}, {"what", c.text}});
+  return {{"regressed", comparison.regressed()}, {"notes", comparison.notes}, {"changes", changes}};
+}
+
 Json counts_json(const VerifyResult& result) {
   Json counts;
   for (Verdict v : kVerdicts) {

@@ -25,14 +25,6 @@ Program self_contained(Program p) {
   return p;
 }
 
-std::string folder_name(std::string tap) {
-  for (char& c : tap) {
-    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '@' || c == '_' || c == '-';
-    if (!is_plain) c = '-';
-  }
-  return tap.empty() || tap[0] == '@' || tap[0] == '.' ? "root" + tap : tap;
-}
-
 constexpr std::string_view kScript = R"py("""{title}
 
 Runs the op in PyTorch and compares: python debug_layer.py. With matplotlib it also writes heatmap.png.
@@ -110,9 +102,17 @@ std::string filled(std::string_view form, const std::map<std::string, std::strin
 
 }  // namespace
 
+std::string reproduction_name(std::string tap) {
+  for (char& c : tap) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '@' || c == '_' || c == '-';
+    if (!is_plain) c = '-';
+  }
+  return tap.empty() || tap[0] == '@' || tap[0] == '.' ? "root" + tap : tap;
+}
+
 std::filesystem::path write_reproduction(const std::filesystem::path& parent, const LayerResult& layer, const Reproduction& r,
                                          const std::string& backend, const PipelineOptions& pipeline) {
-  const std::filesystem::path folder = parent / folder_name(layer.tap.text());
+  const std::filesystem::path folder = parent / reproduction_name(layer.tap.text());
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);
   if (failure) {

@@ -10,7 +10,8 @@
 
 namespace pycandle {
 
-// "h.3.mlp.act@0/output" → <folder>/h.3.mlp.act@0-output; returns that folder.
+std::string reproduction_name(std::string tap);  // "h.3.mlp.act@0/output" → "h.3.mlp.act@0-output"
+// <folder>/<name>; returns that folder.
 std::filesystem::path write_reproduction(const std::filesystem::path& folder, const LayerResult&, const Reproduction&,
                                          const std::string& backend, const PipelineOptions& = {});
 
