@@ -165,6 +165,21 @@ std::string to_text(const Profile& p) {
                     p.steps.size(), 100 * p.accounted());
 }
 
+// In the order in which they ran.
+static Json steps_json(const Profile& p) {
+  Json steps = Json::array();
+  for (const ProfiledStep& s : p.steps) {
+    steps.push_back({{"kernel", s.kernel},
+                     {"op", s.op},
+                     {"layer", s.layer},
+                     {"start_ms", s.start * 1e3},
+                     {"ms", s.seconds * 1e3},
+                     {"gflop", multiplies(s.kernel) ? 2 * s.work / 1e9 : 0},
+                     {"bytes", s.bytes}});
+  }
+  return steps;
+}
+
 Json to_json(const Profile& p) {
   Json passes = Json::array(), plans = Json::array();
   for (const PassTiming& pass : p.passes) passes.push_back({{"name", pass.name}, {"ms", pass.seconds * 1e3}});
@@ -180,7 +195,8 @@ Json to_json(const Profile& p) {
           {"plans", plans},
           {"kernels", rows(by_kernel(p))},
           {"ops", rows(by_op(p))},
-          {"layers", rows(by_layer(p))}};
+          {"layers", rows(by_layer(p))},
+          {"steps", steps_json(p)}};
 }
 
 void write_chrome_trace(const Profile& p, const std::filesystem::path& path) {
