@@ -19,7 +19,7 @@ ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
 test test-full zoo zoo-emit zoo-decode people op-db faults twins: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build build-tests demo test test-cpp test-full zoo zoo-emit zoo-decode people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements wheel clean
+.PHONY: help build build-tests demo test test-cpp test-full zoo zoo-emit zoo-decode people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +46,7 @@ test-cpp: ## the C++ tests alone; needs no PyTorch
 	@$(CTEST) --preset release | $(ONLY_NEWS)
 
 test-full: build-tests ## all tests, the slow ones too; writes the dated table docs/test-full.md
-	@scripts/setup.sh clang
+	@scripts/setup.sh clang web browser
 	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS) $(TEST_FULL_FLAGS)
 
 zoo: build ## published models, each recorded, run and verified; writes docs/zoo.md (ZOO_FLAGS="--filter llama")
@@ -113,6 +113,10 @@ fuzz: ## run each libFuzzer target for FUZZ_SECONDS (60)
 
 requirements: ## resolve requirements/*.in again into the pinned, hashed requirements/*.txt
 	@scripts/requirements.sh
+
+web: ## bundle the page of `pycandle report` again: web/ -> web/dist/report.html
+	@scripts/setup.sh web
+	@scripts/web.sh
 
 wheel: ## build a wheel into dist/
 	@scripts/setup.sh build venv

@@ -6,12 +6,15 @@
 #   setup.sh venv     .venv with the pinned Python packages of requirements/dev.txt
 #   setup.sh bench    .venv-bench with the runtimes that PyCandle is compared with, and candle's models compiled;
 #                     one that does not install leaves its reason in build/bench/missing
+#   setup.sh web      .venv-web with the Node that bundles the report's page
+#   setup.sh browser  Debian's chromium, for the tests of that page
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build_packages=(g++ cmake ninja-build ccache python3-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev
   libgtest-dev libbenchmark-dev pkg-config libhdf5-103-1)
 clang_packages=(clang-16 libclang-rt-16-dev)
+browser_packages=(chromium fonts-dejavu-core)
 
 # The packages among the arguments that are not installed.
 missing() {
@@ -58,6 +61,18 @@ venv() {
   echo "$wanted" >.venv/.requirements
 }
 
+web() {
+  local wanted uv
+  wanted=$(sha256sum <requirements/web.txt)
+  if [ -x .venv-web/bin/python ] && [ "$(cat .venv-web/.requirements 2>/dev/null)" = "$wanted" ]; then return; fi
+  uv=$(find_uv)
+  export UV_PYTHON_DOWNLOADS=never VIRTUAL_ENV="$PWD/.venv-web"
+  [ -x .venv-web/bin/python ] || "$uv" venv -q --python 3.11 .venv-web
+  echo "installing Node into .venv-web"
+  "$uv" pip sync -q --require-hashes requirements/web.txt
+  echo "$wanted" >.venv-web/.requirements
+}
+
 # Runs a command; when it fails, the end of what it said is the reason why that peer is missing.
 peer() { # <peer> <command …>
   local name=$1 log=build/bench/install-$1.log reason
@@ -100,6 +115,8 @@ for what in "$@"; do
     clang) packages "${clang_packages[@]}" ;;
     venv) venv ;;
     bench) bench ;;
-    *) echo "setup.sh: $what? (build, clang, venv, bench)" >&2; exit 2 ;;
+    web) web ;;
+    browser) packages "${browser_packages[@]}" ;;
+    *) echo "setup.sh: $what? (build, clang, venv, bench, web, browser)" >&2; exit 2 ;;
   esac
 done

@@ -23,6 +23,7 @@ void add_inspect(Command&, Context&);
 void add_forward(Command&, Context&);
 void add_trace(Command&, Context&);
 void add_verify(Command&, Context&);
+void add_report(Command&, Context&);
 void add_replay(Command&, Context&);
 void add_bench(Command&, Context&);
 void add_bench_runner(Command&, Context&);

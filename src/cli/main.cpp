@@ -87,6 +87,7 @@ int run(int argc, char** argv) {
   add_forward(commands, context);
   add_trace(commands, context);
   add_verify(commands, context);
+  add_report(commands, context);
   add_replay(commands, context);
   add_bench(commands, context);
   add_bench_runner(commands, context);

@@ -31,6 +31,7 @@ ORDER = [
     "emit",
     "emit/cpp",
     "emit/proof",
+    "report",
     "cli",
 ]
 # Folders that see less than the order allows: kernels know nothing of programs, and what proves emitted text does not

@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+#include <fstream>
+
+#include "base/version.h"
+#include "ops/core/catalogue.h"
+#include "passes/pipeline.h"
+#include "report/parts.h"
+#include "verify/hashes.h"
+
+namespace pycandle::report {
+namespace {
+
+Json coverage_json(const Analysis& analysis) {
+  Json gaps = Json::array();
+  for (const Gap& gap : analysis.gaps)
+    gaps.push_back(
+        {{"op", gap.op}, {"reason", gap.reason}, {"suggestion", gap.suggestion}, {"count", gap.count}, {"places", gap.places}});
+  return {{"nodes", analysis.total}, {"supported", analysis.supported}, {"gaps", gaps}};
+}
+
+// The first line of a result: with which passes its program was made.
+Json result_header(const std::filesystem::path& path) {
+  if (path.empty()) return nullptr;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return Json::accept(line) ? parse_json(line, path.string()) : Json();  // what is wrong with it is said when it is read
+}
+
+std::vector<std::string> stale_notes(const Json& result, const std::filesystem::path& manifest) {
+  if (result.is_null()) return {};
+  const std::string hash = text_in(result["hashes"], "manifest");
+  if (hash.empty() || hash == file_hash(manifest)) return {};
+  return {"The manifest was changed after this verification: the result may be about another program."};
+}
+
+}  // namespace
+
+Json collect(const Sources& sources) {
+  const std::filesystem::path manifest = find_manifest(sources.model);
+  const Analysis analysis = analyze_manifest(manifest, catalogue());
+  Recording recording = analysis.gaps.empty() ? import_manifest(manifest, catalogue()) : import_with_gaps(manifest, catalogue());
+  PipelineOptions options;
+  options.disabled = disabled_passes(result_header(sources.result));
+  recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options);
+  const Program& program = recording.program;
+  Texts texts;
+  Json document{{"report", "pycandle.report"},
+                {"version", kReportVersion},
+                {"pycandle", version()},
+                {"name", program.name},
+                {"class", recording.model_class},
+                {"torch", recording.torch_version},
+                {"soundness", recording.soundness},
+                {"notes", recording.notes},
+                {"summary", nullptr},
+                {"coverage", coverage_json(analysis)},
+                {"program", program_part(recording, texts)},
+                {"weights", weights_part(recording, sources.weights)},
+                {"result", nullptr},
+                {"baseline", nullptr},
+                {"profiles", Json::array()}};
+  if (!sources.result.empty()) document["result"] = result_part(sources.result, program, texts);
+  if (!sources.baseline.empty()) document["baseline"] = baseline_part(sources.baseline, sources.result);
+  for (const std::filesystem::path& profile : sources.profiles)
+    document["profiles"].push_back(profile_part(profile, program.name, texts));
+  for (const std::string& note : stale_notes(document["result"], manifest)) document["notes"].push_back(note);
+  document["texts"] = texts.json();
+  document["summary"] = summary_part(document, sources);
+  return document;
+}
+
+}  // namespace pycandle::report

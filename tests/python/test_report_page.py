@@ -1,0 +1,269 @@
+"""The page of `pycandle report` in a real browser, opened by its path, and the page built again from web/."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from report_models import HOSTILE, edited, recorded, with_hostile_texts, with_tanh_gelu
+
+pytestmark = pytest.mark.full
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens a file; at the end of the test nothing may have gone wrong in the page or left it."""
+    contexts, troubles = [], []
+
+    def run(file: Path, tab: str = "", width: int = 1440, theme: str = "light"):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console", lambda message: message.type in ("error", "warning") and troubles.append(message.text)
+        )
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: troubles.append("a dialog"))
+        page.on(
+            "request",
+            lambda request: request.url.startswith(("file:", "data:")) or troubles.append(request.url),
+        )
+        page.goto(f"{file.as_uri()}#{tab}")
+        page.wait_for_selector("main > *")
+        return page
+
+    yield run
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+@pytest.fixture(scope="module")
+def report(pycandle, tmp_path_factory) -> Path:
+    """Of a model that is broken on purpose, with everything that a report can show."""
+    folder = tmp_path_factory.mktemp("report")
+    good = recorded(folder / "good")
+    broken = edited(good, folder / "broken", with_tanh_gelu)
+    pycandle("verify", good, "--out", folder / "good.jsonl")
+    pycandle("verify", broken, "--out", folder / "wrong.jsonl", status=1)
+    (folder / "profile.json").write_text(pycandle("forward", broken, "--profile", "--json").stdout)
+    given = [
+        "--result",
+        folder / "wrong.jsonl",
+        "--baseline",
+        folder / "good.jsonl",
+        "--profile",
+        folder / "profile.json",
+    ]
+    pycandle("report", broken, *given, "-o", folder / "report.html")
+    return folder / "report.html"
+
+
+def test_the_committed_page_is_what_web_builds(tmp_path) -> None:
+    subprocess.run([ROOT / "scripts/web.sh", tmp_path / "report.html"], check=True, capture_output=True)
+    assert (tmp_path / "report.html").read_bytes() == (ROOT / "web/dist/report.html").read_bytes(), (
+        "run make web"
+    )
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("tab", ["summary", "model", "graph", "drift", "performance", "weights"])
+def test_every_tab_shows_its_data_at_every_width_and_theme(open_page, report, tab, theme, width) -> None:
+    page = open_page(report, tab, width, theme)
+    assert page.get_attribute(f"nav a[data-tab={tab}]", "aria-current") == "page"
+    assert page.locator("main .empty").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, back[4:-1].split(", "))) < 300) == (theme == "dark")
+    expected = {
+        "summary": "1 of",
+        "model": "blocks.1.act@0",
+        "graph": "GELU",
+        "drift": "wrong here",
+        "performance": "gemm",
+        "weights": "blocks.0.norm.weight",
+    }
+    assert expected[tab] in page.inner_text("main")
+
+
+def test_the_wrong_layer_its_line_and_its_cause_are_one_click_away(open_page, report) -> None:
+    page = open_page(report)
+    page.click("text=Show the wrong layer's source")
+    page.wait_for_selector("main.model .cause")
+    assert "GELU" in page.inner_text(".cause")
+    assert "report_models.py" in page.inner_text(".cause") or "activation.py" in page.inner_text(".cause")
+    assert "tanh" in page.inner_text(".line.wrong-line:has-text('gelu(')")
+    assert page.inner_text(".tree-row.selected .name") == "act"
+
+
+def test_pointing_at_a_line_marks_what_belongs_to_it(open_page, report) -> None:
+    page = open_page(report, "model/blocks.0%400")
+    page.hover(".pane:nth-child(2) .line:has-text('linear(') >> nth=0")
+    marked = page.locator(".line.marked")
+    assert marked.count() >= 2
+
+
+def test_drift_sorts_filters_and_searches_and_the_link_keeps_it(open_page, report) -> None:
+    page = open_page(report, "drift")
+    total = int(page.inner_text("[role=status]").split()[0])
+    page.select_option("select", "wrong here")
+    assert page.inner_text("[role=status]") == f"1 of {total} layers"
+    page.select_option("select", "")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("linear")
+    assert page.locator(".list .row").count() == 7
+    page.click("text=error >> nth=0")
+    page.click("button[aria-label='sort by error']")
+    shown = page.locator(".list .row .cell:nth-child(4)").all_inner_texts()
+    assert [float(t) for t in shown] == sorted((float(t) for t in shown), reverse=page.url.endswith("-error"))
+    again = open_page(report, page.url.split("#")[1])
+    assert (
+        again.locator(".list .row .c-name").all_inner_texts()
+        == page.locator(".list .row .c-name").all_inner_texts()
+    )
+    assert again.input_value(".search") == "linear"
+
+
+def test_keys_move_between_tabs_and_in_lists(open_page, report) -> None:
+    page = open_page(report)
+    for key, tab in zip(
+        "mgdpws", ["model", "graph", "drift", "performance", "weights", "summary"], strict=True
+    ):
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        page.wait_for_selector(f"main.{tab}")
+    page.keyboard.press("?")
+    assert page.is_visible("dialog.help")
+    page.keyboard.press("Escape")
+    assert not page.is_visible("dialog.help")
+    page.keyboard.press("n")
+    page.wait_for_selector("main.drift")
+    assert page.inner_text(".detail h2") == "blocks.1.act@0/output"
+    page.focus(".list")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function("document.querySelector('.detail h2').textContent === 'blocks.1.down@0/output'")
+    page.keyboard.press("Home")
+    page.wait_for_function("document.querySelector('.row.selected') === document.querySelector('.list .row')")
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.keyboard.press("t")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+def test_the_tree_folds_and_opens_with_arrows_and_finds_classes(open_page, report) -> None:
+    page = open_page(report, "model/blocks.1%400")
+    page.focus(".list")
+    rows = page.locator(".tree-row").count()
+    page.keyboard.press("ArrowLeft")
+    assert page.locator(".tree-row").count() == rows - 4
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".tree-row").count() == rows
+    page.keyboard.press("/")
+    page.keyboard.type("LayerNorm")
+    assert page.locator(".tree-row").count() == 3
+
+
+def test_a_module_of_the_graph_opens_and_a_box_selects(open_page, report) -> None:
+    page = open_page(report, "graph/blocks.0%400")
+    assert "blocks.0" in page.inner_text(".graph-info")
+    before = page.locator(".box").count()
+    verb = page.inner_text(".graph-info button")
+    page.click(".graph-info button")
+    assert (page.locator(".box").count() > before) == (verb == "open")
+    page.keyboard.press("g")
+    page.keyboard.press("g")
+    page.locator(".box").last.dispatch_event("click")
+    page.wait_for_function("location.hash.startsWith('#graph/')")
+    assert page.locator(".box.selected").count() == 1
+
+
+def test_the_flame_chart_zooms_and_the_table_groups(open_page, report) -> None:
+    page = open_page(report, "performance")
+    page.locator(".span").nth(1).dispatch_event("click")
+    page.click("text=show the whole run")
+    page.click(".choice >> text=layer")
+    assert "blocks.0" in page.inner_text(".perf")
+
+
+def test_a_weight_is_found_and_names_who_uses_it(open_page, report) -> None:
+    page = open_page(report, "weights")
+    page.keyboard.press("/")
+    page.keyboard.type("blocks.2.down bias")
+    page.click(".list .row")
+    page.wait_for_function("document.querySelector('.detail h2').textContent === 'blocks.2.down.bias'")
+    page.click(".detail a")
+    page.wait_for_selector("main.model")
+    assert page.inner_text(".detail h2") == "blocks.2.down@0"
+
+
+def test_a_hostile_name_is_text(pycandle, open_page, tmp_path) -> None:
+    manifest = edited(recorded(tmp_path / "good"), tmp_path / "hostile", with_hostile_texts)
+    pycandle("report", manifest, "-o", tmp_path / "r.html")
+    for tab in ["summary", "model", "drift"]:
+        page = open_page(tmp_path / "r.html", tab, 390)
+        assert page.text_content(".model-name") == HOSTILE
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.title().startswith("<script>")
+
+
+def test_tabs_without_data_name_the_command_that_gives_it(pycandle, open_page, tmp_path) -> None:
+    pycandle("report", recorded(tmp_path / "m"), "-o", tmp_path / "r.html")
+    assert "pycandle verify" in open_page(tmp_path / "r.html", "drift").inner_text("main .empty")
+    assert "--profile" in open_page(tmp_path / "r.html", "performance").inner_text("main .empty")
+
+
+def test_two_thousand_layers_open_at_once_and_scroll_without_a_stall(pycandle, open_page, tmp_path) -> None:
+    manifest = recorded(tmp_path / "m", depth=400)
+    pycandle("verify", manifest, "--out", tmp_path / "r.jsonl", "--all-taps")
+    pycandle("report", manifest, "--result", tmp_path / "r.jsonl", "-o", tmp_path / "r.html")
+    assert (tmp_path / "r.html").stat().st_size < 5e6
+    page = open_page(tmp_path / "r.html", "drift")
+    layers = int(page.inner_text("[role=status]").split()[0])
+    assert layers >= 2000
+    assert page.locator(".list .row").count() < 100
+    timing = json.loads(page.evaluate("JSON.stringify(performance.getEntriesByType('navigation')[0])"))
+    print(
+        f"{layers} layers: {timing['domComplete']:.0f} ms, {(tmp_path / 'r.html').stat().st_size / 1e6:.2f} MB"
+    )
+    longest = page.evaluate(
+        """() => new Promise((done) => {
+          const list = document.querySelector(".list");
+          let longest = 0, frames = 0, last = performance.now();
+          const step = () => {
+            const begin = performance.now();
+            list.scrollTop += 900;
+            list.dispatchEvent(new Event("scroll"));
+            longest = Math.max(longest, performance.now() - begin);
+            if (++frames < 40) requestAnimationFrame(step); else done(longest);
+          };
+          requestAnimationFrame(step);
+        })"""
+    )
+    print(f"longest step of scrolling: {longest:.1f} ms")
+    assert page.locator(".list .row").count() < 100
+    for tab in ["graph", "model", "weights"]:
+        open_page(tmp_path / "r.html", tab)

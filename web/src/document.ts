@@ -1,0 +1,243 @@
+// The document that the program wrote, decoded: modules, nodes and layers that know each other.
+import type { Num } from "./format";
+
+interface Table {
+  fields: string[];
+  rows: any[][];
+}
+export interface Group {
+  name: string;
+  ms: number;
+  steps: number;
+  gflops: number;
+  gbs: number;
+}
+export interface Step {
+  kernel: string;
+  op: string;
+  layer: string;
+  start: number;
+  ms: number;
+  gflop: number;
+  bytes: number;
+}
+export interface Profile {
+  file: string;
+  backend: string;
+  ms: number;
+  accounted: number;
+  threads: number;
+  peaks: { gflops: number; read_gbs: number };
+  weight_bytes: number;
+  arena_bytes: number;
+  kernels: Group[];
+  ops: Group[];
+  layers: Group[];
+  steps: Step[];
+}
+export interface Weight {
+  name: string;
+  type: string;
+  kind: string;
+  value: number;
+  elements: number;
+  bytes: number;
+  tied?: string[];
+  same_as?: string;
+  odd?: string;
+  zeros?: number;
+  nan?: number;
+  min?: number;
+  max?: number;
+  mean?: number;
+  std?: number;
+  histogram?: number[];
+}
+export interface Diagnosis {
+  op?: string;
+  path?: string;
+  python?: string;
+  source?: string;
+  pass?: string;
+  cause?: string;
+  parameter?: string;
+  cpp?: string;
+  cpp_source?: string;
+}
+export interface Layer {
+  id: number;
+  tap: string;
+  node: number;
+  call: number;
+  verdict: string;
+  op: string;
+  python: string;
+  source: string;
+  dtype: string;
+  input: string;
+  why: string;
+  decisions: string;
+  cpp: string;
+  cpp_source: string;
+  shape: number[];
+  ulps: number[];
+  largest_difference?: number[];
+  max_abs?: Num;
+  max_rel?: Num;
+  rms?: Num;
+  cosine?: Num;
+  error_rms?: Num;
+  error_max?: Num;
+  floor_rms?: Num;
+  floor_max?: Num;
+  whole_rms?: Num;
+  whole_max?: Num;
+  differing?: number;
+  nan_mismatches?: number;
+  diagnosis?: Diagnosis;
+}
+export interface Call {
+  id: number;
+  path: string;
+  call: number;
+  class: string;
+  parent: number;
+  file: number;
+  line: number;
+  forward: number;
+  children: number[];
+  nodes: number[]; // its own
+  layers: number[]; // what it gives and takes
+  flops: number; // with everything below
+  ms: number;
+  worst: number; // the worst verdict below, as its place in VERDICTS; -1: nothing was judged
+}
+export interface GraphNode {
+  id: number;
+  op: string;
+  call: number;
+  file: number;
+  line: number;
+  operands: number[];
+  results: number[];
+  flops: number;
+  text: string;
+  layer: number; // that judges its value; -1: none
+}
+
+// From good to bad: sign and colour class. The sign says it without the colour.
+export const VERDICTS: { name: string; sign: string; cls: string }[] = [
+  { name: "exact", sign: "\u2713", cls: "good" },
+  { name: "within rounding", sign: "\u2713", cls: "good" },
+  { name: "within tolerance", sign: "\u2713", cls: "good" },
+  { name: "accumulated rounding", sign: "~", cls: "good" },
+  { name: "reference unstable", sign: "?", cls: "unsure" },
+  { name: "no evidence", sign: "\u25cb", cls: "unsure" },
+  { name: "wrong upstream", sign: "\u2191", cls: "upstream" },
+  { name: "wrong here", sign: "\u2717", cls: "bad" },
+];
+export const rank = (verdict: string): number => VERDICTS.findIndex((v) => v.name === verdict);
+
+function decoded(table: Table, texts: string[], shared: string[]): any[] {
+  return table.rows.map((row, id) => {
+    const item: any = { id };
+    table.fields.forEach((field, i) => (item[field] = shared.includes(field) ? texts[row[i]] : row[i]));
+    return item;
+  });
+}
+
+export class Report {
+  readonly raw: any;
+  readonly calls: Call[];
+  readonly nodes: GraphNode[];
+  readonly layers: Layer[];
+  readonly weights: Weight[];
+  readonly profiles: Profile[];
+  readonly producer = new Map<number, number>(); // value -> node
+  readonly users = new Map<number, number[]>(); // value -> nodes
+  readonly given = new Map<number, string>(); // value -> the name of an input, parameter or state
+
+  constructor(raw: any) {
+    this.raw = raw;
+    const texts: string[] = raw.texts;
+    this.calls = decoded(raw.program.calls, texts, ["class"]);
+    for (const call of this.calls) Object.assign(call, { children: [], nodes: [], layers: [], flops: 0, ms: 0, worst: -1 });
+    this.nodes = decoded(raw.program.nodes, texts, ["op"]);
+    for (const node of this.nodes) node.layer = -1;
+    const shared = ["op", "python", "source", "dtype", "input", "why", "judged", "cpp", "cpp_source", "decisions", "verdict"];
+    this.layers = (raw.result?.layers ?? []).map((row: any, id: number) => {
+      const layer: any = { shape: [], ulps: [], ...row, id };
+      for (const key of shared) layer[key] = row[key] === undefined ? "" : texts[row[key]];
+      return layer;
+    });
+    this.weights = raw.weights.rows;
+    this.profiles = raw.profiles.map((p: any) => ({
+      ...p,
+      steps: decoded({ fields: p.fields, rows: p.steps }, texts, ["kernel", "op", "layer"]),
+    }));
+    this.connect();
+  }
+
+  private connect(): void {
+    for (const call of this.calls) if (call.parent >= 0) this.calls[call.parent].children.push(call.id);
+    for (const list of [this.raw.program.inputs, this.raw.program.states, this.weights])
+      for (const item of list) this.given.set(item.value, item.name);
+    for (const node of this.nodes) {
+      for (const value of node.results) this.producer.set(value, node.id);
+      for (const value of new Set(node.operands)) {
+        const users = this.users.get(value);
+        if (users) users.push(node.id);
+        else this.users.set(value, [node.id]);
+      }
+      if (node.call >= 0) this.calls[node.call].nodes.push(node.id);
+      for (const call of this.above(node.call)) call.flops += node.flops;
+    }
+    for (const layer of this.layers) {
+      if (layer.node >= 0) {
+        const known = this.nodes[layer.node].layer;
+        if (known < 0 || rank(this.layers[known].verdict) < rank(layer.verdict)) this.nodes[layer.node].layer = layer.id;
+      }
+      if (layer.call >= 0) this.calls[layer.call].layers.push(layer.id);
+      for (const call of this.above(layer.call)) call.worst = Math.max(call.worst, rank(layer.verdict));
+    }
+    const byPath = new Map(this.calls.map((call) => [`${call.path}@${call.call}`, call.id]));
+    const firstOfPath = new Map<string, number>();
+    for (const call of this.calls) if (!firstOfPath.has(call.path)) firstOfPath.set(call.path, call.id);
+    for (const step of this.profiles[0]?.steps ?? []) {
+      const id = byPath.get(step.layer) ?? firstOfPath.get(step.layer.replace(/@\d+$/, ""));
+      for (const call of this.above(id ?? -1)) call.ms += step.ms;
+    }
+  }
+
+  // A call and all around it.
+  *above(id: number): Generator<Call> {
+    for (; id >= 0; id = this.calls[id].parent) yield this.calls[id];
+  }
+  // A call and all below it.
+  *below(id: number): Generator<Call> {
+    yield this.calls[id];
+    for (const child of this.calls[id].children) yield* this.below(child);
+  }
+  type(value: number): string {
+    return this.raw.texts[this.raw.program.values.types[value]];
+  }
+  bytes(value: number): number {
+    return this.raw.program.values.bytes[value];
+  }
+  callName(id: number): string {
+    return id < 0 ? "" : `${this.calls[id].path}@${this.calls[id].call}`;
+  }
+  callByName(text: string): Call | undefined {
+    return this.calls.find((call) => `${call.path}@${call.call}` === text);
+  }
+  place(file: number, line: number): string {
+    return file < 0 ? "" : `${this.raw.program.files[file].path}:${line}`;
+  }
+  sourceLine(file: number, line: number): string {
+    if (file < 0) return "";
+    return this.raw.program.files[file].lines.find((l: [number, string]) => l[0] === line)?.[1] ?? "";
+  }
+  wrong(): Layer[] {
+    return this.layers.filter((layer) => layer.verdict === "wrong here");
+  }
+}

@@ -1,0 +1,146 @@
+// Performance: where the time of a run goes, by module, kernel and op, beside what the machine can do.
+import { h, name, replace, svg } from "./dom";
+import type { Group, Profile, Report, Step } from "./document";
+import { bytes, milliseconds, percent } from "./format";
+import { card, choice, facts, howTo, matcher, search, sorted, type Tab } from "./parts";
+import { keep, link } from "./route";
+
+interface Span {
+  path: string;
+  depth: number;
+  start: number;
+  end: number;
+}
+
+// Steps in a row that belong to the same module are one bar, on every level.
+function spans(steps: Step[]): Span[] {
+  const found: Span[] = [];
+  const open: Span[] = [];
+  for (const step of steps) {
+    const parts = step.layer === "" ? [] : step.layer.replace(/@\d+$/, "").split(".");
+    const paths = [...parts.map((_, i) => parts.slice(0, i + 1).join(".")), `${step.layer}\u0000${step.op}`];
+    paths.forEach((path, depth) => {
+      const last = open[depth];
+      if (last && last.path === path && depth < paths.length - 1) last.end = step.start + step.ms;
+      else {
+        open.length = depth;
+        open[depth] = { path, depth, start: step.start, end: step.start + step.ms };
+        found.push(open[depth]);
+      }
+    });
+    open.length = Math.min(open.length, paths.length - 1);
+  }
+  return found;
+}
+
+const WIDTH = 1000;
+const ROW = 19;
+
+function hue(text: string): number {
+  let value = 0;
+  for (const c of text) value = (value * 31 + c.charCodeAt(0)) % 360;
+  return value;
+}
+
+// Module names repeat with numbers in them: the colour is of the name without them.
+function flame(profile: Profile, range: [number, number], zoom: (range: [number, number]) => void): SVGElement {
+  const all = spans(profile.steps);
+  const [begin, end] = range;
+  const x = (t: number) => (WIDTH * (t - begin)) / (end - begin);
+  const shown = all.filter((s) => s.end > begin && s.start < end && x(s.end) - x(s.start) > 0.4);
+  const depth = Math.max(0, ...shown.map((s) => s.depth)) + 1;
+  const bars = shown.map((s) => {
+    const left = Math.max(0, x(s.start));
+    const width = Math.min(WIDTH, x(s.end)) - left;
+    const [layer, op] = s.path.split("\u0000");
+    const title = op ?? layer.split(".").pop() ?? layer;
+    const letters = Math.floor((width - 6) / 6.4);
+    const bar = svg("g", { class: "span", onclick: () => zoom([s.start, s.end]) },
+      svg("rect", { x: left.toFixed(2), y: s.depth * ROW, width: Math.max(0.5, width - 0.6).toFixed(2), height: ROW - 1, style: `fill:hsl(${hue(title.replace(/\d+/g, ""))} 55% var(--flame))` }),
+      letters >= 3 ? svg("text", { x: left + 3, y: s.depth * ROW + 13 }, title.length > letters ? title.slice(0, letters - 1) + "\u2026" : title) : "");
+    bar.append(svg("title", {}, `${layer || "(root)"}${op ? ` \u00b7 ${op}` : ""}: ${milliseconds(s.end - s.start)}`));
+    return bar;
+  });
+  return svg("svg", { class: "flame", viewBox: `0 0 ${WIDTH} ${depth * ROW}`, role: "img", "aria-label": "time of a run by module, from left to right" }, bars);
+}
+
+function bound(group: Group, profile: Profile): string {
+  const compute = group.gflops / profile.peaks.gflops;
+  const memory = group.gbs / profile.peaks.read_gbs;
+  if (compute >= 0.4 && compute >= memory) return "compute";
+  return memory >= 0.4 ? "memory" : "";
+}
+
+type By = "kernels" | "ops" | "layers";
+
+function table(report: Report, profile: Profile, other: Profile | undefined, by: By, query: string, sort: string, change: (sort: string) => void): HTMLElement {
+  const matches = matcher(query);
+  const before = new Map((other?.[by] ?? []).map((g) => [g.name, g.ms]));
+  const key = (g: Group, k: string): number | string => (k === "other" ? (before.get(g.name) ?? 0) : (g as any)[k]);
+  const groups = sorted(profile[by].filter((g) => matches(g.name)), sort || "-ms", key);
+  const most = 300;
+  const columns: [string, string][] = [["name", by.slice(0, -1)], ["ms", "time"], ["steps", "steps"], ["gflops", "GFLOP/s"], ["gbs", "GB/s"]];
+  if (other) columns.splice(2, 0, ["other", other.file]);
+  const longest = Math.max(...profile[by].map((g) => g.ms), 1e-9);
+  const rate = (value: number, peak: number) => (value > 0 ? [value.toFixed(1), h("span", { class: "dim" }, peak > 0 ? ` ${percent(value / peak)}` : "")] : "");
+  return h("div", { class: "scroll" }, h("table", { class: "perf" },
+    h("thead", {}, h("tr", {}, columns.map(([k, title]) => h("th", { "aria-sort": sort === k ? "ascending" : (sort || "-ms") === `-${k}` ? "descending" : null, class: k === "name" ? "" : "number" },
+      h("button", { type: "button", "aria-label": `sort by ${title}`, onclick: () => change(sort === `-${k}` ? k : `-${k}`) }, title))), h("th", {}, "bound by"))),
+    h("tbody", {}, groups.slice(0, most).map((g) => h("tr", {},
+      h("td", {}, by === "layers" && report.calls.some((c) => report.callName(c.id) === g.name) ? h("a", { href: link("model", g.name) }, name(g.name)) : name(g.name)),
+      h("td", { class: "number" }, h("span", { class: "meter", style: `width:${((60 * g.ms) / longest).toFixed(1)}px` }), milliseconds(g.ms), h("span", { class: "dim" }, ` ${percent(g.ms / profile.ms)}`)),
+      other ? h("td", { class: "number" }, before.has(g.name) ? [milliseconds(before.get(g.name)!), h("span", { class: "dim" }, ` ${(before.get(g.name)! / g.ms).toFixed(2)}\u00d7`)] : "\u2014") : "",
+      h("td", { class: "number" }, String(g.steps)),
+      h("td", { class: "number" }, rate(g.gflops, profile.peaks.gflops)),
+      h("td", { class: "number" }, rate(g.gbs, profile.peaks.read_gbs)),
+      h("td", {}, bound(g, profile)))))),
+    groups.length > most ? h("p", { class: "dim" }, `and ${groups.length - most} more: search for them`) : "");
+}
+
+export function performance(report: Report): Tab {
+  if (!report.profiles.length) {
+    const step = report.raw.summary.next.find((s: any) => s.command.includes("--profile"));
+    return { element: h("div", { class: "page" }, howTo("Performance shows where the time of a run goes. Measure it, then give the file to report with --profile profile.json:", step?.command ?? "")) };
+  }
+  let options: Record<string, string> = {};
+  const index = () => Math.min(report.profiles.length - 1, Number(options.profile ?? 0) || 0);
+  const chart = h("div", { class: "scroll" });
+  const list = h("div", {});
+  const head = h("div", {});
+  const whole = (p: Profile): [number, number] => [0, Math.max(p.ms, ...p.steps.slice(-1).map((s) => s.start + s.ms))];
+  const drawFlame = (range: [number, number]) => {
+    const p = report.profiles[index()];
+    const all = whole(p);
+    const zoomed = range[0] > all[0] || range[1] < all[1];
+    replace(chart, flame(p, range, drawFlame), zoomed ? h("button", { type: "button", class: "small", onclick: () => drawFlame(all) }, "show the whole run") : "");
+  };
+  const refresh = () => {
+    const p = report.profiles[index()];
+    const other = report.profiles.length > 1 ? report.profiles[index() === 0 ? 1 : 0] : undefined;
+    replace(head, facts([["run", `${milliseconds(p.ms)} on ${p.backend} with ${p.threads} threads, ${percent(p.accounted)} of it accounted for`],
+      ["machine", `at most ${p.peaks.gflops.toFixed(0)} GFLOP/s and ${p.peaks.read_gbs.toFixed(1)} GB/s, as measured`],
+      ["memory", `weights ${bytes(p.weight_bytes)}, activations ${bytes(p.arena_bytes)}`],
+      ["file", name(p.file)],
+      ["beside", other ? [name(other.file), ` ${milliseconds(other.ms)} on ${other.backend}, ${(other.ms / p.ms).toFixed(2)}\u00d7`] : ""]]));
+    replace(list, table(report, p, other, (options.by as By) || "kernels", options.q ?? "", options.sort ?? "", (sort) => change({ sort })));
+  };
+  const change = (some: Record<string, string>) => {
+    options = { ...options, ...some };
+    keep({ options: some });
+    refresh();
+  };
+  const input = search("find a kernel, op or layer", "", (q) => change({ q }));
+  const files: [string, string][] = report.profiles.map((p, i) => [String(i), `${i + 1}. ${p.backend}`]);
+  return {
+    element: h("div", { class: "page" }, card("Run", head,
+        files.length > 1 ? choice("profile", files, "0", (profile) => { change({ profile }); drawFlame(whole(report.profiles[index()])); }) : ""),
+      card("By module, in the order of the run", chart, h("p", { class: "dim" }, "Click a bar to look into it.")),
+      card("By part", h("div", { class: "bar" }, choice("group by", [["kernels", "kernel"], ["ops", "op"], ["layers", "layer"]], "kernels", (by) => change({ by })), input), list)),
+    show: (_, given) => {
+      options = { ...given };
+      input.value = options.q ?? "";
+      refresh();
+      drawFlame(whole(report.profiles[index()]));
+    },
+  };
+}
