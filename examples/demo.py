@@ -6,16 +6,20 @@ import json
 import shlex
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "build" / "demo"
+REPORT = OUT / "report.html"
 PYCANDLE = Path(sys.executable).with_name("pycandle")
 
 
-def run(*command: str, status: int = 0) -> None:
-    print(f"\n$ pycandle {shlex.join(command)}", flush=True)
-    finished = subprocess.run([PYCANDLE, *command], cwd=ROOT, check=False)
+def run(*command: str, status: int = 0, into: str = "") -> None:
+    """Shows a command and runs it; what it prints goes to the terminal, or into a file."""
+    print(f"\n$ pycandle {shlex.join(command)}{f' > {into}' if into else ''}", flush=True)
+    with (ROOT / into).open("wb") if into else nullcontext() as file:
+        finished = subprocess.run([PYCANDLE, *command], cwd=ROOT, stdout=file, check=False)
     if finished.returncode != status:
         sys.exit(finished.returncode or 1)
 
@@ -81,12 +85,18 @@ def main() -> None:
 
     print("\n5. Broken on purpose: the GELU of the fourth layer is the tanh one. Which layer, which op, why?")
     broken = broken_copy(OUT / "minilm_manifest.json").relative_to(ROOT).as_posix()
-    run("verify", broken, "--repro", f"{broken}/repro", status=1)
+    run("verify", broken, "--repro", f"{broken}/repro", "--out", f"{broken}/result.jsonl", status=1)
+
+    print("\n6. The same as a page: source, graph, drift, time and weights.")
+    run("forward", broken, "--profile", "--json", into=f"{broken}/profile.json")
+    found = ["--result", f"{broken}/result.jsonl", "--profile", f"{broken}/profile.json"]
+    run("report", broken, *found, "-o", REPORT.relative_to(ROOT).as_posix())
 
     print(f"\nEverything lies in {OUT.relative_to(ROOT)}/")
     for path in sorted(path for path in OUT.iterdir() if path.is_file()):
         print(f"  {path.name:<32} {path.stat().st_size / 1e6:8.2f} MB")
     print("\nTry next:")
+    print(f"  xdg-open {REPORT.relative_to(ROOT).as_posix()}     # or open it in any browser")
     print(f"  .venv/bin/pycandle inspect {manifest} --ptir | less")
     print(f"  .venv/bin/pycandle forward {manifest} --seed 1 --set s0=4")
     for layer in sorted((ROOT / broken / "repro").iterdir()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -242,28 +241,35 @@ def test_two_thousand_layers_open_at_once_and_scroll_without_a_stall(pycandle, o
     pycandle("report", manifest, "--result", tmp_path / "r.jsonl", "-o", tmp_path / "r.html")
     assert (tmp_path / "r.html").stat().st_size < 5e6
     page = open_page(tmp_path / "r.html", "drift")
-    layers = int(page.inner_text("[role=status]").split()[0])
-    assert layers >= 2000
+    assert int(page.inner_text("[role=status]").split()[0]) >= 2000
     assert page.locator(".list .row").count() < 100
-    timing = json.loads(page.evaluate("JSON.stringify(performance.getEntriesByType('navigation')[0])"))
-    print(
-        f"{layers} layers: {timing['domComplete']:.0f} ms, {(tmp_path / 'r.html').stat().st_size / 1e6:.2f} MB"
-    )
-    longest = page.evaluate(
-        """() => new Promise((done) => {
-          const list = document.querySelector(".list");
-          let longest = 0, frames = 0, last = performance.now();
-          const step = () => {
-            const begin = performance.now();
-            list.scrollTop += 900;
-            list.dispatchEvent(new Event("scroll"));
-            longest = Math.max(longest, performance.now() - begin);
-            if (++frames < 40) requestAnimationFrame(step); else done(longest);
-          };
-          requestAnimationFrame(step);
-        })"""
-    )
-    print(f"longest step of scrolling: {longest:.1f} ms")
-    assert page.locator(".list .row").count() < 100
-    for tab in ["graph", "model", "weights"]:
-        open_page(tmp_path / "r.html", tab)
+    # The page's own processor time: other programs on the machine do not count.
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def seconds() -> float:
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "TaskDuration")
+
+    for tab in ["drift", "model", "weights", "graph"]:
+        before = seconds()
+        page.goto("about:blank")
+        page.goto(f"{(tmp_path / 'r.html').as_uri()}#{tab}")
+        page.wait_for_selector(f"main.{tab} > *")
+        page.wait_for_timeout(200)
+        assert seconds() - before < 1
+        if tab == "graph":
+            continue
+        before = seconds()
+        page.evaluate(
+            """() => new Promise((done) => {
+              const list = document.querySelector(".list");
+              let frames = 0;
+              const step = () => {
+                list.scrollTop += 900;
+                requestAnimationFrame(++frames < 40 ? step : () => requestAnimationFrame(done));
+              };
+              step();
+            })"""
+        )
+        assert (seconds() - before) / 40 < 0.05, "a page of rows"

@@ -1,5 +1,5 @@
 // A list of any length: only the rows in sight are elements. Arrows, Page, Home and End move the selection.
-import { h, replace } from "./dom";
+import { h } from "./dom";
 
 export interface ListOptions<T> {
   label: string;
@@ -19,6 +19,7 @@ export class List<T> {
   private readonly body: HTMLElement;
   private readonly id = `list${++serial}`;
   private all = false; // for paper
+  private readonly drawn = new Map<number, HTMLElement>(); // rows that are elements now
 
   constructor(private readonly options: ListOptions<T>) {
     this.body = h("div", { class: "list-body", role: "presentation" });
@@ -37,7 +38,7 @@ export class List<T> {
     this.items = items;
     this.current = current;
     this.body.style.height = `${items.length * this.options.height}px`;
-    this.draw();
+    this.drawAgain();
   }
 
   // Scrolls to the selection when it is out of sight.
@@ -60,6 +61,12 @@ export class List<T> {
     this.draw();
   }
 
+  private drawAgain(): void {
+    for (const element of this.drawn.values()) element.remove();
+    this.drawn.clear();
+    this.draw();
+  }
+
   private draw(): void {
     const { height, row } = this.options;
     // A head above the list leaves room for the scrollbar too.
@@ -67,8 +74,15 @@ export class List<T> {
     const spare = 8;
     const first = this.all ? 0 : Math.max(0, Math.floor(this.element.scrollTop / height) - spare);
     const shown = this.all ? this.items.length : Math.ceil(this.element.clientHeight / height) + 2 * spare;
-    const rows: HTMLElement[] = [];
-    for (let i = first; i < Math.min(this.items.length, first + shown); ++i) {
+    const end = Math.min(this.items.length, first + shown);
+    for (const [i, element] of this.drawn) {
+      if (i >= first && i < end) continue;
+      element.remove();
+      this.drawn.delete(i);
+    }
+    const fresh = document.createDocumentFragment();
+    for (let i = first; i < end; ++i) {
+      if (this.drawn.has(i)) continue;
       const element = row(this.items[i], i === this.current);
       element.id = `${this.id}-${i}`;
       element.style.transform = `translateY(${i * height}px)`;
@@ -76,15 +90,17 @@ export class List<T> {
       element.setAttribute("role", this.options.role === "tree" ? "treeitem" : "option");
       element.setAttribute("aria-selected", String(i === this.current));
       element.addEventListener("click", () => this.choose(i));
-      rows.push(element);
+      this.drawn.set(i, element);
+      fresh.append(element);
     }
-    replace(this.body, rows);
+    this.body.append(fresh);
     if (this.current >= 0) this.element.setAttribute("aria-activedescendant", `${this.id}-${this.current}`);
   }
 
   private choose(index: number): void {
     if (index < 0 || index >= this.items.length) return;
     this.current = index;
+    this.drawAgain();
     this.show();
     this.options.select(this.items[index], index);
   }
