@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional
 
 VOCABULARY, WIDTH = 29, 12
@@ -65,11 +66,39 @@ class Shifted(nn.Module):
         return self.head(state)
 
 
+class StateSpace(nn.Module):
+    """A selective state space, as Mamba has it: a causal convolution, then a scan whose decay depends on the token."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.conv = nn.Conv1d(WIDTH, WIDTH, 4, groups=WIDTH)
+        self.dt, self.b, self.c = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 4), nn.Linear(WIDTH, 4)
+        self.decay = nn.Parameter(torch.rand(WIDTH, 4))
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens):
+        def step(state, now):
+            x, dt, b, c = now
+            state = torch.exp(-dt.unsqueeze(-1) * self.decay) * state + (dt * x).unsqueeze(-1) * b.unsqueeze(
+                1
+            )
+            return state, (state * c.unsqueeze(1)).sum(-1)
+
+        x = self.embed(tokens)
+        x = functional.silu(self.conv(functional.pad(x.transpose(1, 2), (3, 0)))).transpose(1, 2)
+        rows = (x, functional.softplus(self.dt(x)), self.b(x), self.c(x))
+        start = x.new_zeros(x.shape[0], WIDTH, 4)
+        given = scan(step, start, tuple(row.transpose(0, 1) for row in rows), dim=0)[1]
+        return self.head(given.transpose(0, 1))
+
+
 CAUSAL = {
     "lstm": lambda: Recurrent("LSTM"),
     "gru": lambda: Recurrent("GRU"),
     "rnn": lambda: Recurrent("RNN"),
     "convolution": Convolution,
     "shifted": Shifted,
+    "state_space": StateSpace,
 }
 NOT_CAUSAL = {"both_ways": BothWays}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -95,6 +98,28 @@ def test_a_cache_is_forked_truncated_saved_and_resized(llama, tmp_path) -> None:
     out = decoder.step(again, np.array([[6], [6]]))["output.logits"]
     agree(out[0, 0], whole(model, [3, 1, 6])[-1])
     agree(out[1, 0], whole(model, [3, 1, 4, 8, 6])[-1])
+
+
+GOES_ON = """
+import sys
+import numpy as np
+import pycandle as pc
+decoder = pc.load_decoder(sys.argv[1])
+cache = decoder.load_cache(sys.argv[2])
+np.save(sys.argv[3], decoder.step(cache, np.array([[1], [5]]))["output.logits"])
+"""
+
+
+def test_another_process_goes_on_from_a_saved_cache(llama, tmp_path) -> None:
+    model, folder = llama
+    decoder = pc.load_decoder(folder)
+    cache = decoder.new_cache(batch=2, capacity=8)
+    decoder.step(cache, np.array([[3, 1, 4], [2, 7, 0]]), counts=[3, 2])
+    saved, given = tmp_path / "cache.safetensors", tmp_path / "given.npy"
+    cache.save(saved)
+    subprocess.run([sys.executable, "-c", GOES_ON, folder, saved, given], check=True)
+    agree(np.load(given)[0, 0], whole(model, [3, 1, 4, 1])[-1])
+    agree(np.load(given)[1, 0], whole(model, [2, 7, 5])[-1])
 
 
 def test_a_prompt_starts_behind_what_it_shares_with_another(llama) -> None:
