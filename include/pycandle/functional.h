@@ -955,6 +955,9 @@ PYCANDLE_API Tensor merge_heads(const Tensor& x, Here = Here::current());
 // the cache with rows [batch, …, new, …] written at positions starts[b], starts[b] + 1, … of an axis; batch is axis 0
 PYCANDLE_API Tensor cache_append(const Tensor& cache, const Tensor& rows, const Tensor& starts, int64_t axis, Here = Here::current());
 
+// the row of the cache before position starts[b] of an axis, [batch, …, 1, …]; initial where there is none
+PYCANDLE_API Tensor cache_last(const Tensor& cache, const Tensor& initial, const Tensor& starts, int64_t axis, Here = Here::current());
+
 // rows of weight, by index
 PYCANDLE_API Tensor embedding(const Tensor& weight, const Tensor& indices, Here = Here::current());
 

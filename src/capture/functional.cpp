@@ -890,6 +890,10 @@ Tensor cache_append(const Tensor& cache, const Tensor& rows, const Tensor& start
   return call("cache_append", {&cache, &rows, &starts}, nullptr, {{"axis", attribute(axis)}}, here);
 }
 
+Tensor cache_last(const Tensor& cache, const Tensor& initial, const Tensor& starts, int64_t axis, Here here) {
+  return call("cache_last", {&cache, &initial, &starts}, nullptr, {{"axis", attribute(axis)}}, here);
+}
+
 Tensor embedding(const Tensor& weight, const Tensor& indices, Here here) {
   return call("embedding", {&weight, &indices}, nullptr, {}, here);
 }

@@ -37,9 +37,21 @@ struct DecodeStep {
 inline constexpr const char* kCapacity = "capacity";  // the symbol of the positions that a cache has room for
 inline constexpr const char* kLengths = "lengths";    // input of the step, i64 [batch]: tokens that are in the cache already
 
+// What depends on positions alone (rotary tables, learned positions, masks):
+enum class PositionValues {
+  in_tables,  // is computed by DecodeStep::setup for all positions, and read at those of the new tokens: what runs fast
+  computed    // is computed by the step at the positions of the new tokens: what a person writes, and codegen --stateful
+};
+
 // The program is in program form. Throws gap, with layer, Python line and reason, when some position would see a later one or
 // depends on the length in another way.
-DecodeStep derive_decode_step(const Program&, const OpTable&);
+DecodeStep derive_decode_step(const Program&, const OpTable&, PositionValues = PositionValues::in_tables);
+
+// The step as source code has it: everything in one program, in program form. Throws gap for a model that needs more than that:
+// what an encoder gives is computed once.
+DecodeStep decode_step_in_code(const Program&, const OpTable&);
+// The same of a program whose caches are what its nodes append to. `tokens`: the symbol that counts new tokens.
+DecodeStep decode_step_of(Program step, std::string batch, std::string tokens, std::optional<int64_t> longest);
 
 // The program with keys, values and other rows that its step keeps rounded to a dtype of 16 bits. The step that is derived from
 // it keeps them in that dtype, and is the forward pass of this program.

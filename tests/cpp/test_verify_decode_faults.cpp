@@ -150,17 +150,17 @@ std::vector<Fault> faults_in_the_cache() {
 std::vector<Fault> faults_in_recurrence() {
   return {
       // running sums, ALiBi, tables
-      at("alibi", "a running sum that begins anew", "select", 0,
+      at("alibi", "a running sum that begins anew", "cache_last", 0,
          [](Builder&, const Node&, const Values& operands) { return Values{operands[1]}; }),
-      at("alibi", "the running sum of the token before last", "gather", 0, with_operand(1, plus(-1))),
+      at("alibi", "the running sum of the token before last", "cache_last", 0, with_operand(2, plus(-1))),
       never_updated("alibi", "a running sum that is never kept", "sum"),
       at("alibi", "slopes of the wrong head", "cached_attention", 0, with_operand(6, reversed(0))),
       // recurrent layers, convolutions, tokens that are shifted
-      at("recurrent", "a state that begins anew in every step", "select", 0,
+      at("recurrent", "a state that begins anew in every step", "cache_last", 0,
          [](Builder&, const Node&, const Values& operands) { return Values{operands[1]}; }),
-      at("recurrent", "a state that never begins", "select", 1,
-         [](Builder&, const Node&, const Values& operands) { return Values{operands[2]}; }),
-      at("recurrent", "the state of the token before last", "gather", 0, with_operand(1, plus(-1))),
+      at("recurrent", "a state that begins with another number", "cache_last", 1,
+         with_operand(1, [](Builder& b, ValueId v) { return b.like(v, 0.25); })),
+      at("recurrent", "the state of the token before last", "cache_last", 0, with_operand(2, plus(-1))),
       at("recurrent", "the state of the other sequence", "scan", 0, with_operand(0, reversed(0))),
       never_updated("recurrent", "a stale state", "state.2"),
       at("recurrent", "states put in one row too far", "cache_append", 3, with_operand(2, plus(1))),
@@ -174,7 +174,7 @@ std::vector<Fault> faults_in_recurrence() {
            return b.create_all(node.op->name, operands, node.attributes);
          }),
       at("token shift", "the token itself for the one before it", "gather", 0, with_operand(1, plus(1))),
-      at("token shift", "a running product that begins anew", "select", 1,
+      at("token shift", "a running product that begins anew", "cache_last", 1,
          [](Builder&, const Node&, const Values& operands) { return Values{operands[1]}; }),
       at("sinks", "no place behind the keys", "concat", 0,
          [](Builder& b, const Node& node, Values operands) {

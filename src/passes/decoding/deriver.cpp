@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <utility>
 
 #include "base/error.h"
 #include "passes/constants.h"
+#include "passes/decoding/at_positions.h"
 #include "passes/decoding/prepare.h"
 #include "passes/decoding/rules.h"
 #include "passes/passes.h"
@@ -24,9 +27,10 @@ Part::Part(const Program& from, const OpTable& table) : b(program.graph, table) 
   }
 }
 
-Deriver::Deriver(const Program& p, const OpTable& table, const std::string& length, Dim batch)
+Deriver::Deriver(const Program& p, const OpTable& table, const std::string& length, Dim batch, PositionValues position_values)
     : p_(p),
       g_(p.graph),
+      position_values_(position_values),
       longest_(p.ranges().at(length).max),
       axes_(p, Dim::symbol(length), batch, Dim::symbol(kCapacity)),
       setup_(p, table),
@@ -67,6 +71,8 @@ ValueId Deriver::value(Part& part, ValueId v, const Need& need) {
   if (const Node* node = defining_node(g_, v)) part.b.origin = node->origin;
   const ValueId built = made(part, v, need);
   part.b.origin = origin;
+  const NodeId place = g_.values[v].node;
+  part.place.resize(part.program.graph.nodes.size(), place < 0 ? 0 : static_cast<size_t>(place));
   part.known.emplace(key, built);
   return built;
 }
@@ -81,7 +87,8 @@ ValueId Deriver::made(Part& part, ValueId v, const Need& need) {
       const bool is_one_cache = axes_.sequence_count(v) == 1 && any_is(need, Rows::all) && is_kept(v);
       if (is_one_cache) return cached(v);
     } else if (!is_folded && !is_number) {
-      if (!any_is(need, Rows::fresh)) return once(v, need);
+      const bool is_recomputed = position_values_ == PositionValues::computed && !axes_.of_inputs(v);
+      if (!any_is(need, Rows::fresh) && !is_recomputed) return once(v, need);
       if (differs_by_sequence(v, need)) return per_sequence(v, need);
     }
   }
@@ -115,7 +122,8 @@ ValueId Deriver::once(ValueId v, const Need& need) {
   if (const auto found = once_.find(v); found != once_.end()) return found->second;
   asked_for_.clear();
   const ValueId made_there = value(setup_, v, need);
-  const std::string name = state_name(v, axes_.has_sequence(v) ? "table" : "once");
+  const Node* node = defining_node(g_, v);
+  const std::string name = state_name(v, node ? node->origin.call : -1, axes_.has_sequence(v) ? "table" : "once");
   setup_.program.outputs.push_back({name, made_there});
   const ValueId read = state({CacheState::Kind::once, name, axes_.sequence_axis(v).value_or(-1)},
                              {g_.type(v).dtype, axes_.shape(v, need)});
@@ -166,15 +174,21 @@ ValueId Deriver::cached(ValueId v) {
     if (axis != batch) order.push_back(axis);
   }
   for (int64_t axis = 0; axis < rank; ++axis) back[order[axis]] = axis;
-  const std::string name = state_name(v, "rows");
-  const ValueId rows = b.transpose(value(step_, v, axes_.every(v, Rows::fresh)), order);
+  const Origin origin = b.origin;
+  const int32_t call = keeping_call(v);
+  const std::string name = state_name(v, call, "rows");
+  const ValueId made = value(step_, v, axes_.every(v, Rows::fresh));
+  b.origin.call = call;
+  const ValueId rows = b.transpose(made, order);
   Shape shape = b.shape(rows);
   const int64_t axis = back[*axes_.sequence_axis(v)];
   shape[axis] = axes_.capacity();
   const size_t index = states_.size();
   const ValueId before = state({CacheState::Kind::rows, name, axis}, {g_.type(v).dtype, shape});
   updated_[index] = b.create("cache_append", {before, rows, lengths_}, {{"axis", axis}});
-  return caches_.emplace(v, b.transpose(updated_[index], back)).first->second;
+  const ValueId all = b.transpose(updated_[index], back);
+  b.origin = origin;
+  return caches_.emplace(v, all).first->second;
 }
 
 ValueId Deriver::state(CacheState state, Type type) {
@@ -185,23 +199,35 @@ ValueId Deriver::state(CacheState state, Type type) {
   return v;
 }
 
-std::string Deriver::layer_of(const Node& node) const {
-  const std::string path = node.origin.call >= 0 ? p_.calls[node.origin.call].path : "";
+std::string Deriver::layer_of(int32_t call) const {
+  const std::string path = call >= 0 ? p_.calls[call].path : "";
   return path.empty() ? path : path + '.';
 }
 
-// The layer, and the variable that holds it in Python or what the layer needs it for.
-std::string Deriver::state_name(ValueId v, std::string_view fallback) {
-  std::string base = std::exchange(asked_for_, {});
-  if (base.empty()) {
-    const Node* node = defining_node(g_, v);
-    const auto is_it = [v](const Input& input) { return input.value == v; };
-    const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), is_it);
-    if (node)
-      base = layer_of(*node) + (node->origin.assigned_to.empty() ? std::string(fallback) : node->origin.assigned_to);
-    else
-      base = input == p_.inputs.end() ? std::string(fallback) : input->name;
+int32_t Deriver::keeping_call(ValueId v) const {
+  const auto around = [&](int32_t call) {  // itself first
+    std::vector<int32_t> all;
+    for (; call >= 0; call = p_.calls[call].parent) all.push_back(call);
+    return all;
+  };
+  std::optional<std::vector<int32_t>> common;
+  for (const Node& user : g_.nodes) {
+    if (std::find(user.operands.begin(), user.operands.end(), v) == user.operands.end()) continue;
+    const std::vector<int32_t> own = around(user.origin.call);
+    if (!common) common = own;
+    std::erase_if(*common, [&](int32_t call) { return std::find(own.begin(), own.end(), call) == own.end(); });
   }
+  return common && !common->empty() ? common->front() : -1;
+}
+
+// The layer, and what it needs the rows for or the variable that holds them in Python.
+std::string Deriver::state_name(ValueId v, int32_t call, std::string_view fallback) {
+  std::string word = std::exchange(asked_for_, {});
+  const Node* node = defining_node(g_, v);
+  const auto input = std::find_if(p_.inputs.begin(), p_.inputs.end(), [v](const Input& i) { return i.value == v; });
+  if (word.empty() && node) word = node->origin.assigned_to;
+  if (word.empty() && input != p_.inputs.end()) word = input->name;
+  const std::string base = layer_of(call) + (word.empty() ? std::string(fallback) : word);
   std::string name = base;
   for (int i = 2; !names_.insert(name).second; ++i) name = fmt::format("{}.{}", base, i);
   return name;
@@ -216,11 +242,24 @@ ValueId Deriver::positions() {
   return positions_;
 }
 
+ValueId Deriver::reshaped(ValueId v, const Shape& shape) {
+  const Node* node = defining_node(step_.program.graph, v);
+  const bool is_undone = node && node->op->name == "reshape" && step_.b.shape(node->operands[0]) == shape;
+  return is_undone ? node->operands[0] : step_.b.reshape(v, shape);
+}
+
 bool Deriver::differs_by_sequence(ValueId v, const Need& need) const {
   return !axes_.of_tokens(v) && any_is(need, Rows::fresh) && !axes_.batch_axis(v) && !axes_.is_alike(v);
 }
 
 ValueId Deriver::per_sequence(ValueId v, const Need& need) {
+  if (position_values_ == PositionValues::computed) {
+    if (const auto made = AtPositions(*this).rows(v, need)) return *made;
+  }
+  return from_table(v, need);
+}
+
+ValueId Deriver::from_table(ValueId v, const Need& need) {
   Builder& b = step_.b;
   int64_t axis = -1;
   for (size_t a = 0; a < need.size(); ++a) {
@@ -245,6 +284,8 @@ void Deriver::finish(Part& part, bool is_step) {
   if (is_step) {
     p.inputs.push_back({kLengths, lengths_, std::nullopt, true, std::nullopt});
     for (size_t i = 0; i < states_.size(); ++i) p.states[i].updated = updated_[i] == kNoValue ? p.states[i].value : updated_[i];
+    keep_boundaries();
+    if (position_values_ == PositionValues::computed) order_nodes(part);
   }
   Values inputs;
   for (const Input& input : p.inputs) inputs.push_back(input.value);
@@ -277,6 +318,57 @@ void Deriver::finish(Part& part, bool is_step) {
   }
   p.bind_outputs();
   p = without_dead_nodes(std::move(p));
+}
+
+void Deriver::order_nodes(Part& part) const {
+  Graph& graph = part.program.graph;
+  using Entry = std::pair<size_t, size_t>;  // its place, and its number
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  std::vector<size_t> waits(graph.nodes.size(), 0);
+  std::vector<std::vector<size_t>> users(graph.nodes.size());
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const ValueId v : graph.nodes[n].operands) {
+      if (v == kNoValue || graph.values[v].node < 0) continue;
+      users[static_cast<size_t>(graph.values[v].node)].push_back(n);
+      ++waits[n];
+    }
+    if (waits[n] == 0) ready.emplace(part.place[n], n);
+  }
+  decltype(graph.nodes) ordered;
+  while (!ready.empty()) {
+    const size_t n = ready.top().second;
+    ready.pop();
+    for (const size_t user : users[n]) {
+      if (--waits[user] == 0) ready.emplace(part.place[user], user);
+    }
+    for (const ValueId v : graph.nodes[n].results) graph.values[v].node = static_cast<NodeId>(ordered.size());
+    ordered.push_back(std::move(graph.nodes[n]));
+  }
+  require(ordered.size() == graph.nodes.size(), "the nodes of a step depend on each other in a circle");
+  graph.nodes = std::move(ordered);
+}
+
+ValueId Deriver::in_step(ValueId v) const {
+  if (v == kNoValue || !axes_.factors(v)) return kNoValue;
+  const std::pair key{v, axes_.every(v, Rows::fresh)};
+  if (const auto found = at_positions_.find(key); found != at_positions_.end()) return found->second;
+  const auto found = step_.known.find(key);
+  return found == step_.known.end() ? kNoValue : found->second;
+}
+
+void Deriver::keep_boundaries() {
+  const std::function<Tree(const Tree&)> of_step = [&](const Tree& tree) {
+    Tree made = tree;
+    made.value = in_step(tree.value);
+    if (tree.kind == Tree::Kind::value && made.value == kNoValue) made.kind = Tree::Kind::none;
+    for (auto& [name, item] : made.items) item = of_step(item);
+    return made;
+  };
+  for (size_t i = 0; i < p_.calls.size(); ++i) {
+    ModuleCall& call = step_.program.calls[i];
+    for (const auto& [name, tree] : p_.calls[i].args) call.args.emplace_back(name, of_step(tree));
+    call.output = of_step(p_.calls[i].output);
+  }
 }
 
 DecodeStep Deriver::finished() {
@@ -325,14 +417,14 @@ std::string length_symbol(const Program& p, Dim& batch) {
 
 }  // namespace
 
-DecodeStep derive_decode_step(const Program& program, const OpTable& table) {
+DecodeStep derive_decode_step(const Program& program, const OpTable& table, PositionValues position_values) {
   Dim batch = 0;
   const std::string length = length_symbol(program, batch);
   const Program p = decoding::prepared(program, table);
   std::vector<std::string> dropped;
-  decoding::Deriver(p, table, length, batch).check_attention();
+  decoding::Deriver(p, table, length, batch, position_values).check_attention();
   while (true) {  // an output that cannot be had for each token is left out
-    decoding::Deriver deriver(p, table, length, batch);
+    decoding::Deriver deriver(p, table, length, batch, position_values);
     std::optional<Error> failure;
     for (size_t i = 0; i < p.outputs.size(); ++i) {
       const bool is_dropped = std::any_of(dropped.begin(), dropped.end(),

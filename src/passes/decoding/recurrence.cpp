@@ -10,19 +10,7 @@
 namespace pycandle::decoding {
 
 ValueId Rules::last_kept(ValueId cache, int64_t axis, ValueId initial) {
-  Builder& b = part.b;
-  const int64_t rank = b.rank(cache);
-  Shape one = b.shape(cache);
-  one[axis] = 1;
-  const auto over_batch = [&](ValueId v) {
-    Shape shape(static_cast<size_t>(rank), Dim(1));
-    shape[0] = axes().batch();
-    return b.broadcast_to(b.reshape(v, shape), one);
-  };
-  const ValueId zero = b.full(int64_t{0}, DType::i64);
-  const ValueId last = b.maximum(b.sub(d.lengths_, b.full(int64_t{1}, DType::i64)), zero);
-  const ValueId row = b.create("gather", {cache, over_batch(last)}, {{"axis", axis}});
-  return b.select(over_batch(b.compare("le", d.lengths_, zero)), initial, row);
+  return part.b.create("cache_last", {cache, initial, d.lengths_}, {{"axis", axis}});
 }
 
 namespace {
@@ -57,7 +45,7 @@ ValueId Rules::running() {
   if (!all_are(need, Rows::fresh) || axes().batch_axis(result) != 0) refuse("a running sum without a batch of its own");
   const Type& type = g().type(result);
   const size_t index = d.states_.size();
-  const ValueId before = d.state({CacheState::Kind::rows, d.state_name(result, "sum"), *axis},
+  const ValueId before = d.state({CacheState::Kind::rows, d.state_name(result, node.origin.call, "sum"), *axis},
                                  {type.dtype, axes().shape(result, axes().every(result, Rows::all))});
   const ValueId fresh = b.create(node.op->name, {operand(0, need)}, node.attributes);
   const Combination with = combination_of(node.op->name);
@@ -109,8 +97,8 @@ ValueId Rules::scan() {
       order.push_back(axis + 1);
       shape.push_back(type.shape[axis]);
     }
-    d.asked_for_ = d.layer_of(node) + "state";
-    const std::string name = d.state_name(result, "state");
+    d.asked_for_ = "state";
+    const std::string name = d.state_name(result, node.origin.call, "state");
     kept.push_back({i, given, d.states_.size(), order});
     const ValueId before = d.state({CacheState::Kind::rows, name, 1}, {type.dtype, shape});
     Ints own, back(order.size() - 1);  // of the carry itself, without the length

@@ -237,7 +237,7 @@ ValueId Rules::landed(size_t i, const Need& rows, size_t rank, size_t inserted) 
   } else {
     shape.insert(shape.begin() + 1, rank - own - 1, Dim(1));
   }
-  return known = b.reshape(built, shape);
+  return known = d.reshaped(built, shape);
 }
 
 ValueId Rules::broadcast() {
@@ -262,7 +262,7 @@ ValueId Rules::broadcast() {
     targets.push_back(to[axis]);
     kept.push_back(b.shape(x)[axis + 1]);
   }
-  x = b.reshape(x, kept);
+  x = d.reshaped(x, kept);
   Ints order(targets.size());
   for (size_t k = 0; k < order.size(); ++k) order[k] = static_cast<int64_t>(k);
   std::sort(order.begin(), order.end(), [&](int64_t p, int64_t q) { return targets[p] < targets[q]; });
@@ -346,7 +346,7 @@ ValueId Rules::over_cache() {
   };
   Values operands(8, kNoValue);
   const auto over_positions = [&](size_t i) {
-    d.asked_for_ = d.layer_of(node) + node.op->operand_specs[i].name;
+    d.asked_for_ = node.op->operand_specs[i].name;
     const ValueId all = operand(i, axes().every(node.operands[i], Rows::all));
     d.asked_for_.clear();
     return all;
@@ -361,7 +361,7 @@ ValueId Rules::over_cache() {
   }
   if (const ValueId positions = node.operands[6]; positions != kNoValue) {
     const ValueId own = without_common_shift(positions);
-    d.asked_for_ = d.layer_of(node) + node.op->operand_specs[6].name;
+    d.asked_for_ = node.op->operand_specs[6].name;
     operands[7] = b.cast(d.value(part, own, axes().every(own, Rows::all)), g().type(positions).dtype);
     d.asked_for_.clear();
   }

@@ -25,6 +25,7 @@ struct Rules {
   ValueId apply();
   // Ops that the rules know by themselves; others have an alignment, or are decomposed first.
   static bool knows(std::string_view op);
+  void note_longest();
 
  private:
   const SequenceAxes& axes() const { return d.axes_; }
@@ -35,7 +36,6 @@ struct Rules {
   ValueId copied();
   ValueId dispatch();
   ValueId aligned();
-  void note_longest();
   Attributes attributes(const Values& operands) const;
   ValueId reshape();
   ValueId iota();
