@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -38,6 +38,11 @@ class Model:
     make: Callable[[], nn.Module]
     inputs: dict[str, torch.Tensor]
     dynamic: dict
+    stateful: bool = False  # the decode step, beside the model itself
+
+    @property
+    def header(self) -> Path:
+        return MODELS / self.name / ("decode.hpp" if self.stateful else "model.hpp")
 
 
 def torchvision_model(name: str, title: str) -> Model:
@@ -52,6 +57,10 @@ def torchvision_model(name: str, title: str) -> Model:
 def text_model(name: str, title: str, make: Callable[[], nn.Module], *inputs: str) -> Model:
     ids = torch.zeros(2, 9, dtype=torch.int64)
     return Model(name, title, make, dict.fromkeys(inputs, ids), dict.fromkeys(inputs, BATCH_SEQUENCE))
+
+
+def decode_step(name: str, title: str, make: Callable[[], nn.Module]) -> Model:
+    return replace(text_model(name, title, make, "input_ids"), stateful=True)
 
 
 def gpt2() -> nn.Module:
@@ -89,6 +98,8 @@ ALL = [
     torchvision_model("mobilenet_v2", "MobileNetV2"),
     text_model("gpt2", "GPT-2", gpt2, "input_ids"),
     text_model("llama", "Llama 3, 8B", llama, "input_ids"),
+    decode_step("gpt2", "GPT-2, token by token", gpt2),
+    decode_step("llama", "Llama 3, token by token", llama),
     text_model("minilm", "MiniLM-L6, sentence embeddings", minilm, "input_ids", "attention_mask"),
     torchvision_model("vit_b_16", "ViT-B/16"),
     text_model("lstm_tagger", "LSTM tagger", tagger, "words"),
@@ -110,6 +121,7 @@ def emitted(model: Model) -> str:
     with tempfile.TemporaryDirectory() as folder:
         manifest, header = record(model, Path(folder)), Path(folder) / "model.hpp"
         command = [program, "codegen", "--without-weights", "--manifest", manifest, "--out", header]
+        command += ["--stateful"] if model.stateful else []
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return header.read_text()
 
@@ -145,7 +157,7 @@ def classes_of(header: str) -> dict[str, list[tuple[int, int]]]:
 def table() -> str:
     rows = []
     for model in ALL:
-        header = (MODELS / model.name / "model.hpp").read_text()
+        header = model.header.read_text()
         mirrors = classes_of(header)
         python = sum(last - first + 1 for lines in mirrors.values() for first, last in lines)
         places = "; ".join(
@@ -153,7 +165,7 @@ def table() -> str:
             for path, lines in sorted(mirrors.items())
         )
         lines = len(header.splitlines())
-        rows.append(f"| [{model.title}]({model.name}/model.hpp) | {lines} | {python} | {places} |")
+        rows.append(f"| [{model.title}]({model.name}/{model.header.name}) | {lines} | {python} | {places} |")
     return "\n".join(rows)
 
 
@@ -206,7 +218,8 @@ def showcase(file: str, name: str, sizes: str, source: str) -> str:
 
 
 def page(text: str) -> str:
-    """The page with what it shows as codegen writes it: a class of models/, marked `<!-- gpt2 GPT2Block -->`, or the model of
+    """The page with what it shows as codegen writes it: a class of models/, marked `<!-- gpt2 GPT2Block -->` or
+    `<!-- gpt2/decode.hpp Cache -->`, or the model of
     the Python block above, marked `<!-- mixer.py Mixer 2,5,8 -->` with its file, its class and the sizes of x."""
 
     def shown(match: re.Match) -> str:
@@ -214,7 +227,8 @@ def page(text: str) -> str:
         if sizes:
             code = showcase(place, name, sizes, _PYTHON.findall(text[: match.start()])[-1])
         else:
-            code = struct_of((MODELS / place / "model.hpp").read_text(), name)
+            path = MODELS / place if place.endswith(".hpp") else MODELS / place / "model.hpp"
+            code = struct_of(path.read_text(), name)
         head = match.group().split("\n", 1)[0]
         return f"{head}\n\n```cpp\n{code}\n```"
 
@@ -228,7 +242,7 @@ def main() -> None:
     for model in ALL:
         if names and model.name not in names:
             continue
-        header = MODELS / model.name / "model.hpp"
+        header = model.header
         header.parent.mkdir(exist_ok=True)
         header.write_text(emitted(model))
         print(f"{header.relative_to(ROOT)}: {len(header.read_text().splitlines())} lines")

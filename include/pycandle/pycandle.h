@@ -1,6 +1,7 @@
 // All of the front end. docs/front-end.md explains it.
 #pragma once
 
+#include "pycandle/cache.h"
 #include "pycandle/checker.h"
 #include "pycandle/functional.h"
 #include "pycandle/model.h"

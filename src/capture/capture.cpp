@@ -9,6 +9,7 @@
 #include "base/dim_node.h"
 #include "base/error.h"
 #include "ops/core/catalogue.h"
+#include "passes/decode_step.h"
 #include "pycandle/module.h"
 #include "runtime/states.h"
 #include "verify/judging/states.h"
@@ -164,6 +165,29 @@ pycandle::State& Capture::state_of(const std::shared_ptr<const Leaf>& leaf) {
   program.states.push_back(std::move(state));
   states.push_back(leaf);
   return program.states.back();
+}
+
+pycandle::State& Capture::cache_state(const std::string& name, const Type& type) {
+  declare_capacity();
+  const auto found = std::find_if(program.states.begin(), program.states.end(),
+                                  [&](const pycandle::State& state) { return state.name == name; });
+  if (found != program.states.end()) {
+    if (program.graph.type(found->value).text() != type.text())
+      throw Error(ErrorCode::bad_input, fmt::format("the rows of cache {} change their type", name))
+          .expected(program.graph.type(found->value).text())
+          .found(type.text());
+    return *found;
+  }
+  pycandle::State state;
+  state.name = name;
+  state.value = program.graph.add_input(type);
+  program.states.push_back(std::move(state));
+  return program.states.back();
+}
+
+void Capture::declare_capacity() {
+  if (!ranges.emplace(kCapacity, SymbolRange{1, std::nullopt}).second) return;
+  program.symbols.push_back({kCapacity, {1, std::nullopt}, 64, {}, -1});
 }
 
 void Capture::update(const Tensor& state, const Tensor& next) { state_of(state.leaf_).updated = value_of(next); }

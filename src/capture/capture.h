@@ -61,6 +61,8 @@ class Capture {
   Tensor tensor(ValueId) const;
   const Type& type_of(const Tensor&) const;
   void update(const Tensor& state, const Tensor& next);
+  pycandle::State& cache_state(const std::string& name, const Type&);  // of a decoder; made when it is first asked for
+  void declare_capacity();                      // the symbol of the positions that caches have room for
   // Nodes stand at this line from here on. One of this library's own is none that people wrote: nothing changes.
   void stand_at(Here);
   void finish();                                // once outputs are there: inputs and outputs of the graph in their order

@@ -348,6 +348,14 @@ Program captured_program(const Callable& model, const Signature& signature) {
   return run_program_pipeline(std::move(capture.program), catalogue());
 }
 
+CapturedStep captured_step(const Callable& model, const DecodeSignature& signature, const CompileOptions& options) {
+  Capture capture;
+  capture.program.name = options.name;
+  capture_call(capture, model, signature.inputs);
+  auto parameters = std::make_shared<CapturedParameters>(capture);
+  return {run_program_pipeline(std::move(capture.program), catalogue()), std::move(parameters)};
+}
+
 size_t capture_nodes(const Callable& model, const Signature& signature) {
   Capture capture;
   capture_call(capture, model, signature);

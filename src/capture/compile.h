@@ -5,6 +5,8 @@
 
 #include "capture/store.h"
 #include "ir/graph.h"
+#include "params/parameters.h"
+#include "pycandle/cache.h"
 #include "pycandle/model.h"
 #include "pycandle/weights.h"
 
@@ -12,6 +14,12 @@ namespace pycandle::front {
 
 Program captured_program(const Callable&, const Signature&);  // in program form
 Signature signature_of(const Program&);
+// A step of a decoder, in program form, and the weights that it was captured with.
+struct CapturedStep {
+  Program program;
+  std::shared_ptr<const ParameterSource> parameters;
+};
+CapturedStep captured_step(const Callable&, const DecodeSignature&, const CompileOptions&);
 
 struct WeightsAccess {
   static Weights of(std::shared_ptr<const ParameterStore> store) {

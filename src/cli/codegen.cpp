@@ -14,6 +14,7 @@
 #include "emit/proof/proof.h"
 #include "import/importer.h"
 #include "ops/core/catalogue.h"
+#include "passes/decode_step.h"
 #include "passes/pipeline.h"
 #include "verify/floor_file.h"
 
@@ -64,7 +65,8 @@ void print_text(const Analysis& a) {
 
 struct Options {
   std::string manifest, out, model, target = "cpp";
-  bool analyze_only = false, allow_gaps = false, without_weights = false, diff = false, check = false, merge = false;
+  bool analyze_only = false, allow_gaps = false, without_weights = false, diff = false, check = false, merge = false,
+       stateful = false;
 };
 
 void analyze(const Options& options, Context& context) {
@@ -154,6 +156,7 @@ std::string listed(const emit::EmittedFiles& files) {
 void generate(const Options& options, Context& context) {
   Recording recording = imported(options);
   const std::string name = recording.program.name, origin = facts_of(recording);
+  if (options.stateful) recording.program = decode_step_in_code(recording.program, catalogue()).step;
   const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
   emit::proof::prove(printed.header, *tree.program);
@@ -192,6 +195,8 @@ void add_codegen(Command& app, Context& context) {
   command.add_option("--out", options->out, "a header (model.hpp), or a folder, which becomes a project");
   command.add_option("--model", options->model, "the name of the model's class; Python's by default");
   command.add_option("--target", options->target, "the language").one_of({"cpp"}).shows_default();
+  command.add_flag("--stateful", options->stateful,
+                   "the decode step of a causal model: forward() takes new tokens and a Cache (docs/decoding.md)");
   command.add_flag("--analyze-only", options->analyze_only, "report coverage and gaps; exit 1 when there are gaps");
   command.add_flag("--allow-gaps", options->allow_gaps,
                    "write what is not supported as a call that throws, marked for pycandle todos");

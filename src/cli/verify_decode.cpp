@@ -8,7 +8,6 @@
 #include "import/importer.h"
 #include "ops/core/catalogue.h"
 #include "runtime/model.h"
-#include "verify/judging/goldens.h"
 #include "verify/judging/judge.h"
 
 namespace pycandle::cli {
@@ -74,12 +73,7 @@ void run_decode_proof(const std::string& model, const std::string& cache, const 
   recording.program = with_caches(std::move(recording.program), catalogue(), cache);
   const Program& p = recording.program;
   const DecodeStep step = derive_decode_step(p, catalogue());
-  NamedArrays recorded;
-  if (!recording.trace_file.empty()) {
-    const Goldens goldens(p, recording.traces().front());
-    for (size_t i = 0; i < p.inputs.size(); ++i) recorded.emplace(p.inputs[i].name, goldens.inputs()[i]);
-  }
-  const NamedArrays inputs = decode_inputs(p, step, recorded, proof_length(step, options));
+  const NamedArrays inputs = decode_inputs(recording, step, options);
   const DecodeProof proof = prove_decoding(p, step, catalogue(), recorded_parameters(recording), inputs, options);
   if (context.json)
     fmt::print("{}\n", to_json(proof, step).dump(2, ' ', false, Json::error_handler_t::replace));

@@ -7,6 +7,8 @@
 #include <queue>
 #include <set>
 
+#include "passes/decode_step.h"
+
 namespace pycandle::emit {
 namespace {
 
@@ -47,8 +49,19 @@ CallTree::CallTree(const Program& p, const Implicit& implicit) : p_(&p), implici
   for (const Input& input : p.inputs) {
     if (input.gap) gaps_.emplace(input.value, *input.gap);
   }
+  find_cache();
   find_binders();
   build();
+}
+
+void CallTree::find_cache() {
+  uses_cache_.assign(p_->calls.size(), false);
+  for (const Node& node : p_->graph.nodes) {
+    if (node.op->name != "cache_append" && node.op->name != "cache_last") continue;
+    cache_lengths_ = node.operands[2];
+    for (int32_t call = std::max(node.origin.call, 0); call >= 0; call = p_->calls[call].parent) uses_cache_[call] = true;
+  }
+  uses_cache_[0] = cache_lengths_ != kNoValue;
 }
 
 void CallTree::find_binders() {
@@ -68,6 +81,7 @@ void CallTree::find_binders() {
 }
 
 bool CallTree::binds(int32_t call, const std::string& symbol) const {
+  if (cache_lengths_ != kNoValue && symbol == kCapacity) return true;  // the cache says it everywhere
   const auto found = binders_.find(symbol);
   return found != binders_.end() && call_of(found->second) == call;
 }
@@ -153,7 +167,7 @@ void CallTree::build() {
   }
   updates_.assign(count, {});
   for (const State& s : p_->states) {
-    if (s.updated != kNoValue) updates_[updating_call(s)].push_back(&s);
+    if (s.updated != kNoValue && cache_lengths_ == kNoValue) updates_[updating_call(s)].push_back(&s);
   }
   for (const int32_t call : depth_first()) {
     if (!order_units(call)) return;  // built anew, with one call less
@@ -246,7 +260,9 @@ void CallTree::find_boundary(int32_t call) {
   const auto take = [&](ValueId v) {
     const NodeId from = defining_node(g, v);
     const bool outside = from < 0 || inside.count(from) == 0;
-    if (outside && !gap(v) && local_parameter(call, v).empty() && std::find(taken.begin(), taken.end(), v) == taken.end())
+    const bool is_in_cache = v == cache_lengths_ && uses_cache_[call];
+    if (outside && !is_in_cache && !gap(v) && local_parameter(call, v).empty() &&
+        std::find(taken.begin(), taken.end(), v) == taken.end())
       taken.push_back(v);
   };
   for (const Unit& unit : body.units) {
@@ -263,7 +279,7 @@ void CallTree::find_boundary(int32_t call) {
   };
   if (call == 0) {
     for (const Input& input : p_->inputs) {
-      if (gap(input.value)) continue;
+      if (gap(input.value) || input.value == cache_lengths_) continue;
       body.inputs.push_back(input.value);  // all of them: a signature names them all
       body.input_names.push_back(input.name);
     }
@@ -284,7 +300,7 @@ void CallTree::find_boundary(int32_t call) {
   std::set<ValueId> needed;
   for (const Output& output : p_->outputs) needed.insert(output.value);
   for (const State& s : p_->states) {
-    if (s.updated != kNoValue && !contains(call, updating_call(s))) needed.insert(s.updated);
+    if (cache_lengths_ == kNoValue && s.updated != kNoValue && !contains(call, updating_call(s))) needed.insert(s.updated);
   }
   for (size_t n = 0; n < g.nodes.size(); ++n) {
     if (implicit_->unwritten(n) || inside.count(static_cast<NodeId>(n)) != 0) continue;

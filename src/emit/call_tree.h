@@ -43,6 +43,10 @@ class CallTree {
   const std::string& stored_name(ValueId) const;  // of a parameter or state, its canonical one
   // The states that the call sets: those below its module whose new value is made in it, and in no module that has them too.
   const std::vector<const State*>& updates(int32_t call) const { return updates_[call]; }
+  // Of a decode step: how many tokens of each sequence are in the cache; kNoValue when the program is none. Its states are
+  // rows of the cache, and change where rows are appended.
+  ValueId cache_lengths() const { return cache_lengths_; }
+  bool uses_cache(int32_t call) const { return uses_cache_[call]; }  // itself, or a call in it
   const Program& program() const { return *p_; }
   const Implicit& implicit() const { return *implicit_; }
   // Does a node of the call itself give this size, which only the data decides?
@@ -54,6 +58,7 @@ class CallTree {
 
  private:
   void find_binders();
+  void find_cache();
   void build();
   bool order_units(int32_t call);
   void find_boundary(int32_t call);
@@ -69,6 +74,8 @@ class CallTree {
   PerValue<const Parameter*> parameter_of_;
   std::map<ValueId, const State*> state_of_;
   std::vector<std::vector<const State*>> updates_;
+  ValueId cache_lengths_ = kNoValue;
+  std::vector<bool> uses_cache_;
   std::map<ValueId, std::string> gaps_;
   std::map<std::string, size_t> binders_;  // of sizes that the data decides: the node
   std::vector<std::string> notes_;

@@ -72,6 +72,7 @@ class DraftWriter {
       : tree_(&tree), call_(call), drafts_(&drafts), classes_(&classes), draft_(&drafts[call]) {}
 
   void write() {
+    rows_scope_.reserve("lengths");
     add_raw_steps(tree_->body(call_));
     find_repetition();
     name_inputs();
@@ -151,6 +152,7 @@ class DraftWriter {
     if (body.outputs != Values{flow} || call_ == 0) return;
     const auto loop = loop_at(raw_, 0, body.outputs);
     draft_->is_repetition = loop && loop->size() == raw_.size() && can_be_lists(*loop);
+    if (tree_->uses_cache(call_)) return;  // a sequence of the front end hands on one tensor
     // A sequence in a sequence is a class of its own, or the line that builds it would not end.
     const int32_t around = tree_->parent(call_);
     const bool is_inner = around > 0 && raw_.size() > 1 && recorded(around).class_name == recorded(call_).class_name;
@@ -424,7 +426,12 @@ class DraftWriter {
     if (known != names_.end()) return known->second;
     if (const std::string* what = tree_->gap(v)) return names_[v] = "gap " + *what;
     const std::string local = tree_->local_parameter(call_, v);
+    if (v == tree_->cache_lengths()) return names_[v] = "lengths";
     if (local.empty()) return names_[v] = fmt::format("?{}", v);
+    if (tree_->state(v) && tree_->cache_lengths() != kNoValue) {
+      draft_->rows.push_back({rows_scope_.take(member_name(local)), local, v, true});
+      return names_[v] = "rows:" + local;
+    }
     if (tree_->state(v)) {
       draft_->tensors.push_back({scope_.take(member_name(local)), local, v, true});
       return names_[v] = "s:" + local;
@@ -568,7 +575,7 @@ class DraftWriter {
   const std::vector<ModuleClass>* classes_;
   Draft* draft_;
   std::vector<RawStep> raw_;
-  Scope scope_;
+  Scope scope_, rows_scope_;
   std::map<std::string, int32_t> child_of_;
   std::map<ValueId, std::string> names_;
   Values visible_;

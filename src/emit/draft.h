@@ -28,6 +28,7 @@ struct Draft {
   std::string text;
   std::vector<Column> columns;
   std::vector<TensorField> tensors;
+  std::vector<TensorField> rows;          // of the cache of a decode step
   std::vector<StateUpdate> updates;
   std::vector<Child> children;
   std::vector<Step> steps;

@@ -118,6 +118,7 @@ class Recovery {
     made.instances = static_cast<int64_t>(paths.size());
     made.tensors = first.tensors;
     std::stable_partition(made.tensors.begin(), made.tensors.end(), [](const TensorField& t) { return !t.is_state; });
+    made.rows = first.rows;
     made.updates = first.updates;
     made.children = first.children;
     made.steps = first.steps;

@@ -104,6 +104,9 @@ struct ModuleClass {
   int32_t call = -1;                 // the instance that the steps were read from
   int64_t instances = 0;
   std::vector<TensorField> tensors;  // parameters that it reads itself, states that it reads or sets
+  std::vector<TensorField> rows;     // that it keeps in the cache of a decode step
+  std::string cache_type;            // what forward() takes of the cache; empty: nothing (caches.h)
+  bool hands_cache_on = false;       // it is that of one of its modules
   std::vector<StateUpdate> updates;
   std::vector<Child> children;
   std::vector<NumberField> numbers;  // what differs between instances
@@ -115,12 +118,25 @@ struct ModuleClass {
   std::vector<std::string> input_names, output_names;
 };
 
+// What a class of a decode step keeps between calls.
+struct CacheStruct {
+  struct Part {
+    std::string name, type;
+    bool is_list = false;
+  };
+  std::string name;
+  std::string of;                    // the class
+  std::vector<TensorField> rows;
+  std::vector<Part> parts;           // of the modules that it has
+};
+
 struct ModelTree {
   std::shared_ptr<const Program> program;
   std::shared_ptr<const Implicit> implicit;
   std::shared_ptr<const CallTree> calls;
   std::vector<ModuleClass> classes;  // in the order of their use: the last is the model
   std::vector<ConfigField> config;   // in the order of their use; empty when Python has none
+  std::vector<CacheStruct> caches;   // of a decode step, in the order of their use: the last is the model's, named Cache
   std::vector<std::string> notes;    // what could not be written as Python has it, and why
   const ModuleClass& model() const { return classes.back(); }
 };

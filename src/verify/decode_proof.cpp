@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "passes/constants.h"
 #include "runtime/model.h"
+#include "verify/judging/goldens.h"
 #include "verify/judging/judge.h"
 #include "verify/judging/trials.h"
 
@@ -290,6 +291,16 @@ NamedArrays decode_inputs(const Program& p, const DecodeStep& step, const NamedA
     }
   }
   return inputs;
+}
+
+NamedArrays decode_inputs(const Recording& recording, const DecodeStep& step, const DecodeProofOptions& options) {
+  const Program& p = recording.program;
+  NamedArrays recorded;
+  if (!recording.trace_file.empty()) {
+    const Goldens goldens(p, recording.traces().front());
+    for (size_t i = 0; i < p.inputs.size(); ++i) recorded.emplace(p.inputs[i].name, goldens.inputs()[i]);
+  }
+  return decode_inputs(p, step, recorded, proof_length(step, options));
 }
 
 }  // namespace pycandle

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "import/importer.h"
 #include "ir/tap_id.h"
 #include "passes/decode_step.h"
 #include "passes/pipeline.h"
@@ -52,6 +53,8 @@ DecodeProof prove_decoding(const Program&, const DecodeStep&, const OpTable&, co
                            const NamedArrays& inputs, const DecodeProofOptions& = {});
 // Two sequences of this length: tokens at random in the recorded range, masks as recorded, the rest at random.
 NamedArrays decode_inputs(const Program&, const DecodeStep&, const NamedArrays& recorded, int64_t length);
+// The same of a recording in program form, of the length that the proof takes.
+NamedArrays decode_inputs(const Recording&, const DecodeStep&, const DecodeProofOptions&);
 int64_t proof_length(const DecodeStep&, const DecodeProofOptions&);
 
 }  // namespace pycandle

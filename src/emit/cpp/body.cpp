@@ -13,6 +13,7 @@
 #include "emit/cpp/uses.h"
 #include "emit/cpp/value_names.h"
 #include "emit/names.h"
+#include "passes/decode_step.h"
 
 namespace pycandle::emit::cpp {
 namespace {
@@ -41,6 +42,7 @@ class Body {
     write_return();
     Forward made;
     for (const ValueId v : class_->inputs) made.parameters.push_back(parameter(v));
+    if (!class_->cache_type.empty()) made.parameters.push_back(class_->cache_type + "& cache");
     for (const Statement& s : statements_) made.statements.push_back(text_of(s));
     return made;
   }
@@ -70,6 +72,7 @@ class Body {
     for (const std::string& name : spoken_names()) scope_.reserve(name);
     for (const char* name : {"stack", "forward", "checker"}) scope_.reserve(name);
     for (const std::string& name : reserved_) scope_.reserve(name);
+    if (!class_->cache_type.empty()) scope_.reserve("cache");
     for (const Symbol& symbol : tree_->program->symbols) {
       if (symbol.axis < 0) scope_.reserve(symbol.name);  // a size that the data decides, which is said by its name
     }
@@ -92,6 +95,8 @@ class Body {
       parameter_names_[v] = name;
       set_name(v, name);
     }
+    if (!class_->cache_type.empty()) written_[tree_->calls->cache_lengths()] = {"cache.lengths"};
+    for (const TensorField& row : class_->rows) written_[row.value] = {"cache." + row.name};
     for (const TensorField& t : class_->tensors) {
       written_[t.value] = {t.name};
       if (t.is_state) name_state(t);
@@ -158,7 +163,8 @@ class Body {
   bool is_decided_here(const std::string& symbol) {
     if (!tree_->calls->binds(class_->call, symbol)) return false;
     if (!decided_.insert(symbol).second) return true;
-    statements_.push_back({{}, fmt::format("const Dim {} = data_dim();", symbol)});
+    const char* says = symbol == kCapacity ? "cache_capacity" : "data_dim";
+    statements_.push_back({{}, fmt::format("const Dim {} = {}();", symbol, says)});
     return true;
   }
 
@@ -287,6 +293,10 @@ class Body {
     if (!node.regions.empty()) return write_control_flow(node);
     if (is_part_of_select(node)) return;
     const Expression e = printer_.node(n);
+    if (node.op->name == "cache_append" && uses_.count[node.results[0]] == 0) {  // rows for the next step alone
+      statements_.push_back({{}, e.text + ";"});
+      return;
+    }
     // Draws stay in Python's order: C++ may compute the arguments of a call in any.
     if (!node.op->several_results) return define(node.results[0], e, !node.op->is_random);
     give(node.results, e.text, node.op->name == "split");  // the front end's split<3>() is an array already
@@ -342,11 +352,22 @@ class Body {
     const Child& child = class_->children[step.child];
     std::vector<std::string> arguments;
     for (const ValueId v : step.arguments) arguments.push_back(value(v).text);
+    add_cache(child, arguments);
     const std::string text = fmt::format("{}({})", child.name, joined(arguments));
     const bool may_nest = uses_.calls_of[step.child] == 1 && !is_random_;  // calls of one module stay in Python's order
     if (child.use.nn && child.use.nn->results.size() > 1) return write_parts(*child.use.nn, text);
     if (step.results.size() == 1) return define(step.results[0], {text}, may_nest);
     bind(step.results, text);
+  }
+
+  // The part of the cache that a module takes.
+  bool takes_cache(const Child& child) const {
+    return child.use.module_class >= 0 && !tree_->classes[child.use.module_class].cache_type.empty();
+  }
+  void add_cache(const Child& child, std::vector<std::string>& arguments) const {
+    if (!takes_cache(child)) return;
+    const std::string part = class_->hands_cache_on ? "cache" : "cache." + child.name;
+    arguments.push_back(child.is_list ? part + "[i]" : part);
   }
 
   // nn modules that return pairs: lstm(x).first, or auto [output, state] = lstm(x).
@@ -373,7 +394,8 @@ class Body {
 
   void write_loop(const Step& step) {
     for (const Carried& c : step.carried) start_variable(step, c);
-    const bool one_list = step.body.size() == 1 && class_->children[step.body[0].child].is_list;
+    const Child& first = class_->children[step.body[0].child];
+    const bool one_list = step.body.size() == 1 && first.is_list && !takes_cache(first);
     std::vector<std::string> lines;
     std::string element;
     if (one_list) element = scope_.take(element_name(class_->children[step.body[0].child]));
@@ -381,6 +403,7 @@ class Body {
       const Child& child = class_->children[call.child];
       std::vector<std::string> arguments;
       for (const ValueId v : call.arguments) arguments.push_back(value(v).text);
+      add_cache(child, arguments);
       const std::string callee = !child.is_list ? child.name : one_list ? element : child.name + "[i]";
       lines.push_back(assigned_in_loop(step, call, fmt::format("{}({})", callee, joined(arguments))));
     }

@@ -266,6 +266,15 @@ Expression ExpressionPrinter::reduction(size_t n, const char* member) const {
   return {fmt::format("{}.{}({}{})", receiver(n), member, attribute(n, "axes"), keep ? ", true" : "")};
 }
 
+// cache.key.append(key): the cache knows the lengths.
+Expression ExpressionPrinter::of_cache(size_t n) const {
+  const Node& node = at(n);
+  const int64_t axis = std::get<int64_t>(attribute_of(node, "axis"));
+  const bool is_usual = axis + 2 == static_cast<int64_t>(shape(node.operands[0]).size());
+  return {fmt::format("{}.{}({}{})", argument(n, 0), node.op->name == "cache_append" ? "append" : "last", argument(n, 1),
+                      is_usual ? "" : fmt::format(", {}", axis))};
+}
+
 Expression ExpressionPrinter::functional(size_t n) const {
   const Node& node = at(n);
   const CallSpelling spelling = spelling_of(*node.op);
@@ -314,6 +323,7 @@ Expression ExpressionPrinter::node(size_t n) const {
   if (op == "constant") {
     return {fmt::format("full({}, {}, {})", dims(n, "shape"), attribute(n, "value"), attribute(n, "dtype"))};
   }
+  if (op == "cache_append" || op == "cache_last") return of_cache(n);
   if (op == "concat") {
     std::vector<std::string> list;
     for (size_t i = 0; i < node.operands.size(); ++i) list.push_back(argument(n, i));

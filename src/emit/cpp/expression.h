@@ -47,6 +47,7 @@ class ExpressionPrinter {
   Expression split(size_t n) const;
   Expression arange(size_t n) const;
   Expression reduction(size_t n, const char* member) const;
+  Expression of_cache(size_t n) const;
   Expression functional(size_t n) const;
 
   const ModelTree* tree_;

@@ -51,6 +51,63 @@ int main(int argc, char** argv) try {
 }
 )text";
 
+constexpr const char* kDecodeProgram =
+    R"text(// Decodes the recorded inputs token by token and says what came out: main [FOLDER OF THE RECORDING]
+#include <pycandle/pycandle.h>
+
+#include <iostream>
+#include <string>
+
+#include "@HEADER@"
+
+using namespace pycandle;
+
+int main(int argc, char** argv) try {
+  const std::string folder = argc > 1 ? argv[1] : recording_folder(@RECORDING@, @FOLDER@);
+  const std::string manifest = folder + @MANIFEST@;
+  const @SPACE@::@MODEL@ model(Weights::open(manifest));
+  const CompiledDecoder decoder = compile_decoder<@SPACE@::Cache>(model, decode_signature_of(manifest));
+  const auto inputs = Checker::load(@RECORDING@, folder).inputs();
+  const Array& tokens = inputs.begin()->second;
+  Sequences sequences = decoder.start(tokens.shape()[0], tokens.shape()[1]);
+  for (const auto& [name, array] : decoder.step(sequences, inputs)) {
+    std::cout << name << ":";
+    for (const int64_t size : array.shape()) std::cout << " " << size;
+    std::cout << "\n";
+  }
+} catch (const std::exception& error) {
+  std::cerr << "error: " << in_one_line(error) << "\n";
+  return 2;
+}
+)text";
+
+constexpr const char* kDecodeTest =
+    R"text(// @MODEL@ step by step, against the whole model as PyTorch had it. Made by pycandle codegen --stateful.
+#include <gtest/gtest.h>
+#include <pycandle/pycandle.h>
+
+#include <string>
+
+#include "@HEADER@"
+@COMMON@CompiledDecoder decoder() {
+  const @SPACE@::@MODEL@ model(Weights::open(manifest()), Checker::load(@RECORDING@, folder()));
+  return compile_decoder<@SPACE@::Cache>(model, decode_signature_of(manifest()));
+}
+
+// A prompt, then steps of 1, 3 and 16 tokens, two sequences of different lengths in one batch.
+TEST(@MODEL@, DecodesAsTheWholeModel) {
+  const DecodeCheck check = check_decoding(decoder(), manifest());
+  EXPECT_TRUE(check.passed) << check.why;
+}
+
+TEST(@MODEL@, IsTheDerivedStep) {
+  const RoundTrip trip = round_trip(decoder(), manifest());
+  EXPECT_TRUE(trip.equal) << trip.difference;
+}
+
+}  // namespace
+)text";
+
 constexpr const char* kTest = R"text(// @MODEL@ against what PyTorch computed. Made by pycandle gen-test.
 #include <gtest/gtest.h>
 #include <pycandle/pycandle.h>
@@ -279,8 +336,8 @@ std::string filled(std::string text, const Harness& harness) {
 
 }  // namespace
 
-std::string print_program(const Harness& harness) { return filled(kProgram, harness); }
-std::string print_test(const Harness& harness) { return filled(kTest, harness); }
+std::string print_program(const Harness& harness) { return filled(harness.has_cache ? kDecodeProgram : kProgram, harness); }
+std::string print_test(const Harness& harness) { return filled(harness.has_cache ? kDecodeTest : kTest, harness); }
 std::string print_benchmark(const Harness& harness) { return filled(kBenchmark, harness); }
 
 }  // namespace pycandle::emit::cpp

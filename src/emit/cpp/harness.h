@@ -12,6 +12,7 @@ struct Harness {
   std::string folder;               // of the recording, from where the program is run
   bool is_random = false;           // its values are other ones in each run
   bool has_states = false;          // a call changes what the next one gives
+  bool has_cache = false;           // a decode step
 };
 
 std::string print_program(const Harness&);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "emit/caches.h"
 #include "emit/class_names.h"
 #include "emit/cpp/body.h"
 #include "emit/cpp/results.h"
@@ -288,6 +289,25 @@ std::string config_struct(const ModelTree& tree) {
   return out + "};\n";
 }
 
+std::string cache_struct(const CacheStruct& cache) {
+  const bool is_whole = cache.name == "Cache";
+  std::string out = fmt::format("// What {} keeps of {}.\nstruct {} {{\n", cache.of,
+                                is_whole ? "the tokens that it has seen" : "every token", cache.name);
+  out += fmt::format("  Tensor lengths;{}\n", is_whole ? "  // tokens of each sequence, i64 [batch]" : "");
+  std::string rows;  // as many as a line has room for
+  for (const TensorField& row : cache.rows) {
+    const std::string next = fmt::format("{}{{lengths, {}}}", row.name, quoted(row.path));
+    const bool fits = !rows.empty() && rows.size() + next.size() + 3 <= kColumns;
+    if (!fits && !rows.empty()) out += rows + ";\n";
+    rows = fits ? rows + ", " + next : "  CacheRows " + next;
+  }
+  if (!rows.empty()) out += rows + ";\n";
+  for (const CacheStruct::Part& part : cache.parts) {
+    out += fmt::format("  {} {}{{lengths}};\n", part.is_list ? fmt::format("CacheList<{}>", part.type) : part.type, part.name);
+  }
+  return out + "};\n";
+}
+
 void rename_model(ModelTree& tree, const std::string& name) {
   if (name.empty()) return;
   if (identifier(name) != name) {
@@ -307,13 +327,15 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   ModelTree tree = recovered;
   rename_model(tree, name);
   rename_hiding_members(tree.classes);
+  find_caches(tree);
   const ModuleClass& model = tree.model();
   PrintedModel printed;
   printed.name = model.name;
   printed.name_space = namespace_name(model.name);
   printed.notes = tree.notes;
   printed.is_random = draws_numbers(tree.program->graph);
-  printed.has_states = !tree.program->states.empty();
+  printed.has_cache = !tree.caches.empty();
+  printed.has_states = !tree.program->states.empty() && !printed.has_cache;
   std::string& out = printed.header;
   out += fmt::format("// {}, ported from PyTorch by pycandle codegen.\n", last_part(model.python_class));
   for (const std::string& note : tree.notes) out += fmt::format("// Note: {}.\n", note);
@@ -329,6 +351,7 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
         "[[noreturn]] inline Tensor todo(const char* what) { throw Error(ErrorCode::gap, what); }\n";
   }
   if (!tree.config.empty()) out += config_struct(tree);
+  for (const CacheStruct& cache : tree.caches) out += "\n" + cache_struct(cache);
   for (size_t c = 0; c < tree.classes.size(); ++c) {
     out += "\n" + ClassPrinter(tree, tree.classes[c], c + 1 == tree.classes.size()).text();
   }

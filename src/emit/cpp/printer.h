@@ -14,6 +14,7 @@ struct PrintedModel {
   std::vector<std::string> notes;
   bool is_random = false;      // some of its numbers are drawn
   bool has_states = false;     // forward changes buffers
+  bool has_cache = false;      // it is a decode step: forward() takes new tokens and a Cache
 };
 
 // name: of the model's class; Python's when empty. A name that is none in C++ is a usage error.

@@ -8,7 +8,8 @@ namespace pycandle::emit::cpp {
 
 std::vector<EmittedFile> project_sources(const PrintedModel& printed, const std::string& recording_name,
                                          const std::string& manifest) {
-  Harness harness{printed.name, printed.name_space, "model.hpp", recording_name, {}, printed.is_random, printed.has_states};
+  Harness harness{printed.name, printed.name_space, "model.hpp",        recording_name,
+                  {},           printed.is_random,  printed.has_states, printed.has_cache};
   harness.folder = std::filesystem::path(manifest).parent_path().generic_string();
   return {{"src/model.hpp", printed.header},
           {"src/main.cpp", print_program(harness)},

@@ -22,6 +22,7 @@ Program program_of(const Program& around, const Graph& region, const std::vector
   for (size_t i = 0; i < region.inputs.size(); ++i) {
     p.inputs.push_back({names[i], region.inputs[i], {}, true});
   }
+  for (Node& node : p.graph.nodes) node.origin.call = -1;  // all of it stands in one function
   for (size_t i = 0; i < region.outputs.size(); ++i) {
     p.outputs.push_back({region.outputs.size() == 1 ? "output" : fmt::format("output.{}", i), region.outputs[i]});
   }

@@ -110,6 +110,7 @@ class Splitter {
       units_.push_back(std::move(unit));
     }
     for (const std::string& parameter : forward.parameters) {
+      if (parameter.ends_with("& cache") && !parameter.ends_with("Tensor& cache")) cache_ = parameter;
       if (parameter.find("/*") == std::string::npos) tensors_.insert(words(parameter).back());
     }
     for (const Unit& unit : units_) tensors_.insert(unit.declares.begin(), unit.declares.end());
@@ -194,6 +195,10 @@ class Splitter {
       assigned.insert(units_[u].assigns.begin(), units_[u].assigns.end());
     }
     for (const std::string& name : inputs) {
+      if (name == "cache" && !cache_.empty()) {
+        made.body.parameters.push_back(cache_);
+        continue;
+      }
       made.body.parameters.push_back((assigned.count(name) != 0 ? "Tensor " : "const Tensor& ") + name);
     }
     made.body.statements.assign(forward_->statements.begin() + static_cast<int64_t>(units_[begin_].begin),
@@ -241,6 +246,7 @@ class Splitter {
   }
 
   Forward* forward_;
+  std::string cache_;  // "Cache& cache", of a decode step
   std::set<std::string> taken_, tensors_;
   std::vector<Unit> units_;
   std::vector<Helper> helpers_;

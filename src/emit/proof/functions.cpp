@@ -215,6 +215,11 @@ template <Dim (*rounds)(const front::DimReal&)> Value rounded(Arguments a) {
 }
 const std::map<std::string, Free>& free_functions() {
   static const std::map<std::string, Free> all{
+      {"cache_capacity",
+       [](Arguments a) -> Value {
+         a.done();
+         return front::cache_capacity();
+       }},
       {"cat",
        [](Arguments a) -> Value {
          const Tensors tensors = a.next<Tensors>();
@@ -354,6 +359,14 @@ Value call_of_weights(const Weights& w, const std::string& name, Arguments argum
   throw Error(ErrorCode::gap, fmt::format("weights have no member {}", name));
 }
 
+Value call_of_rows(const front::CacheRows& rows, const std::string& name, Arguments arguments) {
+  const Tensor given = arguments.next<Tensor>();
+  const int64_t axis = arguments.last_or<int64_t>(-2);
+  if (name == "append") return rows.append(given, axis);
+  if (name == "last") return rows.last(given, axis);
+  throw Error(ErrorCode::gap, fmt::format("rows of a cache have no member {}", name));
+}
+
 // ---- operators
 
 template <class T> Value computed(const std::string& sign, T a, T b) {
@@ -408,6 +421,7 @@ Value infix(const std::string& sign, const Value& left, const Value& right) {
 Value call_member(const Value& object, const std::string& name, const std::string& types, const List& arguments) {
   if (object.is_tensor()) return call_of_tensor(to<Tensor>(object), name, types, Arguments(name, arguments));
   if (const Weights* w = object.as<Weights>()) return call_of_weights(*w, name, Arguments(name, arguments));
+  if (const auto* rows = object.as<front::CacheRows>()) return call_of_rows(*rows, name, Arguments(name, arguments));
   if (object.list() && name == "size") return static_cast<int64_t>(object.list()->size());
   throw Error(ErrorCode::gap, fmt::format("{} has no member {}", object.kind(), name));
 }

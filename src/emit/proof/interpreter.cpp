@@ -163,6 +163,43 @@ Value Interpreter::config(const Class& c) {
   return record;
 }
 
+// struct LayerCache { Tensor lengths; CacheRows key{lengths, "key"}; CacheList<Part> h{lengths}; Part attn{lengths}; };
+Value Interpreter::cache(const std::string& text, const front::Tensor& lengths) {
+  const Class* c = class_named(text);
+  if (!c || c->is_module || c->members.empty() || c->members[0].name != "lengths") wrong(fmt::format("{} is no cache", text));
+  Frame frame;
+  Record record{{}, text};
+  for (size_t i = 0; i < c->members.size(); ++i) {
+    const Member& declared = c->members[i];
+    line_ = declared.line;
+    const List given = i == 0 ? List{lengths} : all_evaluated(c->values[i].parts, frame);
+    const Type type(declared.type);
+    Value value;
+    if (type.head == "Tensor" && i == 0) {
+      value = lengths;
+    } else if (type.head == "CacheRows" && given.size() == 2) {
+      value = front::CacheRows(to<front::Tensor>(given[0]), to<std::string>(given[1]));
+    } else if (type.head == "CacheList" && given.size() == 1) {
+      value = CacheParts{type.arguments.at(0), to<front::Tensor>(given[0])};
+    } else if (given.size() == 1) {
+      value = cache(declared.type, to<front::Tensor>(given[0]));
+    } else {
+      wrong(fmt::format("member {} of {} is not initialised", declared.name, text));
+    }
+    frame.scopes[0][declared.name] = {value, false};
+    if (!record.fields.emplace(declared.name, std::move(value)).second)
+      wrong(fmt::format("{} has two members {}", text, declared.name));
+  }
+  return record;
+}
+
+Value Interpreter::argument(const Value& value, const Parameter& p) const {
+  const Class* part = class_named(p.type);
+  if (!part || part->is_module || p.type == "Config") return converted(value, p.type);
+  if (!value.record() || value.record()->type != p.type) cannot_be(value, p.type.c_str());
+  return value;
+}
+
 Value Interpreter::member(const Member& declared, const List& arguments) {
   const bool is_module = declared.type.starts_with("nn::") || class_named(declared.type);
   if (is_module) return built(declared.type, arguments);
@@ -216,7 +253,7 @@ Value Interpreter::call(const Instance& self, const Function& f, const List& arg
   frame.self = &self;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Parameter& p = f.parameters[i];
-    if (!p.name.empty()) declare(frame, p.name, converted(arguments[i], p.type), p.is_const, p.type);
+    if (!p.name.empty()) declare(frame, p.name, argument(arguments[i], p), p.is_const, p.type);
   }
   const size_t line = line_;
   bool returns = false;
@@ -263,7 +300,7 @@ Value Interpreter::run(const Statement& s, Frame& frame, bool& returns) {
   }
   if (s.kind == Kind::declare) declare(frame, s.names[0], converted(value, s.type), s.is_const, s.type);
   if (s.kind == Kind::assign) assign(frame, s.names[0], value);
-  if (s.kind == Kind::declare || s.kind == Kind::assign) return {};
+  if (s.kind == Kind::declare || s.kind == Kind::assign || s.kind == Kind::call) return {};
   if (!value.list() || value.list()->size() != s.names.size())
     wrong(fmt::format("{} names for another number of values", s.names.size()));
   for (size_t i = 0; i < s.names.size(); ++i) {
@@ -344,6 +381,7 @@ Value Interpreter::evaluated(const Code& code, Frame& frame) {
     }
     case Code::Kind::element: {
       const Value whole = evaluated(code.parts[0], frame);
+      if (const CacheParts* parts = whole.as<CacheParts>()) return cache(parts->type, parts->lengths);
       const auto index = static_cast<size_t>(to<int64_t>(evaluated(code.parts[1], frame)));
       if (!whole.list() || index >= whole.list()->size()) wrong(fmt::format("element {} of {}", index, whole.kind()));
       return (*whole.list())[index];
@@ -433,7 +471,13 @@ std::vector<std::pair<std::string, front::Tensor>> Interpreter::run(const front:
   if (source_->classes.empty()) wrong("the code has no class");
   const Class& model = source_->classes.back();
   const Value made = instance(model, {Value(w)});
-  const Value result = made.layer()->call(List(inputs.begin(), inputs.end()));
+  List given(inputs.begin(), inputs.end());
+  const auto forward = std::find_if(model.functions.begin(), model.functions.end(),
+                                    [](const Function& f) { return f.name == "forward"; });
+  const bool has_cache = forward != model.functions.end() && !forward->parameters.empty() &&
+                         class_named(forward->parameters.back().type) != nullptr;
+  if (has_cache) given.back() = cache(forward->parameters.back().type, inputs.back());  // made of the lengths
+  const Value result = made.layer()->call(given);
   std::vector<std::pair<std::string, front::Tensor>> outputs;
   if (!result.list()) return {{"output", to<front::Tensor>(result)}};
   const List& all = *result.list();

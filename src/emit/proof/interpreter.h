@@ -39,6 +39,8 @@ class Interpreter {
   Value instance(const Class&, const List& arguments);
   Value member(const Member&, const List& arguments);
   Value config(const Class&);
+  Value cache(const std::string& type, const front::Tensor& lengths);
+  Value argument(const Value&, const Parameter&) const;
   const Class* class_named(const std::string& name) const;
 
   Value call(const Instance& self, const Function&, const List& arguments);

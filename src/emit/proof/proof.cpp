@@ -23,6 +23,8 @@ class ProgramStore final : public front::ParameterStore {
     }
     for (const State& s : p.states) {
       const Type& type = p.graph.type(s.value);
+      const auto is_open = [](Dim d) { return !d.is_number(); };
+      if (std::any_of(type.shape.begin(), type.shape.end(), is_open)) continue;  // rows of a cache
       entries_.emplace(s.name, Entry{s.name, type.dtype, evaluate(type.shape, {})});
     }
   }

@@ -136,8 +136,7 @@ class Reader {
       const size_t line = peek().line;
       made.members.push_back({of, name(), line});
       if (made.is_module) continue;
-      expect("=");
-      made.values.push_back(expression());
+      made.values.push_back(is("{") ? list({}) : accept("=") ? expression() : Code());
     } while (accept(","));
     expect(";");
   }
@@ -231,6 +230,9 @@ class Reader {
       made.value = expression();
     } else if (is("const") || peek(1).kind == Token::Kind::name) {
       declaration(made);
+    } else if (is(".", 1)) {  // cache.sum.append(x);
+      made.kind = Statement::Kind::call;
+      made.value = expression();
     } else {
       made.kind = Statement::Kind::assign;
       made.names = {name()};

@@ -22,7 +22,7 @@ struct Code {
 };
 
 struct Statement {
-  enum class Kind { declare, declare_parts, assign, assign_parts, for_each, for_count, give } kind = Kind::give;
+  enum class Kind { declare, declare_parts, assign, assign_parts, for_each, for_count, give, call } kind = Kind::give;
   std::vector<std::string> names;  // what is declared or assigned to; the variable of a loop
   std::string type;  // declare, for_each: "Tensor", "Dim", "auto"
   bool is_const = false;
@@ -57,8 +57,8 @@ struct Class {
   std::vector<Function> functions;
   std::vector<Member> output;  // of struct Output
   std::vector<std::pair<std::string, std::string>> output_paths;  // "logits": the field
-  bool is_module = true;  // false: struct Config, whose members have values
-  std::vector<Code> values;  // of Config's members
+  bool is_module = true;  // false: struct Config, whose members have values, or a part of the Cache
+  std::vector<Code> values;  // of such members: a value, {…}, or a name that is empty
 };
 
 struct Source {

@@ -5,12 +5,12 @@
 namespace pycandle::emit::proof {
 
 const char* Value::kind() const {
-  static constexpr std::array kKinds{"nothing",   "a bool",           "an integer",
-                                     "a number",  "a complex number", "a string",
-                                     "a dtype",   "a size",           "a size that is not rounded",
-                                     "a tensor",  "a state",          "weights",
-                                     "a list",    "a struct",         "a module",
-                                     "a function"};
+  static constexpr std::array kKinds{"nothing",         "a bool",           "an integer",
+                                     "a number",        "a complex number", "a string",
+                                     "a dtype",         "a size",           "a size that is not rounded",
+                                     "a tensor",        "a state",          "weights",
+                                     "rows of a cache", "parts of a cache", "a list",
+                                     "a struct",        "a module",         "a function"};
   static_assert(kKinds.size() == std::variant_size_v<Any>);
   return kKinds[any_.index()];
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "pycandle/cache.h"
 #include "pycandle/nn.h"
 #include "pycandle/state.h"
 
@@ -19,8 +20,13 @@ namespace pycandle::emit::proof {
 
 class Value;
 using List = std::vector<Value>;
-struct Record {                        // {.bias = false}; a Config; an Output
+struct Record {                        // {.bias = false}; a Config; an Output; a part of the Cache
   std::map<std::string, Value> fields;
+  std::string type = {};               // of a part of the Cache
+};
+struct CacheParts {                    // CacheList<type>
+  std::string type;
+  front::Tensor lengths;
 };
 using Lambda = std::function<Value(const List&)>;
 
@@ -34,10 +40,10 @@ class Layer {
 
 class Value {
  public:
-  using Any =
-      std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, DType, front::Dim, front::DimReal,
-                   front::Tensor, std::shared_ptr<const front::State>, front::Weights, std::shared_ptr<const List>,
-                   std::shared_ptr<const Record>, std::shared_ptr<const Layer>, std::shared_ptr<const Lambda>>;
+  using Any = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, DType, front::Dim,
+                           front::DimReal, front::Tensor, std::shared_ptr<const front::State>, front::Weights, front::CacheRows,
+                           CacheParts, std::shared_ptr<const List>, std::shared_ptr<const Record>, std::shared_ptr<const Layer>,
+                           std::shared_ptr<const Lambda>>;
   Value() = default;                   // std::nullopt
   template <class T>
     requires std::constructible_from<Any, T>
