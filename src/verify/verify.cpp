@@ -112,7 +112,8 @@ class CallVerification {
         trials_(s.table, s.parameters, all_sizes(p_, s.table, *s.parameters, goldens_)),
         floors_(kept_floors(s, file)),
         slicer_(p_, known_values(p_, goldens_)),
-        judge_(p_, s.backend, goldens_, trials_, floors_, {options_.pipeline, options_.tolerance, whose_}),
+        judge_(p_, s.backend, goldens_, trials_, floors_,
+               {options_.pipeline, options_.tolerance, whose_, s.is_captured() ? &s.recorded : nullptr}),
         diagnostician_(p_, s.backend, goldens_, options_.pipeline, options_.on_wrong, trials_, without_passes(s, file),
                        recorded_slice(s, file), captured_) {}
 

@@ -75,6 +75,14 @@ TEST(Evidence, NumbersOfAnInputAreFollowedThroughTheProgram) {
   EXPECT_TRUE(depends[3]);
 }
 
+TEST(Evidence, OnesForGatesThatAreAllOpenProveNoMoreThanTheGates) {
+  const Program gates = parsed("input %0 \"x\": f32[4]\n\n%1 = sigmoid(%0): f32[4]\n\noutput \"y\" %1\n"),
+                ones = parsed("input %0 \"x\": f32[4]\nparameter %1 \"w\": f32[4]\n\n%2 = neg(%1): f32[4]\n\noutput \"y\" %2\n");
+  EXPECT_FALSE(values_from_inputs(ones)[2]);
+  EXPECT_TRUE(values_from_inputs(ones, gates)[2]);
+  EXPECT_FALSE(values_from_inputs(ones, ones)[2]);
+}
+
 TEST(Evidence, ASumThatAbsorbsItsTermsDrownsInRounding) {
   const auto drowned = [](const std::string& body, const std::vector<double>& x) {
     const Trials trials(catalogue(), memory_parameters({}), {});

@@ -10,12 +10,22 @@ from test_codegen_states import outcome_of
 from torch import nn
 
 
+def orthogonal(channels: int) -> torch.Tensor:
+    """Of many matrices the one whose logarithm PyTorch computes worst: one in twenty is right to the last bit by chance."""
+
+    def error(weight: torch.Tensor) -> float:
+        exact = torch.linalg.slogdet(weight.double())[1]
+        return float((torch.linalg.slogdet(weight)[1] - exact).abs())
+
+    return max((torch.linalg.qr(torch.randn(channels, channels))[0] for _ in range(64)), key=error)
+
+
 class InvertibleConv(nn.Module):
     """Glow's 1×1 convolution: its weight is orthogonal at first, so the logarithm is that of one."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.linalg.qr(torch.randn(channels, channels))[0])
+        self.weight = nn.Parameter(orthogonal(channels))
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         height, width = x.shape[2:]
@@ -71,6 +81,6 @@ def test_a_value_that_rounding_alone_moves_passes_with_a_note_and_hides_no_fault
             row["tap"]: row["verdict"]
             for row in pycandle.json("verify", tmp_path / "model_manifest.json")["layers"]
         }
-        assert verdicts["second@0/output.1"] == "reference unstable"
+        assert verdicts["second@0/output.1"] == "reference unstable", "no input has a part in it"
     else:
         assert ran.returncode == 1 and "output.1 is off by" in ran.stdout

@@ -80,3 +80,46 @@ def test_in_bfloat16_an_outlier_channel_hides_no_change_of_a_weight(tmp_path: Pa
         change_weights(tmp_path, lambda n, w, name=name, factor=factor: w * factor if n == name else w)
         assert wrong(), name
         (tmp_path / "m_weights.safetensors").write_bytes(kept)
+
+
+def rounded_to(bits: int, x: torch.Tensor) -> torch.Tensor:
+    mantissa, exponent = torch.frexp(x)
+    return torch.ldexp(torch.round(mantissa * 2.0**bits), exponent - bits)
+
+
+@pytest.mark.parametrize(("channels", "bits"), [(1024, 16), (4096, 14)])
+def test_a_convolution_of_single_pixels_is_judged_as_a_product(channels, bits, tmp_path: Path, wrong) -> None:
+    torch.manual_seed(0)
+    record(nn.Sequential(nn.Conv2d(channels, 24, 1)), tmp_path, torch.randn(1, channels, 5, 5))
+    assert not wrong()
+    assert not wrong("cpu")
+    change_weights(tmp_path, lambda name, w: rounded_to(bits, w) if name.endswith("weight") else w)
+    assert wrong()
+
+
+class Attention(nn.Module):
+    """Of three dims, without heads."""
+
+    def __init__(self, is_masked: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.q, self.k, self.v, self.is_masked = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 8), is_masked
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        given = mask if self.is_masked else None
+        return nn.functional.scaled_dot_product_attention(self.q(x), self.k(x), self.v(x), given)
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+def test_a_mask_of_three_dims_that_was_left_out_is_named(is_added: bool, tmp_path: Path, pycandle) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x, mask = torch.randn(2, 6, 8, generator=generator), torch.rand(2, 6, 6, generator=generator) > 0.4
+    mask |= torch.eye(6, dtype=torch.bool)
+    given = torch.where(mask, 0.0, float("-inf")) if is_added else mask
+    record(Attention(True), tmp_path / "right", x, given)
+    record(Attention(False), tmp_path / "wrong", x, given)
+    trace = tmp_path / "right/m_trace.safetensors"
+    found = pycandle.json("verify", tmp_path / "wrong/m_manifest.json", "--trace", trace, status=1)
+    (row,) = [layer for layer in found["layers"] if layer["verdict"] == "wrong here"]
+    assert row["diagnosis"]["cause_kind"] == "missing mask"
+    assert row["diagnosis"]["cause"] == "looks like no mask where the model uses a mask made from mask"

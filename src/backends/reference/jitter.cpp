@@ -47,6 +47,13 @@ Complex random_amount(double size, uint64_t stream, uint64_t index, Complex) {
   return {size * symmetric_uniform(stream, 2 * index), size * symmetric_uniform(stream, 2 * index + 1)};
 }
 
+// In roundings. Partial sums grow as large as all terms together only where those do not cancel: there alone a long sum errs by
+// much more. |y| / terms is 1 there, and about 1/√n for terms of random signs.
+double spread_of_sum(double y, double terms, Growth growth) {
+  const double of_one_sign = terms > 0 ? y * std::min(1.0, y / terms) : 0;
+  return growth.of_terms * terms + (growth.of_sums - 1) * of_one_sign;
+}
+
 template <class T> void add_jitter(double u, const Array& y, const Array* scale, uint64_t stream, Growth growth, Array& out) {
   const DType dtype = y.dtype();
   const double u_of_sums = unit_roundoff(dtype) > unit_roundoff(DType::f32) ? std::min(u, unit_roundoff(DType::f32)) : u,
@@ -57,9 +64,7 @@ template <class T> void add_jitter(double u, const Array& y, const Array* scale,
     if (scale) load_chunk(*scale, first, count, scales.data());
     for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
       double size = u * std::abs(values[i]);
-      // Partial sums are as large as the result only where terms do not cancel: there alone a long sum errs by much more.
-      if (scale)
-        size = std::max(size, u_of_sums * (growth.of_terms * std::abs(scales[i]) + (growth.of_sums - 1) * std::abs(values[i])));
+      if (scale) size = std::max(size, u_of_sums * spread_of_sum(std::abs(values[i]), std::abs(scales[i]), growth));
       if (!std::isfinite(size)) continue;
       const T next = moved(values[i], random_amount(size, stream, static_cast<uint64_t>(first) + i, T{}));
       if (std::abs(next) < highest) values[i] = next;  // storing must not overflow what was finite

@@ -22,8 +22,9 @@ struct Growth {
   double of_terms = 1;  // where they do
 };
 
-// y moved by up to u(dtype) * |y|, and by up to u * (of_terms * scale of terms + (of_sums - 1) * |y|) at the precision sums
-// are computed in (f32 for f16 and bf16). NaN, infinities and integers stay; nothing finite becomes infinite.
+// y moved by up to u(dtype) * |y|, and by up to u * (of_terms * terms + (of_sums - 1) * |y|² / terms) at the precision sums are
+// computed in (f32 for f16 and bf16); `terms` is the scale of terms. NaN, infinities and integers stay; nothing finite becomes
+// infinite.
 Array jittered(const Array& y, const Array* scale, uint64_t stream, Growth = {});
 // The same by up to another u, whatever the dtype of y.
 Array jittered_by(double u, const Array& y, const Array* scale, uint64_t stream, Growth = {});

@@ -292,8 +292,8 @@ void swapped_operands(Mistakes& m) { m.swapped("operand order", "a", "b", "its o
 std::function<void(Mistakes&)> left_out(const char* kind) {
   return [kind](Mistakes& m) {
     for (const size_t i : {0, 1}) {
-      m.build(is_of_indices(m) ? "index offset" : kind, "both of its operands",
-              fmt::format("only the {} of its operands", i == 0 ? "first" : "second"),
+      m.build(is_of_indices(m) ? "index offset" : kind, noun_of(m.call()) + " of two operands",
+              fmt::format("only the {} of them", i == 0 ? "first" : "second"),
               [i](const MistakeSite& site) { return Values{site.operands[i]}; });
     }
     if (is_of_indices(m)) return;

@@ -106,6 +106,8 @@ class Search {
   void absent_factors();
   void try_factor(size_t node, const Mistake&, const std::string& op);
   void absent_masks();
+  void try_mask(size_t node, const Suspect::InputValue&,
+                const std::function<ValueId(const MistakeSite&, ValueId given)>& mask_from);
   void absent_activations();
   void norm_order();
 

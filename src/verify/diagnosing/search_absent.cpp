@@ -19,18 +19,50 @@ std::optional<double> constant_value(const Graph& g, ValueId v) {
   return std::isfinite(number) && number != 0 && number != 1 ? std::optional(number) : std::nullopt;
 }
 
-// Which keys a mask [batch, keys] lets attention see, as the mask of these queries: […, queries, keys].
-ValueId mask_of_keys(const MistakeSite& m, ValueId given) {
-  const Shape& keys = m.b.shape(given);
-  Shape of_keys = m.b.shape(m.operand("query"));
-  for (Dim& d : of_keys) d = Dim(1);
-  if (of_keys.size() > 2) of_keys.front() = keys[0];
-  of_keys.back() = keys[1];
-  const ValueId mask = m.b.reshape(given, of_keys);
-  const ValueId is_seen = m.b.dtype(given) == DType::boolean ? mask : m.b.binary("ne", mask, m.b.like(mask, 0.0));
-  Shape whole = of_keys;
-  whole[whole.size() - 2] = m.b.shape(m.operand("query"))[whole.size() - 2];
-  return m.b.broadcast_to(is_seen, whole);
+// The numbers that it multiplies or divides by, each with its op.
+std::multiset<std::pair<std::string, double>> factors_of(const Graph& g) {
+  std::multiset<std::pair<std::string, double>> factors;
+  for (const Node& node : g.nodes) {
+    if (node.op->name != "mul" && node.op->name != "div") continue;
+    for (ValueId v : node.operands) {
+      if (const std::optional<double> number = constant_value(g, v)) factors.emplace(node.op->name, *number);
+    }
+  }
+  return factors;
+}
+
+// What an input may say about the scores [batch, …, queries, keys] of attention.
+enum class MaskOf { keys, scores };
+
+// The axes of an input beside those of the scores; nothing where they do not fit. A mask of keys is [batch, keys], one of
+// scores is [queries, keys] with the axes of the scores before it, the first ones first: [batch, queries, keys].
+std::optional<Shape> beside_scores(const Shape& given, const Shape& scores, MaskOf of) {
+  if (given.size() < 2 || given.size() > scores.size() || (of == MaskOf::keys && given.size() != 2)) return std::nullopt;
+  Shape aligned(scores.size(), Dim(1));
+  const size_t last = of == MaskOf::keys ? 1 : 2;
+  std::copy(given.begin(), given.end() - static_cast<std::ptrdiff_t>(last), aligned.begin());
+  std::copy(given.end() - static_cast<std::ptrdiff_t>(last), given.end(), aligned.end() - static_cast<std::ptrdiff_t>(last));
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (aligned[i] != Dim(1) && aligned[i] != scores[i]) return std::nullopt;
+  }
+  return aligned;
+}
+
+// How the numbers of an input are read: those that are not 0 are seen or hidden, or they are added to the scores.
+enum class MaskMeans { seen, hidden, added };
+
+ValueId mask_of_scores(const MistakeSite& m, ValueId given, const Shape& aligned, const Shape& scores, MaskMeans means) {
+  const ValueId mask = m.b.broadcast_to(m.b.reshape(given, aligned), scores);
+  if (means == MaskMeans::added) return m.b.cast(mask, m.b.dtype(m.operand("query")));
+  const ValueId is_set = m.b.dtype(given) == DType::boolean ? mask : m.b.binary("ne", mask, m.b.like(mask, 0.0));
+  return means == MaskMeans::seen ? is_set : m.b.logical_not(is_set);
+}
+
+Shape shape_of_scores(const Graph& g, const Node& attention) {
+  Shape scores = g.type(attention.operands.at(attention.op->operand_index("query"))).shape;
+  const Shape& keys = g.type(attention.operands.at(attention.op->operand_index("key"))).shape;
+  scores.back() = keys.at(keys.size() - 2);
+  return scores;
 }
 
 }  // namespace
@@ -39,13 +71,11 @@ ValueId mask_of_keys(const MistakeSite& m, ValueId given) {
 
 void Search::absent_factors() {
   if (!recorded_program()) return;
+  const std::multiset<std::pair<std::string, double>> present = factors_of(graph());
   std::set<std::pair<std::string, double>> factors;
-  for (const Node& node : recorded_program()->graph.nodes) {
-    if (node.op->name != "mul" && node.op->name != "div") continue;
-    for (ValueId v : node.operands) {
-      if (const std::optional<double> number = constant_value(recorded_program()->graph, v))
-        factors.emplace(node.op->name, *number);
-    }
+  const auto recorded = factors_of(recorded_program()->graph);
+  for (const auto& factor : recorded) {
+    if (recorded.count(factor) > present.count(factor)) factors.insert(factor);
   }
   const Graph& g = graph();
   for (const auto& [op, number] : factors) {
@@ -90,24 +120,39 @@ void Search::absent_masks() {
     const Node& node = graph().nodes[n];
     const int mask = node.op->operand_index("attn_mask");
     if (mask < 0 || node.operands[mask] != kNoValue) continue;
-    for (const auto& [name, type, value] : s_.input_values()) {
-      if (is_over()) return;
-      if (type.rank() != 2) continue;
-      Slice more{program(), {}, {}, {}, false};
-      const ValueId extra = add_input(more.program, type, name);
-      Mistake with;
-      with.build = [&](const MistakeSite& m) {
-        const ValueId given = m.b.graph().inputs[position_of(more.program, extra)];
-        return m.same(m.with_operand("attn_mask", mask_of_keys(m, given)));
-      };
-      auto p = with_mistake(more, trials_.table(), node, with, 0);
-      if (!p) continue;
-      std::vector<Array> inputs = s_.inputs;
-      inputs.push_back(value);
-      if (auto fit = explained_by(std::move(*p), std::move(inputs)))
-        add(cause(n, "missing mask", "no mask", fmt::format("a mask made from {}", name)), std::move(*fit));
+    const Shape scores = shape_of_scores(graph(), node);
+    for (const Suspect::InputValue& input : s_.input_values()) {
+      for (const MaskOf of : {MaskOf::keys, MaskOf::scores}) {
+        const std::optional<Shape> aligned = beside_scores(input.type.shape, scores, of);
+        if (!aligned) continue;
+        for (const MaskMeans means : {MaskMeans::seen, MaskMeans::hidden, MaskMeans::added}) {
+          if (is_over()) return;
+          if ((means == MaskMeans::added) != is_floating(input.type.dtype) && of == MaskOf::scores) continue;
+          const auto mask_from = [&](const MistakeSite& m, ValueId given) {
+            return mask_of_scores(m, given, *aligned, scores, means);
+          };
+          try_mask(n, input, mask_from);
+        }
+      }
     }
   }
+}
+
+void Search::try_mask(size_t n, const Suspect::InputValue& input,
+                      const std::function<ValueId(const MistakeSite&, ValueId given)>& mask_from) {
+  Slice more{program(), {}, {}, {}, false};
+  const ValueId extra = add_input(more.program, input.type, input.name);
+  Mistake with;
+  with.build = [&](const MistakeSite& m) {
+    const ValueId given = m.b.graph().inputs[position_of(more.program, extra)];
+    return m.same(m.with_operand("attn_mask", mask_from(m, given)));
+  };
+  auto p = with_mistake(more, trials_.table(), graph().nodes[n], with, 0);
+  if (!p) return;
+  std::vector<Array> inputs = s_.inputs;
+  inputs.push_back(input.value);
+  if (auto fit = explained_by(std::move(*p), std::move(inputs)))
+    add(cause(n, "missing mask", "no mask", fmt::format("a mask made from {}", input.name)), std::move(*fit));
 }
 
 // ---- a function after one of the nodes, or of what one reads, written in the model without a module of its own

@@ -70,9 +70,9 @@ LayerJudge::LayerJudge(const Program& p, const Backend& backend, const Goldens& 
       goldens_(goldens),
       trials_(trials),
       floors_(floors),
-      options_{without_dumps(options.pipeline), options.tolerance, options.whose},
+      options_{without_dumps(options.pipeline), options.tolerance, options.whose, options.recorded},
       whole_(run_whole(p, trials.table(), backend, trials.parameters(), goldens, options.pipeline)),
-      is_from_inputs_(values_from_inputs(p)),
+      is_from_inputs_(options.recorded ? values_from_inputs(p, *options.recorded) : values_from_inputs(p)),
       taint_(p.graph) {}
 
 LayerResult LayerJudge::place(const Slice& slice, const Array& golden) const {

@@ -40,6 +40,7 @@ class LayerJudge {
     PipelineOptions pipeline;
     std::optional<Tolerance> tolerance;  // decides instead of the rounding floor
     std::string whose = "PyTorch";       // the goldens
+    const Program* recorded = nullptr;   // beside source code that is judged
   };
   LayerJudge(const Program&, const Backend&, const Goldens&, const Trials&, KeptFloors&, Options);
 

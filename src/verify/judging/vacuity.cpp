@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include "backends/reference/reference.h"
 
@@ -67,6 +68,21 @@ PerValue<bool> values_from_inputs(const Program& p) {
                                        [&](ValueId v) { return v != kNoValue && depends[v]; });
     for (ValueId r : node.results) depends[r] = takes_one;
   }
+  return depends;
+}
+
+PerValue<bool> values_from_inputs(const Program& p, const Program& recorded) {
+  PerValue<bool> depends = values_from_inputs(p);
+  const PerValue<bool> is_recorded_so = values_from_inputs(recorded);
+  std::set<std::string> taps, outputs;
+  for (const Tap& tap : recorded.taps) {
+    if (is_recorded_so[tap.value]) taps.insert(tap.key);
+  }
+  for (const Output& output : recorded.outputs) {
+    if (is_recorded_so[output.value]) outputs.insert(output.name);
+  }
+  for (const Tap& tap : p.taps) depends[tap.value] = depends[tap.value] || taps.count(tap.key) != 0;
+  for (const Output& output : p.outputs) depends[output.value] = depends[output.value] || outputs.count(output.name) != 0;
   return depends;
 }
 

@@ -12,6 +12,9 @@ namespace pycandle {
 
 // Values in which numbers of an input or a state have a part; a shape alone is no part. Per value of the program.
 PerValue<bool> values_from_inputs(const Program&);
+// The same of source code: what the recorded program computes from its inputs counts as well, so that ones in the place of gates
+// that are all open prove no more than the gates do.
+PerValue<bool> values_from_inputs(const Program&, const Program& recorded);
 
 // Why this golden proves nothing of the layer that gave it: "all of its 96 elements are 0". Floats and complex numbers alone;
 // one element that is a number other than 0 always proves something. inputs: those of the slice.

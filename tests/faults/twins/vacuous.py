@@ -81,5 +81,12 @@ TWINS = (
         BOTH,
         is_vacuous=True,
     ),
-    Twin("open_mask", Masked, unmasked, (turned("no mask", is_masked=False),), BOTH, is_vacuous=True),
+    Twin(
+        "open_mask",
+        Masked,
+        unmasked,
+        (turned("no mask", "missing mask", is_masked=False),),
+        BOTH,
+        is_vacuous=True,
+    ),
 )
