@@ -149,13 +149,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--manifest", required=True, help="the recording's manifest")
     parser.add_argument("--out", required=True, help="the safetensors file to write")
     parser.add_argument("--map", default="", help="rules for names that differ: pycandle weights map")
+    parser.add_argument("--lora", default="", help="a LoRA adapter (peft): its folder or its file")
+    parser.add_argument(
+        "--dtype", default="", choices=["f32", "f16", "bf16"], help="of floating-point weights"
+    )
+    parser.add_argument("--section", help="of a training checkpoint: where its weights are")
+    parser.add_argument("--ledger", help="write what became of each tensor and parameter to this JSON file")
     parser.add_argument("--strict", action="store_true", help="tensors that nothing uses are an error")
     given = parser.parse_args(arguments)
     try:
-        done = extract(given.checkpoint, given.manifest, given.out, rules=given.map, strict=given.strict)
+        done = extract(
+            given.checkpoint, given.manifest, given.out,
+            rules=given.map, lora=given.lora, dtype=given.dtype, strict=given.strict, section=given.section,
+        )  # fmt: skip
     except _core.Error as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    if given.ledger:
+        Path(given.ledger).write_text(json.dumps(done.ledger, indent=2) + "\n")
     counts = ", ".join(f"{count} {fate}" for fate, count in done.ledger["counts"].items())
     print(f"{counts}; {done.ledger['unused']} tensors unused")
     print(f"written to {', '.join(map(str, done.files))}")

@@ -60,10 +60,13 @@ SafetensorsHeader::Entry read_entry(const Json& j, const std::string& file, cons
   const std::string type = dtype_json.is_string() ? dtype_json.get<std::string>() : std::string();
   const auto dtype = dtype_of_file(type);
   const auto other = others.find(type);
-  if (!dtype && other == others.end())
+  if (!dtype && other == others.end()) {
+    std::vector<std::string> known(std::begin(kNames), std::end(kNames));
+    for (const auto& [name, bytes] : others) known.push_back(name);
     throw bad_tensor(file, tensor, "has a dtype that is not supported")
-        .expected(fmt::format("one of {}", fmt::join(kNames, ", ")))
+        .expected(fmt::format("one of {}", fmt::join(known, ", ")))
         .found(shown(dtype_json));
+  }
 
   if (!shape_json.is_array()) throw bad_tensor(file, tensor, "has a shape that is not a list").found(shown(shape_json));
   constexpr size_t kMaxRank = 64;

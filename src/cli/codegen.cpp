@@ -82,8 +82,9 @@ void analyze(const Options& options, Context& context) {
 Recording imported(const Options& options) {
   Recording recording = options.allow_gaps ? import_with_gaps(options.manifest, catalogue())
                                            : import_manifest(options.manifest, catalogue());
+  const bool are_later = options.without_weights || recording.soundness == "shapes-only";  // of the meta device: extracted later
   for (const Parameter& q : recording.program.parameters) {
-    if (q.value == kNoValue || !q.file.empty() || options.without_weights) continue;
+    if (q.value == kNoValue || !q.file.empty() || are_later) continue;
     throw Error(ErrorCode::bad_input, "the recording has no weights, so the code could not be run or proven")
         .expected("a file for each parameter")
         .found(q.name + " has none")

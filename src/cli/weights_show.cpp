@@ -109,7 +109,7 @@ void show(const Options& options, const Context& context) {
 
 void add_weights_show(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
-  Command command = add_command(app, context, "show", "the tensors of a checkpoint: safetensors, torch, GGUF or NumPy",
+  Command command = add_command(app, context, "show", "the tensors of a checkpoint: safetensors, torch, GGUF, NumPy or HDF5",
                                 "pycandle weights show model.safetensors --stats");
   command.add_option("file", options->file, "a file, an index.json, or the folder of a checkpoint").required();
   command.add_flag("--stats", options->stats, "read every tensor: range, mean, NaN, dead ones");

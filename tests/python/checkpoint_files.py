@@ -152,6 +152,12 @@ def torch_contents() -> dict[str, object]:
             "turned": base.view(4, 6).t(),
             "cube": base.view(2, 3, 4).permute(2, 0, 1),
         },
+        # torch keeps these as lazy views: the storage, and a bit that says conjugate or negate
+        "lazy views": {
+            "conjugate": values(torch.complex64, 3, 4).conj(),
+            "turned": values(torch.complex128, 3, 4).t().conj(),
+            "negative": values(torch.complex64, 5).conj().imag,
+        },
         "shared": {"embed.weight": shared, "head.weight": shared, "rows": shared[2:4]},
         "expanded": {"x": torch.randn(3, 1, generator=torch.Generator().manual_seed(1)).expand(3, 4)},
         "ordered dict": ordered,

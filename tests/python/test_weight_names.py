@@ -301,6 +301,37 @@ def test_the_mapped_model_gives_the_original_outputs(name, tmp_path):
     torch.testing.assert_close(outputs(case.target, case), outputs(case.source, case), rtol=1e-4, atol=1e-5)
 
 
+BACK: dict[str, tuple] = {
+    "HF GPT-2 to OpenAI": (gpt2, openai_gpt2, (0, 0)),
+    "HF GPT-2 to linear layers": (gpt2, nano_gpt, (0, 0)),
+    "HF Llama to Meta": (llama, lambda m: meta_llama(m, 4, 2), (4, 2)),
+    "HF CLIP to OpenAI": (clip, openai_clip, (0, 0)),
+    "BERT to older names": (bert, older_bert, (0, 0)),
+    "HF ViT to older names": (hf_vit, old_vit, (0, 0)),
+}
+
+
+@pytest.mark.parametrize("name", BACK)
+def test_the_way_back_gives_the_file_that_the_others_store(name, tmp_path):
+    """The reverse of the pairs above whose outputs were compared: here every tensor is."""
+    build, store, heads = BACK[name]
+    source = made(build)
+    expected = store(source)
+    torch.save(checkpoint_of(source), tmp_path / "source.pt")
+    save_file(store(made(build, seed=7)), tmp_path / "wanted.safetensors")  # names and shapes; other values
+    mapped = map_names(
+        tmp_path / "source.pt", tmp_path / "wanted.safetensors", heads=heads[0], key_heads=heads[1]
+    )
+    assert mapped.complete, mapped.rules
+    (tmp_path / "rules.map").write_text(mapped.rules)
+    extract(
+        tmp_path / "source.pt", tmp_path / "wanted.safetensors", tmp_path / "out.safetensors",
+        rules=tmp_path / "rules.map",
+    )  # fmt: skip
+    loaded = load_file(tmp_path / "out.safetensors")
+    assert [k for k in expected if not torch.equal(loaded[k], expected[k])] == []
+
+
 def test_layers_are_one_line(tmp_path):
     source = made(llama)
     torch.save(meta_llama(source, 4, 2), tmp_path / "source.pt")

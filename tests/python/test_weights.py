@@ -194,6 +194,44 @@ def test_a_lora_adapter_is_merged(tower, recorded, tmp_path, pycandle):
     assert "DoRA" in pycandle(*arguments, status=2).stderr
 
 
+class Adapted(nn.Module):
+    """A linear layer with an adapter as peft builds it, under peft's names."""
+
+    def __init__(self, width=8, rank=2):
+        super().__init__()
+        self.base_layer = nn.Linear(width, width)
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(width, rank, bias=False)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(rank, width, bias=False)})
+
+    def forward(self, x):
+        return self.base_layer(x) + 3 * self.lora_B["default"](self.lora_A["default"](x))
+
+
+def test_a_lora_adapter_is_kept_beside_where_the_program_has_it(tmp_path, pycandle):
+    torch.manual_seed(2)
+    model = nn.ModuleDict({"layers": nn.Sequential(Adapted(), nn.LayerNorm(8))})
+    perturb(model, 4)
+    x = torch.randn(2, 8)
+    recorder = GoldenRecorder(output_dir=tmp_path / "trace", weights="none")
+    recorder.record(model["layers"].eval(), x)
+    recorder.save("adapted")
+    state = model["layers"].state_dict()
+    base = {k.replace(".base_layer", ""): v for k, v in state.items() if "lora_" not in k}
+    thin = {"base_model.model." + k.replace(".default", ""): v for k, v in state.items() if "lora_" in k}
+    torch.save(base, tmp_path / "base.pt")
+    (folder := tmp_path / "adapter").mkdir()
+    save_file(thin, folder / "adapter_model.safetensors")
+    (folder / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 6}))
+    arguments = ("weights", "extract", "--checkpoint", tmp_path / "base.pt", "--manifest", tmp_path / "trace", "--lora", folder)  # fmt: skip
+    said = pycandle.json(*arguments, "--out", tmp_path / "trace/adapted_weights.safetensors")
+    assert set(fates(said["ledger"]).values()) == {"used as is"}
+    assert pycandle("verify", tmp_path / "trace").returncode == 0
+    thin["base_model.model.7.lora_A.weight"] = torch.ones(2, 8)
+    save_file(thin, folder / "adapter_model.safetensors")
+    refused = pycandle(*arguments, "--out", tmp_path / "w.safetensors", status=2)
+    assert "the program has no place for 'base_model.model.7.lora_A.weight'" in refused.stderr
+
+
 def test_show_names_dead_and_broken_tensors(tmp_path, pycandle):
     tensors = {
         "dead": torch.zeros(4),
@@ -224,6 +262,19 @@ def test_diff_names_what_differs(tmp_path, pycandle):
     )
 
 
+def test_diff_sees_the_last_element_of_a_large_tensor(tmp_path, pycandle):
+    """Tensors are compared in pieces."""
+    large = torch.zeros(1_200_001)
+    save_file({"w": large}, tmp_path / "a.safetensors")
+    np.savez_compressed(tmp_path / "packed.npz", w=large.numpy())
+    large[-1] = 2
+    torch.save({"w": large}, tmp_path / "b.pt")
+    for other in ("a.safetensors", "packed.npz"):
+        said = pycandle.json("weights", "diff", tmp_path / "b.pt", tmp_path / other, status=1)
+        assert said["different"][0]["largest"] == 2
+    pycandle("weights", "diff", tmp_path / "a.safetensors", tmp_path / "packed.npz")
+
+
 def test_a_meta_model_gets_its_weights_from_a_checkpoint(tmp_path, pycandle):
     """The way of docs/meta-trace.md: recorded on meta, completed by the extractor script."""
     config = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64}  # fmt: skip
@@ -245,11 +296,12 @@ def test_a_meta_model_gets_its_weights_from_a_checkpoint(tmp_path, pycandle):
     script = tmp_path / ".pycandle/scripts/weight_extractor.py"
     out = traces / "my_large_model_weights.safetensors"
     ran = subprocess.run(
-        [sys.executable, script, "--checkpoint", checkpoint, "--manifest", manifest, "--out", out],
+        [sys.executable, script, "--checkpoint", checkpoint, "--manifest", manifest, "--out", out, "--ledger", tmp_path / "ledger.json"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert "used as is" in ran.stdout
+    assert json.loads((tmp_path / "ledger.json").read_text())["complete"]
     tokens = torch.tensor([[3, 1, 4, 1, 5, 9]])
     with torch.no_grad():
         expected = real(tokens).logits.numpy()

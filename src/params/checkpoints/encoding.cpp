@@ -7,8 +7,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
+#include <stdexcept>
 
-#include "base/error.h"
 #include "base/half.h"
 
 namespace pycandle {
@@ -18,11 +19,8 @@ template <class From, class To> void widen(const std::byte* from, void* to) {
   From value;
   std::memcpy(&value, from, sizeof value);
   if constexpr (sizeof(From) == 8) {
-    if (value > static_cast<From>(std::numeric_limits<int64_t>::max())) {
-      throw Error(ErrorCode::bad_input, "a u64 number is too large for a program's integers")
-          .expected("at most 2^63 - 1")
-          .found(fmt::format("{}", value));
-    }
+    if (value > static_cast<From>(std::numeric_limits<int64_t>::max()))
+      throw std::overflow_error(fmt::format("holds {}, which is too large for a program's integers", value));
   }
   *static_cast<To*>(to) = static_cast<To>(value);
 }
@@ -56,6 +54,13 @@ template <size_t kBytes, size_t kCount> void swap_bytes(const std::byte* from, v
   for (size_t i = 0; i < kCount; ++i) std::reverse_copy(from + i * kBytes, from + (i + 1) * kBytes, out + i * kBytes);
 }
 
+// Of an element of kNumbers numbers: those from kFirst on with the other sign.
+template <size_t kBytes, size_t kNumbers, size_t kFirst> void flip_signs(const std::byte* from, void* to) {
+  auto* out = static_cast<std::byte*>(to);
+  std::memcpy(out, from, kBytes * kNumbers);
+  for (size_t i = kFirst; i < kNumbers; ++i) out[(i + 1) * kBytes - 1] ^= std::byte{0x80};
+}
+
 constexpr Encoding kElements[] = {
     {"u16", 1, 2, DType::i32, widen<uint16_t, int32_t>},         {"u32", 1, 4, DType::i64, widen<uint32_t, int64_t>},
     {"u64", 1, 8, DType::i64, widen<uint64_t, int64_t>},         {"f8_e4m3fn", 1, 1, DType::f32, small_float<3, 7, false>},
@@ -71,6 +76,19 @@ constexpr Encoding kSwapped[] = {
     {"big-endian c128", 1, 16, DType::c128, swap_bytes<8, 2>},
 };
 
+constexpr Encoding kConjugated[] = {{"conjugated c64", 1, 8, DType::c64, flip_signs<4, 2, 1>},
+                                    {"conjugated c128", 1, 16, DType::c128, flip_signs<8, 2, 1>}};
+constexpr Encoding kNegated[] = {
+    {"negated f64", 1, 8, DType::f64, flip_signs<8, 1, 0>}, {"negated f32", 1, 4, DType::f32, flip_signs<4, 1, 0>},
+    {"negated f16", 1, 2, DType::f16, flip_signs<2, 1, 0>}, {"negated bf16", 1, 2, DType::bf16, flip_signs<2, 1, 0>},
+    {"negated c64", 1, 8, DType::c64, flip_signs<4, 2, 0>}, {"negated c128", 1, 16, DType::c128, flip_signs<8, 2, 0>},
+};
+
+const Encoding* of_dtype(std::span<const Encoding> among, DType dtype) {
+  const auto at = std::find_if(among.begin(), among.end(), [&](const Encoding& e) { return e.dtype == dtype; });
+  return at == among.end() ? nullptr : &*at;
+}
+
 }  // namespace
 
 const Encoding* find_encoding(std::string_view name) {
@@ -78,9 +96,8 @@ const Encoding* find_encoding(std::string_view name) {
   return at == std::end(kElements) ? nullptr : at;
 }
 
-const Encoding* swapped_encoding(DType dtype) {
-  const auto* at = std::find_if(std::begin(kSwapped), std::end(kSwapped), [&](const Encoding& e) { return e.dtype == dtype; });
-  return at == std::end(kSwapped) ? nullptr : at;
-}
+const Encoding* swapped_encoding(DType dtype) { return of_dtype(kSwapped, dtype); }
+const Encoding* conjugated_encoding(DType dtype) { return of_dtype(kConjugated, dtype); }
+const Encoding* negated_encoding(DType dtype) { return of_dtype(kNegated, dtype); }
 
 }  // namespace pycandle

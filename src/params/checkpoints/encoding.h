@@ -20,10 +20,14 @@ struct Encoding {
   void (*decode)(const std::byte* block, void* elements);
 };
 
-// Of single elements: u16 → i32, u32 and u64 → i64 (what does not fit is bad_input), float8 → f32. Null: there is none.
+// Of single elements: u16 → i32, u32 and u64 → i64 (what does not fit is std::overflow_error), float8 → f32. Null: there is
+// none.
 const Encoding* find_encoding(std::string_view name);
 // Of a dtype whose bytes stand the other way round (big-endian files); null for those of one byte.
 const Encoding* swapped_encoding(DType);
+// Of torch's lazy views: the conjugate of complex numbers, and numbers with the other sign. Null: there is none of this dtype.
+const Encoding* conjugated_encoding(DType);
+const Encoding* negated_encoding(DType);
 
 // A type of GGUF by its number: one of ours as it is, or an encoding.
 struct GgufType {

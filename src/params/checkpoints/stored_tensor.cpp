@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "base/strides.h"
 #include "params/checkpoints/inflate.h"
@@ -103,10 +104,14 @@ Array read_from(const StoredTensor& t, const std::byte* data, std::shared_ptr<co
     return out;
   }
   if (t.encoding->block == 1) {
-    walk(t, first, count, [&](int64_t at, int64_t step, int64_t done, int64_t run) {
-      for (int64_t i = 0; i < run; ++i)
-        t.encoding->decode(data + (at + i * step) * static_cast<int64_t>(unit), to + static_cast<size_t>(done + i) * size);
-    });
+    try {
+      walk(t, first, count, [&](int64_t at, int64_t step, int64_t done, int64_t run) {
+        for (int64_t i = 0; i < run; ++i)
+          t.encoding->decode(data + (at + i * step) * static_cast<int64_t>(unit), to + static_cast<size_t>(done + i) * size);
+      });
+    } catch (const std::overflow_error& too_large) {
+      throw bad_tensor(t, too_large.what());
+    }
     return out;
   }
   const int64_t block = t.encoding->block;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -49,12 +50,52 @@ SourceExpr source_now(const Rules& rules, const std::string& target) {
   return rules.source_of(target).value_or(SourceExpr::tensor(target));
 }
 
-}  // namespace
+// A tensor of the adapter, by the name in the base model with lora_A, lora_B or nothing behind it.
+SourceExpr of_adapter(const std::string& name) { return SourceExpr::tensor(std::string(kPrefix) + name); }
 
-Rules with_adapter(const Rules& rules, const std::vector<Target>& targets, Checkpoint& checkpoint, const fs::path& adapter) {
-  const fs::path file = fs::is_directory(adapter) ? adapter / "adapter_model.safetensors" : adapter;
+// The part of a peft module's name behind `mark` without the adapter's name: "default.weight" → "weight".
+std::string leaf_behind(const std::string& name, size_t at, std::string_view mark) {
+  const std::string rest = name.substr(at + mark.size());
+  const size_t dot = rest.find('.');
+  return dot == std::string::npos ? rest : rest.substr(dot + 1);
+}
+
+// A parameter of a program that has the adapter's modules itself, as peft names them:
+//   layers.1.base_layer.weight → layers.1.weight of the base        layers.1.lora_A.default.weight → lora_A of the adapter
+SourceExpr beside(const Rules& rules, const std::string& target) {
+  std::string name = target.starts_with(kPrefix) ? target.substr(kPrefix.size()) : target;
+  for (const std::string_view mark : {".lora_A.", ".lora_B."})
+    if (const size_t at = name.find(mark); at != std::string::npos)
+      return of_adapter(name.substr(0, at) + std::string(mark) + leaf_behind(name, at, mark));
+  constexpr std::string_view kTrained = ".modules_to_save.";
+  if (const size_t at = name.find(kTrained); at != std::string::npos)
+    return of_adapter(name.substr(0, at) + "." + leaf_behind(name, at, kTrained));
+  for (const std::string_view wrapper : {".base_layer.", ".original_module."})
+    if (const size_t at = name.find(wrapper); at != std::string::npos) name.replace(at, wrapper.size(), ".");
+  return source_now(rules, name);
+}
+
+bool has_adapter_modules(const std::vector<Target>& targets) {
+  return std::any_of(targets.begin(), targets.end(),
+                     [](const Target& t) { return t.name.find(".lora_A.") != std::string::npos; });
+}
+
+Rules kept_beside(const Rules& rules, const std::vector<Target>& targets, const Checkpoint& thin, const fs::path& file) {
+  Rules out;
+  std::vector<std::string> used;
+  for (const Target& t : targets) {
+    SourceExpr source = beside(rules, t.name);
+    source.collect(used);
+    out.add({t.name, std::move(source), "with the adapter beside", 0});
+  }
+  for (const StoredTensor& t : thin.tensors())
+    if (std::find(used.begin(), used.end(), t.name) == used.end())
+      throw Error(ErrorCode::bad_input, fmt::format("{}: the program has no place for '{}'", file.string(), shown_text(t.name)));
+  return out;
+}
+
+Rules merged_into(const Rules& rules, const std::vector<Target>& targets, const Checkpoint& thin, const fs::path& file) {
   const Config config = read_config(file.parent_path() / "adapter_config.json");
-  const Checkpoint thin = Checkpoint::open(file);
   std::map<std::string, std::string> names;  // all names of a parameter → its own
   for (const Target& t : targets) {
     names.emplace(t.name, t.name);
@@ -95,6 +136,15 @@ Rules with_adapter(const Rules& rules, const std::vector<Target>& targets, Check
     out.add({target, std::move(merged_weight), "with the adapter", 0});
   }
   for (const Rule& rule : rules.all()) out.add(rule);  // the first that fits counts
+  return out;
+}
+
+}  // namespace
+
+Rules with_adapter(const Rules& rules, const std::vector<Target>& targets, Checkpoint& checkpoint, const fs::path& adapter) {
+  const fs::path file = fs::is_directory(adapter) ? adapter / "adapter_model.safetensors" : adapter;
+  const Checkpoint thin = Checkpoint::open(file);
+  Rules out = has_adapter_modules(targets) ? kept_beside(rules, targets, thin, file) : merged_into(rules, targets, thin, file);
   checkpoint.add(thin);
   return out;
 }
