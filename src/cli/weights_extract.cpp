@@ -32,10 +32,11 @@ void print_ledger(const Ledger& ledger, const Checkpoint& checkpoint) {
 }
 
 void run(const Options& options, const Context& context) {
-  ExtractRequest request{options.checkpoint, options.manifest,  options.out, options.map,    options.adapter,
-                         options.ledger,     {options.section}, {},          options.strict, !options.no_attach};
-  if (!options.dtype.empty()) request.writing.dtype = dtype_from_name(options.dtype);
-  if (options.shard_bytes) request.writing.shard_bytes = *options.shard_bytes;
+  ExtractRequest request{options.checkpoint, options.manifest,  options.out, options.map, options.adapter,
+                         options.ledger,     {options.section}, {},          0,           options.strict,
+                         !options.no_attach};
+  if (!options.dtype.empty()) request.dtype = dtype_from_name(options.dtype);
+  if (options.shard_bytes) request.shard_bytes = *options.shard_bytes;
   Progress progress("extracting, MB");
   const ExtractResult result = extract_weights(
       request, [&](std::string_view, size_t done, size_t total) { progress.update(done, total); });

@@ -43,7 +43,7 @@ std::map<std::string, Array> carried_values(const Ledger& ledger, const Recordin
 
 // In the manifest's own folder, in the program's dtypes: then the recording is complete.
 bool can_attach(const ExtractRequest& request, const Needed& needed, const Extracted& written) {
-  if (!request.attach || !needed.recording || request.writing.dtype) return false;
+  if (!request.attach || !needed.recording || request.dtype) return false;
   const fs::path folder = fs::absolute(find_manifest(request.needed)).lexically_normal().parent_path();
   const fs::path inside = fs::absolute(written.files.front()).lexically_normal().lexically_relative(folder);
   return !inside.empty() && *inside.begin() != "..";
@@ -63,7 +63,9 @@ Needed open_needed(const fs::path& path) {
 }
 
 ExtractResult extract_weights(const ExtractRequest& request, const ProgressFn& progress) {
-  const Needed needed = open_needed(request.needed);
+  Needed needed = open_needed(request.needed);
+  for (Target& t : needed.targets)
+    if (request.dtype && is_floating(t.dtype)) t.dtype = *request.dtype;
   ExtractResult result;
   result.checkpoint = Checkpoint::open(request.checkpoint, request.reading);
   Rules rules = read_rules(request.rules);
@@ -73,7 +75,7 @@ ExtractResult extract_weights(const ExtractRequest& request, const ProgressFn& p
   refuse_incomplete(result.ledger, request.strict);
   std::map<std::string, Array> carried;
   if (needed.recording) carried = carried_values(result.ledger, *needed.recording);
-  result.written = extract(result.ledger, result.checkpoint, request.out, request.writing, carried, progress);
+  result.written = extract(result.ledger, result.checkpoint, request.out, request.shard_bytes, carried, progress);
   result.attached = can_attach(request, needed, result.written);
   if (result.attached) attach(find_manifest(request.needed), result.written);
   return result;

@@ -22,7 +22,8 @@ struct ExtractRequest {
   std::filesystem::path checkpoint, needed, out;
   std::filesystem::path rules, adapter, ledger;     // empty: none
   CheckpointOptions reading;
-  ExtractOptions writing;
+  std::optional<DType> dtype;                       // of floating-point weights; otherwise the program's
+  uint64_t shard_bytes = 0;                         // at most so many in a file; 0: one file
   bool strict = false;
   bool attach = true;                               // a file in the manifest's folder is named in the manifest
 };

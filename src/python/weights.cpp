@@ -54,13 +54,13 @@ std::tuple<std::vector<std::string>, std::string, bool> extract_files(const fs::
                                                                       uint64_t shard_bytes, bool strict, bool attach,
                                                                       const std::optional<std::string>& section) {
   const nb::gil_scoped_release unlocked;
-  ExtractRequest request{checkpoint, manifest, out, rules, lora, {}, {section}, {}, strict, attach};
+  ExtractRequest request{checkpoint, manifest, out, rules, lora, {}, {section}, {}, 0, strict, attach};
   if (!dtype.empty()) {
-    request.writing.dtype = dtype_from_name(dtype);
-    if (!request.writing.dtype || !is_floating(*request.writing.dtype))
+    request.dtype = dtype_from_name(dtype);
+    if (!request.dtype || !is_floating(*request.dtype))
       throw Error(ErrorCode::usage, "this is not a dtype of weights").expected("f32, f16, bf16 or f64").found(dtype);
   }
-  request.writing.shard_bytes = shard_bytes;
+  request.shard_bytes = shard_bytes;
   const ExtractResult result = extract_weights(request);
   std::vector<std::string> files;
   for (const fs::path& file : result.written.files) files.push_back(file.string());

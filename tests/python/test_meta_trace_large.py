@@ -88,7 +88,7 @@ def run_workflow(folder: Path, pycandle) -> dict[str, dict[str, int]]:
     manifest, weights = traces / "large_manifest.json", traces / "large_weights.safetensors"
     steps = {
         "record": ["record", "--script", folder / ".pycandle/scripts/recorder.py"],
-        "codegen": ["codegen", "--manifest", manifest, "--without-weights", "--out", folder / "large"],
+        "codegen": ["codegen", "--manifest", manifest, "--out", folder / "large"],
         "weights extract": ["weights", "extract", "--checkpoint", folder / "checkpoint", "--manifest", manifest, "--out", weights],
         "forward --param-budget 300MB": ["forward", manifest, "--param-budget", "300MB"],
         "verify --stream": ["verify", manifest, "--stream", "--param-budget", "300MB"],

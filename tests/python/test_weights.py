@@ -133,6 +133,7 @@ def test_shards_and_another_dtype(tower, recorded, tmp_path):
     out = tmp_path / "small" / "model.safetensors"
     out.parent.mkdir()
     done = extract(tmp_path / "model.pt", recorded, out, dtype="bf16", shard_bytes=300)
+    assert fates(done.ledger)["layers.0.weight"] == "cast"
     assert len(done.files) > 2 and done.files[-1].name == "model.safetensors.index.json"
     again = open_checkpoint(out.parent, framework="torch")
     assert again.info["layers.0.weight"].dtype == "bf16"

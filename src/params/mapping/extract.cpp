@@ -23,11 +23,11 @@ struct Item {
   uint64_t bytes;
 };
 
-std::vector<Item> items_of(const Ledger& ledger, const ExtractOptions& options) {
+std::vector<Item> items_of(const Ledger& ledger) {
   std::vector<Item> items;
   for (const ParameterFate& p : ledger.parameters) {
     if (p.fate == Fate::unused || p.fate == Fate::missing || p.fate == Fate::mismatched) continue;
-    const DType dtype = options.dtype && is_floating(p.target.dtype) ? *options.dtype : p.target.dtype;
+    const DType dtype = p.target.dtype;
     items.push_back({&p, dtype, static_cast<uint64_t>(element_count(p.target.shape)) * size_of(dtype)});
   }
   // The widest elements first: everything is aligned, and nothing is copied when it is mapped.
@@ -63,10 +63,10 @@ void write_index(const fs::path& path, const Extracted& written) {
 
 }  // namespace
 
-Extracted extract(const Ledger& ledger, const Checkpoint& checkpoint, const fs::path& out, const ExtractOptions& options,
+Extracted extract(const Ledger& ledger, const Checkpoint& checkpoint, const fs::path& out, uint64_t shard_bytes,
                   const std::map<std::string, Array>& carried, const ProgressFn& progress) {
-  const std::vector<Item> items = items_of(ledger, options);
-  const std::vector<std::vector<Item>> shards = shards_of(items, options.shard_bytes);
+  const std::vector<Item> items = items_of(ledger);
+  const std::vector<std::vector<Item>> shards = shards_of(items, shard_bytes);
   Extracted done;
   uint64_t total = 0;
   for (const Item& item : items) total += item.bytes;

@@ -12,11 +12,6 @@
 
 namespace pycandle {
 
-struct ExtractOptions {
-  std::optional<DType> dtype;   // of floating-point values; otherwise the program's
-  uint64_t shard_bytes = 0;     // 0: one file
-};
-
 struct Extracted {
   std::vector<std::filesystem::path> files;       // shards, then their index
   std::vector<std::pair<std::string, std::string>> places;  // parameter, name of the file that holds it
@@ -24,8 +19,9 @@ struct Extracted {
   std::map<std::string, std::string> checksums;   // of the written bytes, by parameter
 };
 
-// The ledger must be complete. `carried`: values that the recording itself holds, by name; they are written too.
-Extracted extract(const Ledger&, const Checkpoint&, const std::filesystem::path& out, const ExtractOptions&,
+// The ledger must be complete; its targets say the dtypes. `shard_bytes`: at most so many in a file, 0: one file. `carried`:
+// values that the recording itself holds, by name; they are written too.
+Extracted extract(const Ledger&, const Checkpoint&, const std::filesystem::path& out, uint64_t shard_bytes,
                   const std::map<std::string, Array>& carried, const ProgressFn& = {});
 
 // The manifest names these files for its parameters from now on. They must lie in its folder.
