@@ -5,15 +5,24 @@ include(CMakePackageConfigHelpers)
 
 set(parts pycandle_fmt)
 foreach(folder base ir ops import params passes backends ${PYCANDLE_BACKENDS} runtime verify/judging verify/diagnosing
-    verify capture)
+    verify capture text)
   pycandle_target_name(${folder} part)
   list(APPEND parts ${part})
 endforeach()
 set(objects ${parts})
 list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
 
-add_library(pycandle STATIC ${objects})
+# The archive carries the objects of the static libraries, the shared library links them and hides their names.
+set(static_libraries pycandle_pcre2 pycandle_utf8proc)
+foreach(library IN LISTS static_libraries)
+  pycandle_objects_of(${library} its_objects)
+  list(APPEND foreign_objects ${its_objects})
+endforeach()
+
+add_library(pycandle STATIC ${objects} ${foreign_objects})
 add_library(pycandle_shared SHARED ${objects})
+target_link_libraries(pycandle_shared PRIVATE ${static_libraries})
+target_link_options(pycandle_shared PRIVATE ${PYCANDLE_HIDES_STATIC_LIBRARIES})
 set_target_properties(pycandle PROPERTIES EXPORT_NAME pycandle)
 set_target_properties(pycandle_shared PROPERTIES EXPORT_NAME shared OUTPUT_NAME pycandle)
 if(NOT SKBUILD)  # a wheel has no links: it would carry the library three times

@@ -3,6 +3,7 @@
 running      load and run recorded models; needs NumPy alone
 recording    record models; needs torch
 compiling    both in one process: `compile`, `lockstep`; needs torch
+text         tokenizers and chat templates; needs nothing else
 weights      checkpoints of all formats: read, map, extract; needs NumPy alone
 peers        other runtimes on a recorded model, for `pycandle bench --against`
 """
@@ -26,6 +27,8 @@ _HOMES = {
     "Decoder": "running.decoder",
     "Cache": "running.decoder",
     "load_decoder": "running.decoder",
+    "Tokenizer": "text",
+    "ChatTemplate": "text",
     "compile": "compiling.compiled_model",
     "lockstep": "compiling.side_by_side",
 }

@@ -178,3 +178,91 @@ class PrefixStore:
     def __len__(self) -> int: ...
 
 def load_decoder(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, weights: str = 'f32', cache: str = 'f32') -> Decoder: ...
+
+class Encoding:
+    """The tokens of a text. Offsets are in characters."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def ids(self) -> list[int]: ...
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]: ...
+
+    @property
+    def tokens(self) -> list[str]: ...
+
+    @property
+    def type_ids(self) -> list[int]: ...
+
+    @property
+    def word_ids(self) -> list[int | None]:
+        """The piece that a token is of; None for tokens that were added."""
+
+    @property
+    def special_tokens_mask(self) -> list[int]: ...
+
+    @property
+    def attention_mask(self) -> list[int]: ...
+
+class TokenStream:
+    """Text from tokens that come one by one; a character is never split."""
+
+    def next(self, id: int) -> str:
+        """The text that this token completes, which may be empty."""
+
+    def finish(self) -> str:
+        """What was held back, when no more tokens come."""
+
+class Tokenizer:
+    """Text to tokens and back, from a Hugging Face tokenizer.json."""
+
+    @staticmethod
+    def from_file(path: str | os.PathLike) -> Tokenizer:
+        """Read a tokenizer.json."""
+
+    @staticmethod
+    def from_text(json: str) -> Tokenizer:
+        """Read the text of a tokenizer.json."""
+
+    def encode(self, text: str | bytes, pair: str | bytes | None = None, add_special_tokens: bool = True) -> Encoding:
+        """
+        The tokens of a text, or of a pair. Bytes are read as UTF-8 with errors="replace".
+        """
+
+    def encode_batch(self, texts: Sequence[str | bytes], add_special_tokens: bool = True) -> list[Encoding]:
+        """The tokens of each text."""
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """The text of tokens."""
+
+    def stream(self, skip_special_tokens: bool = True) -> TokenStream:
+        """Text from tokens that come one by one."""
+
+    def token_to_id(self, token: str) -> int | None: ...
+
+    def id_to_token(self, id: int) -> str | None: ...
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many tokens there are, with added ones."""
+
+    def no_truncation(self) -> None: ...
+
+    def no_padding(self) -> None: ...
+
+    def enable_truncation(self, max_length: int, strategy: str = 'longest_first', direction: str = 'right') -> None: ...
+
+    def enable_padding(self, length: int | None = None, direction: str = 'right', pad_to_multiple_of: int = 0, pad_id: int = 0, pad_type_id: int = 0, pad_token: str = '[PAD]') -> None: ...
+
+class ChatTemplate:
+    """A chat template; pycandle.ChatTemplate is what to use."""
+
+    def __init__(self, source: str) -> None: ...
+
+    @staticmethod
+    def from_config(path: str | os.PathLike, name: str = 'default') -> ChatTemplate: ...
+
+    def render(self, variables: str) -> str:
+        """`variables` is the text of a JSON object."""

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/nearest.h"
 #include "cli/python_finder.h"
+#include "cli/tokenize.h"
 
 namespace pycandle::cli {
 namespace {
@@ -97,6 +98,7 @@ int run(int argc, char** argv) {
   add_gen_test(commands, context);
   add_gen_bench(commands, context);
   add_weights(commands, context);
+  add_tokenize(commands, context);
   add_ops(commands, context);
   add_doctor(commands, context);
   try {

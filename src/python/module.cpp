@@ -18,6 +18,7 @@
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
 #include "runtime/model.h"
+#include "text.h"
 #include "weights.h"
 
 namespace nb = nanobind;
@@ -232,4 +233,5 @@ NB_MODULE(_core, m) {
   m.def("aten_overloads", &aten_overloads, "The ATen overloads that the catalogue maps.");
   bind_weights(m);
   bind_decoding(m);
+  bind_text(m);
 }

@@ -32,11 +32,14 @@ ORDER = [
     "emit/cpp",
     "emit/proof",
     "report",
+    "text",
     "cli",
 ]
-# Folders that see less than the order allows: kernels know nothing of programs, and what proves emitted text does not
+# Folders that see less than the order allows: kernels and text know nothing of programs, and what proves emitted text does not
 # share code with what prints it.
 UNSEEN = {("backends/cpu/kernels", other) for other in ORDER if other not in ("base", "backends/cpu/kernels")}
+UNSEEN |= {("text", other) for other in ORDER if other not in ("base", "text")}
+UNSEEN.add(("cli", "text"))  # it has the public header
 UNSEEN.add(("emit/proof", "emit/cpp"))
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
