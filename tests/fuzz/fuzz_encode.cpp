@@ -1,5 +1,7 @@
 // Any bytes have tokens, with three tokenizers that differ in every part. Offsets stay within the text, and a stream gives
 // what decoding gives.
+#include <cstdio>
+
 #include "base/error.h"
 #include "pycandle/tokenizer.h"
 
