@@ -16,6 +16,8 @@
 namespace pycandle {
 
 class Builder;
+struct Alignment;    // ops/core/alignment.h: along which axes a call treats every place alike
+struct AlignedCall;
 class AtenCall;    // ops/core/aten_call.h: one recorded ATen node
 class Evaluation;  // ir/evaluation.h: one primitive at run time
 class Fragment;    // ir/fragment.h: what a node is computed from
@@ -176,6 +178,8 @@ struct LayerForm {
   std::function<LayerArguments(const LayerCall&)> arguments;  // nothing: the module has more nodes (emit/nn_table.cpp)
 };
 
+using AlignmentRule = std::optional<Alignment> (*)(const AlignedCall&);
+
 struct OpDef {
   std::string name;
   bool is_primitive = false;
@@ -199,7 +203,10 @@ struct OpDef {
   bool is_rearrangement = false;                     // the elements of its operands, elsewhere
   bool keeps_purpose = false;                        // a query that is rotated is a query: the result may have x's name
   bool gives_floats = false;                         // of integers too, as div does
+  bool is_correctly_rounded = false;                 // IEEE arithmetic: every implementation gives the same number
   bool takes_mixed_dtypes = false;                   // the evaluator loads every operand by its own dtype
+  bool is_one_kernel = false;                        // torch computes f16 and bf16 in one kernel, in f32, and rounds once
+  AlignmentRule alignment = nullptr;                 // nothing: not known, or every place of every axis when it is pointwise
   std::function<double(const Call&, const Bindings&)> flop_count;  // nothing: one for each element that is rounded
   // How the op is found in a graph that spells it out (passes/recognise.cpp).
   std::vector<std::string> anchors;                                          // the ops a fragment may end in ...
@@ -357,6 +364,18 @@ struct OpDef {
   }
   OpDef& flops(std::function<double(const Call&, const Bindings&)> f) {
     flop_count = std::move(f);
+    return *this;
+  }
+  OpDef& correctly_rounded() {
+    is_correctly_rounded = true;
+    return *this;
+  }
+  OpDef& one_kernel() {
+    is_one_kernel = true;
+    return *this;
+  }
+  OpDef& aligned(AlignmentRule rule) {
+    alignment = rule;
     return *this;
   }
   OpDef& add_pattern(std::string pattern, std::vector<std::string> discards);

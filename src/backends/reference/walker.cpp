@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,12 +28,6 @@ bool is_pinned(const Node& node, const Type& result) {
 // In f64 nothing is rounded, so a cast between floats does nothing.
 bool is_float_cast(const Graph& g, const Node& node) {
   return node.op->name == "cast" && is_floating(g.type(node.operands[0]).dtype) && is_floating(g.type(node.results[0]).dtype);
-}
-
-// What IEEE arithmetic rounds correctly: every implementation gives the same.
-bool is_arithmetic(const Node& node) {
-  static const std::set<std::string> kOps{"add", "sub", "mul", "div", "sqrt"};
-  return kOps.count(node.op->name) != 0;
 }
 
 // PyTorch's convolutions of larger windows were seen to err by 13 roundings of their terms, as Winograd's way does.
@@ -272,7 +265,7 @@ std::vector<Array> Walker::as_kernels_do(Lane& lane, const Graph& g, const Node&
       results[r] = decision.pinned[r];
       continue;
     }
-    if (!is_arithmetic(node)) {
+    if (!node.op->is_correctly_rounded) {
       const double least = is_narrow || dtype == DType::f32 ? u : unit_roundoff(dtype);
       results[r] = jittered_by(least, results[r], decision.scale ? &*decision.scale : nullptr, mixed(stream, r));
     } else if (is_narrow) {

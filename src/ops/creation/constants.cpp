@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -53,6 +54,7 @@ OpDef constant() {
       .doc("a tensor of one repeated number")
       .attributes(attr<Scalar>("value"), attr<Dims>("shape", Dims{}), attr<DType>("dtype"))
       .infer([](const Call& c) { return Type{c.dtype("dtype"), c.dims("shape")}; })
+      .aligned([](const AlignedCall& c) -> std::optional<Alignment> { return c.all_free(); })
       .evaluator([](const Evaluation& ev) {
         const Array one = Array::scalar(ev.out_dtype(), ev.scalar("value"));
         const Sizes shape = ev.sizes("shape");

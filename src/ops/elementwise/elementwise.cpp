@@ -116,6 +116,7 @@ std::vector<OpDef> same_type_ops() {
           .called("log of one more")
           .mistaken_for("function", {"log", "log2", "log10"}),
       of_x({"sqrt", BOTH(sqrt), nullptr, inexact, Kind::relative, "square root"})
+          .correctly_rounded()
           .called("a root")
           .mistaken_for("function", {"rsqrt", "reciprocal"}),
       of_x({"rsqrt", REAL(1 / std::sqrt(v)), COMPLEX(1.0 / std::sqrt(v)), nullptr, inexact, Kind::relative, "1 / sqrt(x)"})
@@ -376,6 +377,7 @@ std::vector<OpDef> sums_and_products() {
   return {
       binary("add", numbers, Kind::linear, "a + b", [](auto a, auto b) { return sum_of(a, b); })
           .commutative()
+          .correctly_rounded()
           .spelled_cpp(Cpp::infix, "+")
           .called("a sum")
           .results({"sum"})
@@ -384,6 +386,7 @@ std::vector<OpDef> sums_and_products() {
           .mistakes(exchanged_factors)
           .mistakes(other_operations),
       binary("sub", numbers, Kind::linear, "a - b", [](auto a, auto b) { return difference_of(a, b); })
+          .correctly_rounded()
           .spelled_cpp(Cpp::infix, "-")
           .called("a difference")
           .results({"difference"})
@@ -392,6 +395,7 @@ std::vector<OpDef> sums_and_products() {
           .mistakes(other_operations),
       binary("mul", numbers, Kind::relative, "a * b", [](auto a, auto b) { return product_of(a, b); })
           .commutative()
+          .correctly_rounded()
           .spelled_cpp(Cpp::infix, "*")
           .called("a product")
           .results({"product"})
@@ -401,6 +405,7 @@ std::vector<OpDef> sums_and_products() {
           .mistakes(other_operations),
       binary("div", inexact, Kind::relative, "a / b, true division",
              Overloaded{[](double a, double b) { return a / b; }, [](Complex a, Complex b) { return a / b; }})
+          .correctly_rounded()
           .float_results()
           .spelled_cpp(Cpp::infix, "/")
           .called("a quotient")

@@ -1,6 +1,7 @@
 // Reading and writing at indices that are data. An index outside its axis is an error that names both.
 #include <limits>
 
+#include "ops/core/alignment.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -39,6 +40,9 @@ OpDef take() {
         const auto axis = type.shape.begin() + c.integer("axis");
         type.shape.insert(type.shape.erase(axis), c.shape("indices").begin(), c.shape("indices").end());
         return type;
+      })
+      .aligned([](const AlignedCall& c) -> std::optional<Alignment> {
+        return c.indexed(c.call.integer("axis"), c.call.rank("indices"));
       })
       .evaluator([](const Evaluation& ev) {
         const Array &x = ev.array("x"), &index = ev.array("indices");
@@ -88,6 +92,19 @@ template <class Visit> void for_each_indexed(const Evaluation& ev, const Array& 
                   [&](int64_t position, int64_t offset) { visit(position, offset + indices[position] * step); });
 }
 
+std::optional<Alignment> gather_alignment(const AlignedCall& c) {
+  Alignment a = c.all_but({}, 1);
+  const Shape& x = c.call.shape("x");
+  for (size_t axis = 0; axis < c.rank(); ++axis) {
+    if (static_cast<int64_t>(axis) == c.call.integer("axis")) continue;
+    if (x[axis] == c.result[axis])
+      a.axes[0][axis] = static_cast<int64_t>(axis);
+    else
+      a.is_free[axis] = false;
+  }
+  return a;
+}
+
 OpDef gather() {
   return primitive("gather")
       .doc("out[i, j, k] = x[i, index[i, j, k], k] for axis 1, as torch.gather; a 0-d x and index count as 1-d")
@@ -98,6 +115,7 @@ OpDef gather() {
       .constraint("gather_c3", "index has the rank of x and is no larger on the other axes",
                   [](const Call& c) { return index_fits(c, "x"); })
       .infer([](const Call& c) { return Type{c.type("x").dtype, c.shape("index")}; })
+      .aligned(gather_alignment)
       .evaluator([](const Evaluation& ev) {
         const Array &x = ev.array("x"), &index = ev.array("index");
         Array out(ev.out_dtype(), index.shape());
@@ -174,6 +192,13 @@ template <class Visit> void for_each_point(const Evaluation& ev, const Array& x,
                      [&](int64_t i, const std::array<int64_t, 2>& where) { visit(i, where[0] + points[where[1]]); });
 }
 
+// x[:, :, i]: the axes that are not indexed, where the indices stand in the place of one of them.
+std::optional<Alignment> gather_nd_alignment(const AlignedCall& c) {
+  const Ints& indexed = c.call.integers("axes");
+  if (indexed.size() != 1) return std::nullopt;
+  return c.indexed(indexed[0], static_cast<int64_t>(c.rank()) - (c.call.rank("x") - 1));
+}
+
 OpDef gather_nd() {
   OpDef op = primitive("gather_nd")
                  .doc(
@@ -187,6 +212,7 @@ OpDef gather_nd() {
       .infer([](const Call& c) {
         return Type{c.type("x").dtype, indexed_shape(c.shape("x"), c.type(c.values("indices")[0]).shape, c.integers("axes"))};
       })
+      .aligned(gather_nd_alignment)
       .evaluator([](const Evaluation& ev) {
         const Array& x = ev.array("x");
         Array out(ev.out_dtype(), indexed_shape(x.shape(), ev.arrays("indices")[0]->shape(), ev.integers("axes")));
@@ -230,6 +256,16 @@ bool is_reduce(const std::string& reduce) {
   return reduce == "none" || reduce == "add" || reduce == "multiply" || reduce == "amax" || reduce == "amin" || reduce == "mean";
 }
 
+std::optional<Alignment> scatter_alignment(const AlignedCall& c) {
+  Alignment a = c.all_but({c.call.integer("axis")});
+  for (size_t axis = 0; axis < c.rank(); ++axis) {
+    const bool are_alike = c.call.shape("index")[axis] == c.result[axis] && c.call.shape("src")[axis] == c.result[axis];
+    a.is_free[axis] = a.is_free[axis] && are_alike;
+  }
+  a.axes[1] = a.axes[2] = a.axes[0];
+  return a;
+}
+
 OpDef scatter() {
   return primitive("scatter")
       .doc(
@@ -259,6 +295,7 @@ OpDef scatter() {
                            !(is_complex(dtype) && (reduce == "amax" || reduce == "amin"));
                   })
       .infer([](const Call& c) { return c.type("x"); })
+      .aligned(scatter_alignment)
       .rounds(Rounding::linear)
       .evaluator([](const Evaluation& ev) {
         const Array &x = ev.array("x"), &index = ev.array("index");

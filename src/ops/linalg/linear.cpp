@@ -4,6 +4,7 @@
 
 #include "ir/layer.h"
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -117,6 +118,8 @@ OpDef linear() {
         if (c.rank("weight") == 2) y.shape.push_back(c.shape("weight")[is_in_out(c) ? 1 : 0]);
         return y;
       })
+      .aligned(along_all_but_last)
+      .one_kernel()
       .decompose([](Builder& b, const Call& c) {
         const ValueId x = c.value("x"), weight = c.value("weight");
         const auto product = [&](ValueId left, ValueId right) {
@@ -151,6 +154,7 @@ OpDef matmul() {
                   [](const Call& c) { return c.type("left").dtype == c.type("right").dtype; })
       .infer([](const Call& c) { return Type{c.type("left").dtype, matmul_shape(c.shape("left"), c.shape("right"))}; })
       .decompose([](Builder& b, const Call& c) { return matmul_value(b, c.value("left"), c.value("right")); })
+      .one_kernel()
       .from_aten("aten.matmul.default(left, right)")
       .from_aten("aten.mm.default(left, right)")
       .from_aten("aten.bmm.default(left, right)")

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 #include "ops/linalg/blocked_product.h"
@@ -108,6 +109,19 @@ bool axes_fit(const Call& c, const char* operand, const char* batch, const char*
   return are_axes(all, c.rank(operand));
 }
 
+std::optional<Alignment> dot_general_alignment(const AlignedCall& c) {
+  Alignment a = c.all_free();
+  const Ints* batch[2] = {&c.call.integers("batch_left"), &c.call.integers("batch_right")};
+  const Ints* contract[2] = {&c.call.integers("contract_left"), &c.call.integers("contract_right")};
+  size_t next = batch[0]->size();
+  for (size_t side = 0; side < 2; ++side) {
+    for (size_t i = 0; i < batch[side]->size(); ++i) a.axes[side][i] = (*batch[side])[i];
+    for (const int64_t axis : rest_of(c.call.type(c.operands[side]).rank(), *batch[side], *contract[side]))
+      a.axes[side][next++] = axis;
+  }
+  return a;
+}
+
 OpDef dot_general() {
   return primitive("dot_general")
       .doc("products summed over the contracted axes; the result has the batch axes, the rest of left, the rest of right")
@@ -134,6 +148,8 @@ OpDef dot_general() {
           type.shape.push_back(c.shape("right")[a]);
         return type;
       })
+      .aligned(dot_general_alignment)
+      .one_kernel()
       .rounds(Rounding::linear)
       .evaluator([](const Evaluation& ev) {
         const Array &left = ev.array("left"), &right = ev.array("right");

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/functional_helpers.h"
 #include "ops/nn/eager_attention.h"
 
@@ -286,6 +287,7 @@ OpDef scaled_dot_product_attention() {
       .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::divides_query); })
       .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_key); })
       .recognised_at({"matmul", "dot_general"}, propose_attention)
+      .one_kernel()
       .from_aten_call("aten.scaled_dot_product_attention.default",
                       [](AtenCall& a) {
                         const auto scale = a.maybe_number("scale");
@@ -343,6 +345,14 @@ OpDef cached_attention() {
       });
 }
 
+// Along the positions, the last axis but one of x and of the result, and the axes before the last `count` of the result.
+Alignment along_positions(const AlignedCall& c, size_t count) {
+  Alignment a = c.all_but(c.last(count));
+  a.is_free[c.rank() - 2] = true;
+  a.axes[0][c.rank() - 2] = c.call.rank("x") - 2;
+  return a;
+}
+
 OpDef split_heads() {
   return functional("split_heads")
       .doc("[…, length, heads * width] → […, heads, length, width]")
@@ -367,6 +377,7 @@ OpDef split_heads() {
         split.push_back(width);
         return b.swap_axes(b.reshape(c.value("x"), split), -3, -2);
       })
+      .aligned([](const AlignedCall& c) -> std::optional<Alignment> { return along_positions(c, 3); })
       .rearrangement()
       .same_purpose()
       .spelled_torch("{x}.unflatten(-1, ({heads}, -1)).transpose(-3, -2)")
@@ -395,6 +406,7 @@ OpDef merge_heads() {
         merged.back() = merged.back() * width;
         return b.reshape(swapped, merged);
       })
+      .aligned([](const AlignedCall& c) -> std::optional<Alignment> { return along_positions(c, 2); })
       .rearrangement()
       .spelled_torch("{x}.transpose(-3, -2).flatten(-2)")
       .results({"merged"})

@@ -102,6 +102,7 @@ OpDef group_norm() {
       .doc("(x - mean) / sqrt(var + eps) over groups of channels, then weight and bias a channel")
       .infer([](const Call& c) { return c.type("x"); })
       .decompose([](Builder& b, const Call& c) { return group_normal(b, c).y; })
+      .one_kernel()
       .from_aten("aten.group_norm.default(x, groups, weight, bias, eps, _)", discard("cudnn_enabled: no effect on values"))
       .sample("F.group_norm(t(2, 6, 4, 5), 3, t(6), t(6), 1e-3)")
       .sample("F.group_norm(t(2, 6, 4), 2)")
@@ -144,6 +145,7 @@ OpDef batch_norm() {
                            has_channels(c, "bias");
                   })
       .infer([](const Call& c) { return c.type("x"); })
+      .one_kernel()
       .decompose([](Builder& b, const Call& c) {
         const ValueId x = b.widened(c.value("x"));
         const auto entry = [&](ValueId v) { return along_axis(b, b.cast(v, b.dtype(x)), 1, b.rank(x)); };

@@ -330,12 +330,14 @@ Values any_convolution(AtenCall& a) {
 
 std::vector<OpDef> convolution_ops() {
   return {convolution(1)
+              .one_kernel()
               .sample("F.conv1d(t(2, 4, 9), t(6, 4, 3), t(6), 2, 1)")
               .sample("F.conv1d(t(4, 9), t(6, 2, 3), None, 1, 2, 2, 2)")
               .sample("F.conv1d(t(2, 4, 9), t(6, 4, 4), t(6), padding='same', dilation=3)")
               .sample("F.conv1d(t(2, 4, 9), t(6, 4, 4), padding='valid', stride=2)")
               .sample("F.conv1d(t(0, 4, 9), t(6, 4, 4))"),
           convolution(2)
+              .one_kernel()
               .from_aten_call("aten.convolution.default", any_convolution)
               .sample("F.conv2d(t(2, 4, 9, 7), t(6, 4, 3, 2), t(6), (2, 1), (1, 0))")
               .sample("F.conv2d(t(2, 4, 9, 7), t(8, 1, 3, 3), t(8), groups=4, padding=1)")

@@ -6,6 +6,7 @@
 
 #include "ir/layer.h"
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -33,6 +34,8 @@ OpDef embedding() {
       .constraint("embedding_c1", "weight is a matrix", [](const Call& c) { return c.rank("weight") == 2; })
       .constraint("embedding_c2", "indices are i64 or i32", [](const Call& c) { return is_index(c.type("indices").dtype); })
       .infer([](const Call& c) { return Type{c.type("weight").dtype, joined(c.shape("indices"), {c.shape("weight")[1]})}; })
+      .aligned([](const AlignedCall& c) -> std::optional<Alignment> { return c.all_but(c.last(1), 1); })
+      .one_kernel()
       .decompose([](Builder& b, const Call& c) {
         return b.create("take", {c.value("weight"), c.value("indices")}, {{"axis", int64_t{0}}});
       })

@@ -1,5 +1,6 @@
 // Norms over the last dims: layer and rms norm. Statistics are computed wide and rounded where torch rounds.
 #include "ir/fragment.h"
+#include "ops/core/alignment.h"
 #include "ops/nn/norm_helpers.h"
 
 namespace pycandle {
@@ -205,6 +206,8 @@ OpDef layer_norm() {
                  .doc("(x - mean) / sqrt(var + eps) over the last dims, then weight and bias")
                  .infer([](const Call& c) { return c.type("x"); })
                  .decompose([](Builder& b, const Call& c) { return layer_normal(b, c).y; })
+                 .aligned(along_all_but_normalized)
+                 .one_kernel()
                  .from_aten("aten.layer_norm.default(x, normalized_shape, weight, bias, eps, _)",
                             discard("cudnn_enable: no effect on values"))
                  .sample("F.layer_norm(t(2, 3, 4), [4], t(4), t(4), 1e-3)")
@@ -301,6 +304,8 @@ OpDef rms_norm() {
                       [](const Call& c) { return !c.has("compute_dtype") || is_floating(c.dtype("compute_dtype")); })
           .infer([](const Call& c) { return c.type("x"); })
           .decompose([](Builder& b, const Call& c) { return rms_normal(b, c, kOverRoot[0]); })
+          .aligned(along_all_but_normalized)
+          .one_kernel()
           .from_aten("aten.rms_norm.default(x, normalized_shape, weight, eps)")
           .sample("F.rms_norm(t(2, 3, 4), [4], t(4), 1e-3)")
           .sample("F.rms_norm(t(2, 3, 4) * 1e-4, [3, 4])")

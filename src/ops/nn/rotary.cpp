@@ -3,6 +3,7 @@
 
 #include "ir/fragment.h"
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -159,6 +160,22 @@ bool is_broadcastable(const Call& c) {
   return true;
 }
 
+// The angles have the axes of x from the end, but for that of the heads.
+std::optional<Alignment> rotary_alignment(const AlignedCall& c) {
+  Alignment a = c.all_but(c.last(1));
+  const Shape& angles = c.call.shape("cos");
+  const bool inserts = c.call.has("unsqueeze_dim");
+  const size_t inserted = inserts ? static_cast<size_t>(c.call.integer("unsqueeze_dim")) : angles.size();
+  for (size_t from = 0; from + 1 < angles.size(); ++from) {
+    const size_t to = c.rank() - angles.size() - (inserts ? 1 : 0) + from + (from >= inserted ? 1 : 0);
+    if (angles[from] == c.result[to])
+      for (const size_t operand : {1, 2}) a.axes[operand][to] = static_cast<int64_t>(from);
+    else if (angles[from] != Dim(1))
+      a.is_free[to] = false;
+  }
+  return a;
+}
+
 OpDef rotary_embedding() {
   return functional("rotary_embedding")
       .doc(
@@ -179,6 +196,7 @@ OpDef rotary_embedding() {
                   })
       .infer([](const Call& c) { return c.type("x"); })
       .decompose(rotated)
+      .aligned(rotary_alignment)
       .recognised_at({"add", "concat", "reshape"}, propose)
       .same_purpose()
       .results({"rotated"})

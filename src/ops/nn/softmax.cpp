@@ -1,6 +1,7 @@
 // softmax, log_softmax and softmin.
 #include "ir/layer.h"
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/functional_helpers.h"
 
 namespace pycandle {
@@ -80,6 +81,8 @@ std::function<Values(AtenCall&)> half_to_float_then(const char* op) {
 OpDef softmax() {
   return along("softmax", "exp(x) over its sum along one axis",
                [](Builder& b, ValueId x, int64_t axis) { return softmax_value(b, x, axis); })
+      .aligned(along_all_but_dim)
+      .one_kernel()
       .from_aten_call("aten.softmax.int", cast_then("softmax"))
       .from_aten_call("aten._softmax.default", half_to_float_then("softmax"))
       .sample("F.softmax(t(2, 3, 5), -1)")
@@ -113,6 +116,7 @@ OpDef log_softmax() {
                  const ValueId shifted = b.sub(x, b.max(x, {axis}));
                  return b.sub(shifted, b.log(b.sum(b.exp(shifted), {axis})));
                })
+      .aligned(along_all_but_dim)
       .from_aten_call("aten.log_softmax.int", cast_then("log_softmax"))
       .from_aten_call("aten._log_softmax.default", half_to_float_then("log_softmax"))
       .sample("F.log_softmax(t(2, 3, 5), -1)")

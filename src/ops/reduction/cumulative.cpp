@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -19,7 +20,8 @@ OpDef cumulative(const char* name, unsigned kinds, const char* doc) {
       .constraint(id + "_c1", "x is " + text_of_kinds(kinds),
                   [kinds](const Call& c) { return is_one_of(c.type("x").dtype, kinds); })
       .constraint(id + "_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
-      .infer([](const Call& c) { return c.type("x"); });
+      .infer([](const Call& c) { return c.type("x"); })
+      .aligned(along_all_but_axis);
 }
 
 void other_axis_or_end(Mistakes& m) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -80,6 +81,7 @@ OpDef reduction(const char* name, unsigned kinds, const char* doc) {
       .constraint(id + "_c2", "axes are different axes of x",
                   [](const Call& c) { return are_axes(c.integers("axes"), c.rank("x")); })
       .infer([](const Call& c) { return Type{c.type("x").dtype, without_axes(c.shape("x"), c.integers("axes"))}; })
+      .aligned(along_what_is_not_reduced)
       .flops([](const Call& c, const Bindings& sizes) { return static_cast<double>(product(c.shape("x")).evaluate(sizes)); });
 }
 
@@ -172,6 +174,12 @@ OpDef arg_extreme(const char* name, const char* doc, bool largest) {
                   [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .constraint(id + "_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .infer([](const Call& c) { return Type{DType::i64, without_axes(c.shape("x"), {c.integer("axis")})}; })
+      .aligned([](const AlignedCall& c) -> std::optional<Alignment> {
+        Alignment a = c.all_free();
+        const int64_t gone = c.call.integer("axis");
+        for (int64_t to = 0; to < static_cast<int64_t>(c.rank()); ++to) a.axes[0][to] = to < gone ? to : to + 1;
+        return a;
+      })
       .evaluator([largest](const Evaluation& ev) {
         const Array& x = ev.array("x");
         require_elements(ev, x, {ev.integer("axis")});

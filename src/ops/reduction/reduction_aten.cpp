@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/aten_call.h"
 #include "ops/core/constraints.h"
 #include "ops/core/functional_helpers.h"
@@ -143,6 +144,7 @@ OpDef mean() {
         ValueId x = b.widened(c.value("x"));
         return b.narrowed(b.mean(x, c.integers("axes"), c.boolean("keep")), c.type("x").dtype);
       })
+      .aligned(along_what_is_not_reduced)
       .spelled_cpp(CppForm::Kind::member, "mean")
       .spelled_torch("torch.mean({x}, {axes}, {keep})")
       .results({"mean"})

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "ir/mistakes.h"
+#include "ops/core/alignment.h"
 #include "ops/core/constraints.h"
 #include "ops/core/evaluate.h"
 
@@ -60,6 +61,7 @@ OpDef sort() {
                   [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .constraint("sort_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
       .infer_all([](const Call& c) { return std::vector<Type>{c.type("x"), {DType::i64, c.shape("x")}}; })
+      .aligned(along_all_but_axis)
       .evaluator_all([](const Evaluation& ev) {
         const Array& x = ev.array("x");
         return ordered(ev, x, ev.integer("axis"), x.shape()[ev.integer("axis")], ev.boolean("descending"));
@@ -85,6 +87,7 @@ OpDef topk() {
         shape[c.integer("axis")] = c.dim("k");
         return std::vector<Type>{{c.type("x").dtype, shape}, {DType::i64, shape}};
       })
+      .aligned(along_all_but_axis)
       .evaluator_all([](const Evaluation& ev) {
         const Array& x = ev.array("x");
         const int64_t k = ev.integer("k"), size = x.shape()[ev.integer("axis")];

@@ -1,6 +1,7 @@
 // Axes turned round: reverse (flip, rot90) and roll.
 #include <algorithm>
 
+#include "ops/core/alignment.h"
 #include "ops/core/constraints.h"
 #include "ops/shape/shape_helpers.h"
 
@@ -59,6 +60,7 @@ OpDef reverse() {
                     }
                     return strided_copy(x, x.shape(), strides, offset);
                   })
+                  .aligned([](const AlignedCall& c) -> std::optional<Alignment> { return c.all_but(c.call.integers("axes")); })
                   .rearrangement()
                   .spelled_torch("{x}.flip({axes})")
                   .mistakes([](Mistakes& m) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/core/alignment.h"
 #include "ops/core/constraints.h"
 #include "ops/core/mapping.h"
 #include "ops/shape/shape_helpers.h"
@@ -142,6 +143,11 @@ OpDef concat() {
                     }
                     return out;
                   })
+                  .aligned([](const AlignedCall& c) -> std::optional<Alignment> {
+                    Alignment a = c.all_but({c.call.integer("axis")});
+                    for (Ints& axes : a.axes) axes = a.axes[0];
+                    return a;
+                  })
                   .rearrangement()
                   .spelled_torch("torch.cat([{xs…}], {axis})")
                   .results({"joined"})
@@ -149,6 +155,16 @@ OpDef concat() {
   cat_overloads(def);
   stack_overloads(def);
   return def;
+}
+
+std::optional<Alignment> stack_alignment(const AlignedCall& c) {
+  const int64_t added = c.axis("axis");
+  Alignment a = c.all_but({added});
+  for (int64_t to = 0; to < static_cast<int64_t>(c.rank()); ++to) {
+    if (to == added) continue;
+    for (Ints& axes : a.axes) axes[to] = to < added ? to : to - 1;
+  }
+  return a;
 }
 
 OpDef stack() {
@@ -178,6 +194,7 @@ OpDef stack() {
         for (ValueId& x : xs) x = b.unsqueeze(x, c.integer("axis"));
         return b.concat(xs, c.integer("axis"));
       })
+      .aligned(stack_alignment)
       .rearrangement()
       .spelled_torch("torch.stack([{xs…}], {axis})")
       .results({"joined"});

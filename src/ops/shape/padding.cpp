@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/core/alignment.h"
 #include "ops/core/aten_call.h"
 #include "ops/core/constraints.h"
 #include "ops/shape/shape_helpers.h"
@@ -213,6 +214,14 @@ OpDef pad() {
                     for (size_t a = 0; a < type.shape.size(); ++a)
                       type.shape[a] = c.dims("low")[a] + type.shape[a] + c.dims("high")[a];
                     return type;
+                  })
+                  .aligned([](const AlignedCall& c) -> std::optional<Alignment> {
+                    Ints padded;
+                    for (size_t a = 0; a < c.rank(); ++a) {
+                      if (c.call.dims("low")[a] != Dim(0) || c.call.dims("high")[a] != Dim(0))
+                        padded.push_back(static_cast<int64_t>(a));
+                    }
+                    return c.all_but(padded);
                   })
                   .evaluator([](const Evaluation& ev) {
                     const Array& x = ev.array("x");

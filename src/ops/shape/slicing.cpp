@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/core/alignment.h"
 #include "ops/core/dims_at_samples.h"
 #include "ops/core/functional_helpers.h"
 #include "ops/core/mapping.h"
@@ -214,6 +215,17 @@ void tensor_split_overloads(OpDef& def) {
     });
 }
 
+// The axes that are not cut.
+std::optional<Alignment> slice_alignment(const AlignedCall& c) {
+  Ints cut;
+  for (size_t axis = 0; axis < c.rank(); ++axis) {
+    const bool is_whole = c.call.dims("starts")[axis] == Dim(0) && c.call.dims("stops")[axis] == c.call.shape("x")[axis] &&
+                          c.call.integers("steps")[axis] == 1;
+    if (!is_whole) cut.push_back(static_cast<int64_t>(axis));
+  }
+  return c.all_but(cut);
+}
+
 OpDef slice() {
   OpDef def = primitive("slice")
                   .doc("x[starts : stops : steps] on every axis; 0 <= start <= stop <= size, steps are positive")
@@ -261,6 +273,7 @@ OpDef slice() {
                     }
                     return strided_copy(x, std::move(shape), strides, offset);
                   })
+                  .aligned(slice_alignment)
                   .rearrangement()
                   .spelled_torch("sliced({x}, {starts}, {stops}, {steps})")
                   .results({"part"})
@@ -305,6 +318,7 @@ OpDef split() {
         for (size_t i = 0; i < parts.size(); ++i) parts[i].shape[c.integer("axis")] = c.dims("sizes")[i];
         return parts;
       })
+      .aligned(along_all_but_axis)
       .decompose_all([](Builder& b, const Call& c) {
         Values parts;
         Dim start = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/core/alignment.h"
 #include "ops/core/functional_helpers.h"
 #include "ops/shape/shape_helpers.h"
 
@@ -344,6 +345,11 @@ OpDef transpose() {
                     return type;
                   })
                   .evaluator([](const Evaluation& ev) { return transposed(ev.array("x"), ev.integers("permutation")); })
+                  .aligned([](const AlignedCall& c) -> std::optional<Alignment> {
+                    Alignment a = c.all_free();
+                    a.axes[0] = c.call.integers("permutation");
+                    return a;
+                  })
                   .rearrangement()
                   .same_purpose()
                   .spelled_torch("{x}.permute({permutation})")
@@ -430,6 +436,18 @@ void grid_overloads(OpDef& def) {
       .sample("torch.cartesian_prod(t(2), t(3), t(2))");
 }
 
+std::optional<Alignment> broadcast_alignment(const AlignedCall& c) {
+  Alignment a = c.all_free();
+  const Ints& axes = c.call.integers("axes");
+  for (size_t from = 0; from < axes.size(); ++from) {
+    if (c.call.shape("x")[from] == c.result[axes[from]])
+      a.axes[0][axes[from]] = static_cast<int64_t>(from);
+    else if (c.call.shape("x")[from] != Dim(1))
+      a.is_free[axes[from]] = false;
+  }
+  return a;
+}
+
 OpDef broadcast() {
   OpDef def = primitive("broadcast")
                   .doc("axis i of x becomes axis axes[i] of the result; an axis of size 1 stretches, axes that x lacks repeat it")
@@ -452,6 +470,7 @@ OpDef broadcast() {
                                 return true;
                               })
                   .infer([](const Call& c) { return Type{c.type("x").dtype, c.dims("shape")}; })
+                  .aligned(broadcast_alignment)
                   .evaluator([](const Evaluation& ev) {
                     const Array& x = ev.array("x");
                     const Ints& axes = ev.integers("axes");

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <unordered_set>
 
 #include "verify/judging/groups.h"
@@ -153,19 +152,16 @@ std::optional<std::string> systematic_part(const Differences& d, const std::vect
 }  // namespace
 
 bool has_known_kernels(const Program& p) {
-  static const std::set<std::string> kLayers{"linear",     "matmul",     "dot_general", "conv1d",
-                                             "conv2d",     "layer_norm", "rms_norm",    "group_norm",
-                                             "batch_norm", "softmax",    "embedding",   "scaled_dot_product_attention"};
-  static const std::set<std::string> kMoves{"rotary_embedding", "merge_heads", "split_heads", "cast"};
   int layers = 0;
   for (const Node& node : p.graph.nodes) {
-    if (kLayers.count(node.op->name) != 0) {
+    const OpDef& op = *node.op;
+    if (op.is_one_kernel) {
       ++layers;
       continue;
     }
-    const bool is_simple = node.operands.empty() || kMoves.count(node.op->name) != 0 || node.op->is_pointwise ||
-                           node.op->is_activation || node.op->is_rearrangement || only_moves(node) ||
-                           (node.op->is_primitive && node.op->rounding == Rounding::exact && node.regions.empty());
+    const bool is_simple = node.operands.empty() || op.is_pointwise || op.is_activation || op.is_rearrangement ||
+                           op.name == "rotary_embedding" || only_moves(node) ||
+                           (op.is_primitive && op.rounding == Rounding::exact && node.regions.empty());
     if (!is_simple) return false;
   }
   return layers <= 1;
