@@ -25,6 +25,7 @@ from .entry import Entry
 
 SEEDS = (0, 1)
 RMS_FACTOR, MAX_FACTOR = 4.0, 16.0
+FEW, MANY_DRAWS = 16, 8  # fewer numbers than that are judged by several jittered runs
 PROGRAM = Path(os.environ.get("PYCANDLE_PROGRAM", Path(sys.executable).with_name("pycandle")))
 
 
@@ -232,11 +233,12 @@ class Subject:
 
 
 class _Judge:
-    """Rounding floors from the recorded program, run in torch in double precision and, if need be, once more jittered."""
+    """Rounding floors from the recorded program, run in torch in double precision and, if need be, jittered."""
 
     def __init__(self, program, inputs: Inputs):
         self.program = program
         self.inputs = inputs
+        self._draws: list[list[torch.Tensor]] = []
 
     def trouble(self, index: int, ours: torch.Tensor, theirs: torch.Tensor) -> str | None:
         if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
@@ -256,16 +258,19 @@ class _Judge:
         if _beyond_rounding(ours, theirs, exact, exact, unit) is None:
             return None
         # PyTorch may have come close by chance: what rounding does to the program is a floor, too.
-        moved = _real(self.moved[index]).double()[finite]
+        # One draw says little about a few numbers: it may come close by chance, too.
+        draws = self.moved(MANY_DRAWS if exact.numel() < FEW else 1)
+        moved = torch.stack([_real(draw[index]).double()[finite] for draw in draws])
         return _beyond_rounding(ours, theirs, exact, moved, unit)
 
     @functools.cached_property
     def exact(self) -> list[torch.Tensor]:
         return self._wide_run(None)
 
-    @functools.cached_property
-    def moved(self) -> list[torch.Tensor]:
-        return self._wide_run(torch.Generator().manual_seed(0))
+    def moved(self, count: int) -> list[list[torch.Tensor]]:
+        for seed in range(len(self._draws), count):
+            self._draws.append(self._wide_run(torch.Generator().manual_seed(seed)))
+        return self._draws[:count]
 
     def _wide_run(self, jitter: torch.Generator | None) -> list[torch.Tensor]:
         found = run_program(self.program, self.inputs.copied().leaves, 0, wide=True, jitter=jitter)
