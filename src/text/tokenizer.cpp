@@ -216,6 +216,9 @@ struct TokenStream::State {
   std::vector<TokenId> window;
   size_t given = 0;  // tokens of the window whose text has been given
   std::string prefix;  // their text
+
+  std::string decoded(size_t from = 0) const;
+  std::string added(const std::string& text) const;
 };
 
 TokenStream::TokenStream(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -227,37 +230,36 @@ TokenStream Tokenizer::stream(bool skip_special_tokens) const {
   return TokenStream(std::move(state));
 }
 
-namespace {
-
-// What `text` adds to `prefix`, from the first byte in which they differ that begins a character.
-std::string beyond(const std::string& prefix, const std::string& text) {
-  size_t same = static_cast<size_t>(std::mismatch(prefix.begin(), prefix.end(), text.begin(), text.end()).second - text.begin());
-  while (same > 0 && same < text.size() && is_continuation(text[same])) --same;
-  return text.substr(same);
+std::string TokenStream::State::decoded(size_t from) const {
+  return decode_tokens(*parts, window.data() + from, window.data() + window.size(), skip_special_tokens);
 }
 
-}  // namespace
+// What `text`, that of the window, adds to the prefix, from the first byte in which they differ that begins a character.
+std::string TokenStream::State::added(const std::string& text) const {
+  size_t same = static_cast<size_t>(std::mismatch(prefix.begin(), prefix.end(), text.begin(), text.end()).second - text.begin());
+  while (same > 0 && same < text.size() && is_continuation(text[same])) --same;
+  // A bad byte makes U+FFFD of the good ones before it, too, which have been given.
+  const bool is_spoilt = same < prefix.size() && text.compare(same, kReplacement.size(), kReplacement) == 0;
+  return is_spoilt ? decoded(given) : text.substr(same);
+}
 
 std::string TokenStream::next(TokenId id) {
   State& s = *state_;
   s.window.push_back(id);
-  const auto decoded = [&] {
-    return decode_tokens(*s.parts, s.window.data(), s.window.data() + s.window.size(), s.skip_special_tokens);
-  };
-  const std::string text = decoded();
+  const std::string text = s.decoded();
   // U+FFFD at the end may be a character whose last bytes are to come.
   if (text.size() <= s.prefix.size() || text.ends_with(kReplacement)) return {};
-  std::string out = beyond(s.prefix, text);
+  std::string out = s.added(text);
   s.window.erase(s.window.begin(), s.window.begin() + static_cast<ptrdiff_t>(s.given));
-  s.prefix = decoded();
+  s.prefix = s.decoded();
   s.given = s.window.size();
   return out;
 }
 
 std::string TokenStream::finish() {
   State& s = *state_;
-  const std::string text = decode_tokens(*s.parts, s.window.data(), s.window.data() + s.window.size(), s.skip_special_tokens);
-  std::string out = text.size() > s.prefix.size() ? beyond(s.prefix, text) : "";
+  const std::string text = s.decoded();
+  std::string out = text.size() > s.prefix.size() ? s.added(text) : "";
   s.window.clear();
   s.prefix.clear();
   s.given = 0;

@@ -70,6 +70,10 @@ TEST(Tokenizer, StreamsCharactersWhole) {
   EXPECT_EQ(stream.next(2), "\xC3\xA9");
   EXPECT_EQ(stream.next(1), "");
   EXPECT_EQ(stream.finish(), "\xEF\xBF\xBD");
+  EXPECT_EQ(stream.next(1), "");
+  EXPECT_EQ(stream.next(2), "\xC3\xA9");
+  EXPECT_EQ(stream.next(1), "");
+  EXPECT_EQ(stream.next(0), "\xEF\xBF\xBD" "a") << "what was given is not given again";
 }
 
 }  // namespace
