@@ -39,7 +39,8 @@ def copy_of_sources(folder: Path) -> Path:
     for part in ("src", "cmake", "include", "tests"):
         shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__"))
     (source / "python/pycandle").mkdir(parents=True)
-    for file in ("CMakeLists.txt", "CMakePresets.json", "python/pycandle/version.py"):
+    (source / "web/dist").mkdir(parents=True)
+    for file in ("CMakeLists.txt", "CMakePresets.json", "python/pycandle/version.py", "web/dist/report.html"):
         shutil.copy(ROOT / file, source / file)
     return source
 

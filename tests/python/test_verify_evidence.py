@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from pycandle import GoldenRecorder
-from pycandle.recording import evidence
+from pycandle.recording.checking import evidence
 
 
 class Layers(nn.Module):
