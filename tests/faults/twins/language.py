@@ -238,9 +238,8 @@ class AlibiModel(nn.Module):
 ALIBI = (
     turned("slopes of another power", "constant", power=4.0),
     turned("slopes from zero", "off by one or constant or index offset", first=0),
-    turned("slopes of the other sign", "constant or operation or mask sign", slope_sign=1),
-    # The same as slopes divided by the scale, whatever the input.
-    turned("scaled after the bias", "scale place or constant", is_listed=False, scaled_before=False),
+    turned("slopes of the other sign", "constant or operation", slope_sign=1),
+    turned("scaled after the bias", "scale place", is_listed=False, scaled_before=False),
     turned("masked with -10", "constant", filled=-10.0),
     turned("keys before queries", "part order or operand order", parts=(1, 0, 2)),
     turned("values before keys", "part order or operand order", parts=(0, 2, 1)),
@@ -303,7 +302,7 @@ SINE = (
     turned("sines of another base", "constant or rotary base or sinusoid base", base=1000.0),
     turned("sines first, then cosines", "part order or rotary pairing or sinusoid layout", layout="halves"),
     turned("cosines before sines", "part order or operand order or sinusoid layout", layout="turned"),
-    turned("positions from 1", "off by one or index offset or constant or missing residual", first=1),
+    turned("positions from 1", "off by one or index offset or constant", first=1),
     turned("embedding times 1", "constant or missing factor or scale", factor=1.0),
     turned("norms before", "norm order or wrong input or missing layer", norm_first=True),
     turned("ReLU for GELU", "activation", act=F.relu),
@@ -349,7 +348,7 @@ class RelativeModel(nn.Module):
 RELATIVE = (
     turned("fewer exact buckets", "off by one or constant", exact=3),
     turned("another farthest distance", "constant", is_listed=False, farthest=16),
-    turned("before for behind", "operation or operand order or constant or index offset", sign=-1),
+    turned("before for behind", "operation or operand order or constant", sign=-1),
     turned("the last bucket one less", "off by one or clamp bound", last=6),
     turned("without its mask", "missing mask", is_masked=False),
     turned("padding of more ids", "constant", shown=12),
