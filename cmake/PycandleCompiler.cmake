@@ -37,6 +37,10 @@ endif()
 add_library(pycandle_quick_to_compile INTERFACE)
 target_compile_options(pycandle_quick_to_compile INTERFACE $<$<CONFIG:Release>:-O1>)
 
+# For code of the library that is never hot: a fifth to a quarter smaller than with -O2.
+add_library(pycandle_small INTERFACE)
+target_compile_options(pycandle_small INTERFACE $<$<CONFIG:Release>:-Os>)
+
 if(PYCANDLE_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

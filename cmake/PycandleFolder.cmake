@@ -57,19 +57,20 @@ endfunction()
 set(PYCANDLE_COMMON_HEADERS <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <charconv> <cmath>
   <complex> <functional> <limits> <map> <memory> <numeric> <optional> <set> <span> <string> <unordered_map>
   <utility> <variant> <vector>)
-function(pycandle_common_headers target)
-  if(TARGET pycandle_base AND NOT target STREQUAL pycandle_base)
-    target_precompile_headers(${target} REUSE_FROM pycandle_base)
-  else()
+# Parsed for `owner`, the first target with the same effort of compilation; other targets share its result.
+function(pycandle_common_headers target owner)
+  if(target STREQUAL owner)
     target_precompile_headers(${target} PRIVATE ${PYCANDLE_COMMON_HEADERS})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${owner})
   endif()
 endfunction()
 
-# pycandle_folder(<folder> [QUICK] [FLAT] [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp and
+# pycandle_folder(<folder> [QUICK|SMALL] [FLAT] [DEPENDS <folder>...] [LINKS <library>...]): src/<folder>/*.cpp and
 # src/<folder>/*/*.cpp as pycandle_<folder> (pycandle_backend_reference for backends/reference). QUICK: it is never hot, and
-# is compiled with less effort. FLAT: without its subfolders.
+# is compiled with less effort. SMALL: the same for a folder of the library, compiled for size. FLAT: without its subfolders.
 function(pycandle_folder folder)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK;FLAT" "" "DEPENDS;LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "QUICK;SMALL;FLAT" "" "DEPENDS;LINKS")
   pycandle_target_name(${folder} target)
   set(seam "${PROJECT_BINARY_DIR}/seams/${target}")
   pycandle_seam(${folder} "${seam}")
@@ -82,8 +83,13 @@ function(pycandle_folder folder)
   if(sources)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
-    pycandle_common_headers(${target})
-    target_link_libraries(${target} PRIVATE pycandle_flags $<$<BOOL:${arg_QUICK}>:pycandle_quick_to_compile>)
+    if(arg_SMALL)
+      pycandle_common_headers(${target} pycandle_passes)
+    else()
+      pycandle_common_headers(${target} pycandle_base)
+    endif()
+    target_link_libraries(${target} PRIVATE pycandle_flags $<$<BOOL:${arg_QUICK}>:pycandle_quick_to_compile>
+      $<$<BOOL:${arg_SMALL}>:pycandle_small>)
   else()
     add_library(${target} INTERFACE)  # headers only, for now or for good
     set(scope INTERFACE)
