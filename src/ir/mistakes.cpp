@@ -39,6 +39,13 @@ const Node* made_by(const Graph& g, ValueId v, std::string_view op) {
   return node < 0 || g.nodes[node].op->name != op ? nullptr : &g.nodes[node];
 }
 
+std::optional<double> number_of(const Graph& g, ValueId v) {
+  if (const Node* spread = made_by(g, v, "broadcast")) return number_of(g, spread->operands[0]);
+  const Node* node = made_by(g, v, "constant");
+  if (node == nullptr) return std::nullopt;
+  return as_double(Call(*node->op, g, node->operands, node->attributes, node->regions).scalar("value"));
+}
+
 Attributes changed(Attributes attributes, const Attributes& changes) {
   for (auto& [name, value] : attributes) {
     for (const auto& [other, now] : changes) {

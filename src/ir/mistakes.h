@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,8 @@ inline constexpr const char* kOffByOne = "off by one";
 ValueId reordered(Builder&, ValueId x, int64_t axis, const Ints& order);
 // The node that gives the value, when it is of this op.
 const Node* made_by(const Graph&, ValueId, std::string_view op);
+// The number that every element of the value is, when it is a constant.
+std::optional<double> number_of(const Graph&, ValueId);
 // The attributes, with some of them changed.
 Attributes changed(Attributes, const Attributes& changes);
 

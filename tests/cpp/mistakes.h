@@ -154,7 +154,7 @@ inline Cases of_attention() {
                         v[3] = b.logical_not(v[3]);
                         return v;
                       }),
-      operand_mistake("an added mask with the other sign", "mask sign", "scaled_dot_product_attention",
+      operand_mistake("an added mask with the other sign", "operation", "scaled_dot_product_attention",
                       {heads()[0], heads()[1], heads()[2], floats({2, 2, 5, 5})}, {},
                       [](Builder& b, Values v) {
                         v[3] = b.neg(v[3]);
@@ -279,6 +279,39 @@ inline Cases of_data() {
   };
 }
 
+inline Cases of_numbers() {
+  const auto sum_scaled = [](Builder& b, const Values& v) { return b.div(b.add(b.tanh(v[0]), v[1]), 3.7); };
+  const auto term_scaled = [](Builder& b, const Values& v) { return b.add(b.div(b.tanh(v[0]), 3.7), v[1]); };
+  return {
+      {"a sum that is scaled, not one of its terms",
+       "scale place",
+       "div",
+       {floats({5, 8}), floats({5, 8})},
+       sum_scaled,
+       term_scaled},
+      {"one term that is scaled, not the sum", "scale place", "add", {floats({5, 8}), floats({5, 8})}, term_scaled, sum_scaled},
+      {"positions from one",
+       "constant",
+       "add",
+       {floats({5, 8})},
+       [](Builder& b, const Values& v) { return b.tanh(b.add(b.square(v[0]), 1.0)); },
+       [](Builder& b, const Values& v) { return b.tanh(b.square(v[0])); }},
+      {"distances the other way",
+       "constant",
+       "mul",
+       {of(DType::i64, {5, 8}), floats({5, 8})},
+       [](Builder& b, const Values& v) { return b.mul(b.cast(b.mul(v[0], -1.0), DType::f32), v[1]); },
+       [](Builder& b, const Values& v) { return b.mul(b.cast(v[0], DType::f32), v[1]); }},
+      {"a factor that is slightly another",
+       "constant",
+       "mul",
+       {floats({5, 8})},
+       [](Builder& b, const Values& v) { return b.tanh(b.mul(v[0], 0.288675135)); },
+       [](Builder& b, const Values& v) { return b.tanh(b.mul(v[0], 0.288675135 * 1.01)); },
+       true},
+  };
+}
+
 inline Cases of_weights() {
   return {
       {"another weight",
@@ -322,6 +355,12 @@ inline Cases of_weights() {
 // Outside the list: nothing may be named.
 inline Cases without_a_name() {
   return {
+      {"a number that nobody writes: part of another formula",
+       "",
+       "",
+       {floats({5, 8})},
+       [](Builder& b, const Values& v) { return b.mul(b.tanh(v[0]), -1.5); },
+       [](Builder& b, const Values& v) { return b.mul(b.tanh(v[0]), -1.5 * 2.5066283); }},
       {"one number, which any constant can give",
        "",
        "",
@@ -363,7 +402,7 @@ inline std::vector<MistakeCase> mistakes() {
   std::vector<MistakeCase> all;
   for (auto* family :
        {mistaken::of_norms, mistaken::of_functions, mistaken::of_products, mistaken::of_attention, mistaken::of_windows,
-        mistaken::of_recurrent_layers, mistaken::of_data, mistaken::of_weights, mistaken::without_a_name}) {
+        mistaken::of_recurrent_layers, mistaken::of_data, mistaken::of_numbers, mistaken::of_weights, mistaken::without_a_name}) {
     for (MistakeCase& each : family()) all.push_back(std::move(each));
   }
   return all;

@@ -84,7 +84,8 @@ def of_layers(node: dict) -> Found:
         yield "operand order", {"edit": "swap", "a": 1, "b": 2}
         for mask in (3, 4):
             if given(operands, mask):
-                yield "mask sign", {"edit": "negate", "operand": mask}
+                is_added = operands[mask]["dtype"] != "bool"
+                yield "operation" if is_added else "mask sign", {"edit": "negate", "operand": mask}
                 yield "missing mask or causal", {"edit": "drop", "operand": mask}
         yield "head order", {"edit": "result flip", "axis": -3}
     if op == "split_heads":

@@ -43,6 +43,14 @@ def test_a_right_twin_does_not_alarm_on_any_backend(thick: Pair) -> None:
         assert len(runs) == 8 and not any(is_alarm(run) for run in runs), runs
 
 
+def test_weights_of_a_long_sum_that_are_rounded_to_16_bits_are_found(tmp_path) -> None:
+    (twin,) = [t for t in TWINS if t.name == "sum_1024" and t.variants[0].dtype is F32]
+    pair = Pair(twin, Variant(F32), tmp_path)
+    (wrong,) = [w for w in pair.wrongs() if w.name.startswith("rounded to 16 bits")]
+    assert Measuring(RUNNER).by_manifest(pair, wrong).result == "found"
+    assert not any(is_alarm(run) for run in runs_of(RUNNER, pair, "reference", ""))
+
+
 def test_a_changed_weight_has_a_right_checksum(thick: Pair, tmp_path) -> None:
     changed = changed_recording(thick.manifest, tmp_path / "changed", "ups.0.weight", CHANGES["times 1.02"])
     pycandle = Path(sys.executable).parent / "pycandle"

@@ -289,12 +289,21 @@ bool is_of_indices(const Mistakes& m) { return !is_inexact(m.call().type("a").dt
 
 void swapped_operands(Mistakes& m) { m.swapped("operand order", "a", "b", "its operands in order", "its operands swapped"); }
 
+// What it is when one operand is not there. A number is a number, whatever it is added to or multiplied by.
+std::string kind_without(const Mistakes& m, const char* kind, bool is_number) {
+  const bool is_sum = m.call().op().name == "add" || m.call().op().name == "sub";
+  if (is_of_indices(m) && is_sum) return "index offset";
+  return is_number && (is_sum || is_of_indices(m)) ? "constant" : kind;
+}
+
 // One of the operands is not there; or, where the last two dims are of one size and nothing else notices, it is transposed.
 std::function<void(Mistakes&)> left_out(const char* kind) {
   return [kind](Mistakes& m) {
     for (const size_t i : {0, 1}) {
-      m.build(is_of_indices(m) ? "index offset" : kind, noun_of(m.call()) + " of two operands",
-              fmt::format("only the {} of them", i == 0 ? "first" : "second"),
+      const std::optional<double> number = number_of(m.call().graph(), m.call().value(i == 0 ? "b" : "a"));
+      m.build(kind_without(m, kind, number.has_value()),
+              number ? fmt::format("{} with {:.6g}", noun_of(m.call()), *number) : noun_of(m.call()) + " of two operands",
+              number ? "none" : fmt::format("only the {} of them", i == 0 ? "first" : "second"),
               [i](const MistakeSite& site) { return Values{site.operands[i]}; });
     }
     if (is_of_indices(m)) return;
@@ -320,6 +329,58 @@ void gate_before_linear(Mistakes& m) {
               operands[0] = site.b.mul(gate, operands[0]);
               return site.b.create_all("linear", operands, layer.attributes);
             });
+  }
+}
+
+// What was cast to this value; half precision is widened for a scale.
+ValueId before_casts(const Graph& g, ValueId v) {
+  const Node* cast = made_by(g, v, "cast");
+  return cast == nullptr ? v : before_casts(g, cast->operands[0]);
+}
+
+const char* const kSides[] = {"a", "b"};
+const char* const kOrdinals[] = {"first", "second"};
+
+// A sum of which one term is scaled, or the whole of it: attention whose bias is scaled with its scores.
+void scaled_sum(Mistakes& m) {
+  const std::string scale = m.call().op().name;
+  const Graph& g = m.call().graph();
+  for (const size_t side : {0, 1}) {
+    if (!number_of(g, m.call().value(kSides[1 - side])) || (scale == "div" && side == 1)) continue;
+    for (const char* op : {"add", "sub"}) {
+      if (made_by(g, before_casts(g, m.call().value(kSides[side])), op) == nullptr) continue;
+      for (const size_t term : {0, 1}) {
+        m.build("scale place", "a scale of the whole sum", fmt::format("a scale of its {} term", kOrdinals[term]),
+                [=](const MistakeSite& site) {
+                  const ValueId factor = site.operands[1 - side];
+                  Values terms = made_by(site.b.graph(), before_casts(site.b.graph(), site.operands[side]), op)->operands;
+                  for (ValueId& v : terms) v = site.b.cast(v, site.b.dtype(factor));
+                  terms[term] = site.b.binary(scale, terms[term], factor);
+                  return site.b.create_all(op, terms, {});
+                });
+      }
+    }
+  }
+}
+
+void scaled_term(Mistakes& m) {
+  const std::string op = m.call().op().name;
+  const Graph& g = m.call().graph();
+  for (const size_t side : {0, 1}) {
+    for (const char* scale : {"mul", "div"}) {
+      const Node* scaled = made_by(g, before_casts(g, m.call().value(kSides[side])), scale);
+      if (scaled == nullptr || !number_of(g, scaled->operands[1])) continue;
+      m.build(
+          "scale place", fmt::format("a scale of the {} term", kOrdinals[side]), "a scale of the whole sum",
+          [=](const MistakeSite& site) {
+            const Values factors = made_by(site.b.graph(), before_casts(site.b.graph(), site.operands[side]), scale)->operands;
+            Values terms = site.operands;
+            const DType dtype = site.b.dtype(terms[side]), wide = site.b.dtype(factors[1]);
+            terms[side] = factors[0];
+            for (ValueId& v : terms) v = site.b.cast(v, wide);
+            return Values{site.b.cast(site.b.binary(scale, site.b.create(op, terms, {}), factors[1]), dtype)};
+          });
+    }
   }
 }
 
@@ -384,6 +445,7 @@ std::vector<OpDef> sums_and_products() {
           .mistakes(left_out("missing residual"))
           .mistakes(norm_of_sum)
           .mistakes(exchanged_factors)
+          .mistakes(scaled_term)
           .mistakes(other_operations),
       binary("sub", numbers, Kind::linear, "a - b", [](auto a, auto b) { return difference_of(a, b); })
           .correctly_rounded()
@@ -392,6 +454,7 @@ std::vector<OpDef> sums_and_products() {
           .results({"difference"})
           .mistakes(swapped_operands)
           .mistakes(left_out("missing residual"))
+          .mistakes(scaled_term)
           .mistakes(other_operations),
       binary("mul", numbers, Kind::relative, "a * b", [](auto a, auto b) { return product_of(a, b); })
           .commutative()
@@ -402,6 +465,7 @@ std::vector<OpDef> sums_and_products() {
           .mistakes(left_out("missing factor"))
           .mistakes(gate_before_linear)
           .mistakes(activation_by_hand)
+          .mistakes(scaled_sum)
           .mistakes(other_operations),
       binary("div", inexact, Kind::relative, "a / b, true division",
              Overloaded{[](double a, double b) { return a / b; }, [](Complex a, Complex b) { return a / b; }})
@@ -412,6 +476,7 @@ std::vector<OpDef> sums_and_products() {
           .results({"ratio"})
           .mistakes(swapped_operands)
           .mistakes(left_out("missing factor"))
+          .mistakes(scaled_sum)
           .mistakes(other_operations),
       binary("pow", numbers, Kind::relative, "a to the b; integers wrap, and a negative exponent gives 0 unless a is 1 or -1",
              Overloaded{[](double a, double b) { return std::pow(a, b); }, [](Complex a, Complex b) { return std::pow(a, b); },

@@ -214,9 +214,15 @@ void attention_mistakes(Mistakes& m) {
   m.swapped("operand order", "query", "key", "queries and keys as they are", "queries and keys swapped");
   m.without("missing mask", "attn_mask", "mask");
   m.without("missing mask", "key_mask", "mask of keys");
-  const auto inverted = [](Builder& b, ValueId v) { return b.dtype(v) == DType::boolean ? b.logical_not(v) : b.neg(v); };
-  m.operand("mask sign", "attn_mask", "the mask", "the mask inverted", inverted);
-  m.operand("mask sign", "key_mask", "the mask of keys", "the mask of keys inverted", inverted);
+  for (const auto& [name, what] : {std::pair{"attn_mask", "the mask"}, std::pair{"key_mask", "the mask of keys"}}) {
+    if (!c.has(name)) continue;
+    if (c.type(name).dtype == DType::boolean) {
+      m.operand("mask sign", name, what, std::string(what) + " inverted", [](Builder& b, ValueId v) { return b.logical_not(v); });
+    } else {  // a term of a sum, as distances are
+      m.operand("operation", name, std::string(what) + " added", std::string(what) + " subtracted",
+                [](Builder& b, ValueId v) { return b.neg(v); });
+    }
+  }
   m.flag("eager attention", "eager", "attention rounded at every step", "fused attention");
   other_heads(m);
   const double width = static_cast<double>(m.size(c.shape("query").back()));

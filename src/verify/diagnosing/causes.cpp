@@ -63,7 +63,7 @@ Causes Search::run() {
   };
   if (!is_settled()) {
     // Another base and another divisor of an angle do the same: the shorter number is the one that somebody wrote.
-    for (const int digits : {2, 6}) {
+    for (const int digits : {2, kMostDigits}) {
       if (!is_settled()) attempt([&] { alike_mistakes(digits); });
     }
     if (keep_what_was_recorded()) return result();

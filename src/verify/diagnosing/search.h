@@ -23,6 +23,8 @@ namespace pycandle {
 
 // A mistake must remove nearly all of the error, not just be drowned in a larger floor of its own.
 inline constexpr double kRemoves = 8;
+// That a number has which somebody wrote (0.18215, 0.044715).
+inline constexpr int kMostDigits = 5;
 
 class Search {
  public:

@@ -9,14 +9,9 @@
 namespace pycandle {
 namespace {
 
-std::optional<double> constant_value(const Graph& g, ValueId v) {
-  const NodeId made_by = g.values[v].node;
-  if (made_by < 0) return std::nullopt;
-  const Node& node = g.nodes[made_by];
-  if (node.op->name == "broadcast") return constant_value(g, node.operands[0]);
-  if (node.op->name != "constant") return std::nullopt;
-  const double number = as_double(Call(*node.op, g, node.operands, node.attributes, node.regions).scalar("value"));
-  return std::isfinite(number) && number != 0 && number != 1 ? std::optional(number) : std::nullopt;
+std::optional<double> factor_of(const Graph& g, ValueId v) {
+  const std::optional<double> number = number_of(g, v);
+  return number && std::isfinite(*number) && *number != 0 && *number != 1 ? number : std::nullopt;
 }
 
 // The numbers that it multiplies or divides by, each with its op.
@@ -25,7 +20,7 @@ std::multiset<std::pair<std::string, double>> factors_of(const Graph& g) {
   for (const Node& node : g.nodes) {
     if (node.op->name != "mul" && node.op->name != "div") continue;
     for (ValueId v : node.operands) {
-      if (const std::optional<double> number = constant_value(g, v)) factors.emplace(node.op->name, *number);
+      if (const std::optional<double> number = factor_of(g, v)) factors.emplace(node.op->name, *number);
     }
   }
   return factors;

@@ -9,6 +9,21 @@
 #include "verify/diagnosing/search.h"
 
 namespace pycandle {
+namespace {
+
+// The numbers that a node has now.
+std::vector<double> numbers_of(const Node& node) {
+  std::vector<double> numbers;
+  for (const auto& [name, value] : node.attributes) {
+    double number = 0;
+    if (const auto* real = std::get_if<double>(&value)) number = *real;
+    if (const auto* integer = std::get_if<int64_t>(&value)) number = static_cast<double>(*integer);
+    if (number != 0 && std::isfinite(number)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+}  // namespace
 
 void Search::numbers(Numbers which, const std::set<size_t>* only_at) {
   for (size_t n = graph().nodes.size(); n-- > 0;) {
@@ -40,15 +55,28 @@ bool Search::try_number(size_t n, const Mistake& v, Numbers which) {
   return (found && try_digits_of(*found, n, v)) || try_short_numbers(n, v);
 }
 
+// A number that somebody wrote is short, or one by a short one, or the present one times or by a short one. A long number that
+// fits is made of something else: another formula, of which this number would be a part.
 bool Search::try_digits_of(double found, size_t n, const Mistake& v) {
   // Any value is some number times another: one that was found in two elements must be short to be believed.
-  const int most_digits = s_.value.size() > 2 ? 9 : 2;
-  for (const int digits : {1, 2, 3, 4, 6, 9}) {
-    if (digits > most_digits) return false;
-    const std::string text = fmt::format("{:.{}g}", found, digits);
+  const int most_digits = s_.value.size() > 2 ? kMostDigits : 2;
+  const auto in_digits = [](double number, int digits) { return fmt::format("{:.{}g}", number, digits); };
+  for (int digits = 1; digits <= most_digits; ++digits) {
+    const std::string text = in_digits(found, digits);
     if (try_this_number(n, v, std::stod(text), text)) return true;
   }
-  return false;
+  constexpr int kLong = 9;  // as it is shown
+  std::vector<double> derived;
+  for (int digits = 1; digits < most_digits && found != 0; ++digits) {
+    std::vector<double> present = numbers_of(graph().nodes[n]);
+    for (const double now : present) derived.push_back(now * std::stod(in_digits(found / now, digits)));
+    present.push_back(1);
+    for (const double now : present) derived.push_back(now / std::stod(in_digits(now / found, digits)));
+  }
+  constexpr double kNear = 0.03;  // of what was found: others cannot fit
+  return std::any_of(derived.begin(), derived.end(), [&](double number) {
+    return std::abs(number - found) <= kNear * std::abs(found) && try_this_number(n, v, number, in_digits(number, kLong));
+  });
 }
 
 // Where rounding or a comparison follows, the error is no curve with one lowest point: numbers of two digits are tried one by
