@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "cli/options.h"
@@ -38,6 +39,10 @@ void add_doctor(Command&, Context&);
 // Recording runs in Python and takes its arguments as they are; this entry shows it in --help.
 void add_record(Command&, Context&);
 int run_record(int argc, char** argv);  // argv[0] is "record"
+std::vector<OptionFacts> record_options();  // as Python's parser has them; none when there is no Python
+
+void add_completions(Command&, Context&);
+void add_man(Command&, Context&);
 
 // A subcommand with its example in the help text, --json, and `run` as its callback.
 Command add_command(Command&, Context&, const std::string& name, const std::string& summary, const std::string& example);

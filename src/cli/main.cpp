@@ -101,6 +101,8 @@ int run(int argc, char** argv) {
   add_tokenize(commands, context);
   add_ops(commands, context);
   add_doctor(commands, context);
+  add_completions(commands, context);
+  add_man(commands, context);
   try {
     refuse_unknown_command(app, argc, argv);
     app.parse(argc, argv);

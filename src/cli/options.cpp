@@ -29,6 +29,35 @@ template <typename T> std::string problem_with(const std::string& text) {
   }
 }
 
+// The words of one_of, which CLI11 writes into the name of the type: TEXT:{all,final}.
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t open = type.find('{'), close = type.find('}', open);
+  if (close == std::string::npos) return {};
+  return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
+}
+
+OptionFacts facts_of(const CLI::Option& option) {
+  OptionFacts facts;
+  for (const std::string& name : option.get_snames()) facts.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) facts.names.push_back("--" + name);
+  if (facts.names.empty()) facts.names.push_back(option.get_single_name());
+  facts.help = option.get_description();
+  facts.choices = choices_of(option);
+  facts.takes_value = option.get_items_expected_max() > 0;
+  facts.required = option.get_required();
+  return facts;
+}
+
+CommandFacts facts_of(CLI::App& app) {
+  CommandFacts facts = {app.get_name(), app.get_description(), app.get_footer(), {}, {}};
+  for (CLI::Option* option : app.get_options()) facts.options.push_back(facts_of(*option));
+  for (CLI::App* command : app.get_subcommands({})) {
+    if (!command->get_group().empty()) facts.commands.push_back(facts_of(*command));
+  }
+  return facts;
+}
+
 template <typename T> struct NumberOf {
   using type = T;
 };
@@ -115,5 +144,7 @@ Option Command::add_flag(const std::string& name, bool& variable, const std::str
 Option Command::get_option(const std::string& name) { return Option(app_->get_option(name)); }
 
 void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+
+CommandFacts Command::facts() const { return facts_of(*app_); }
 
 }  // namespace pycandle::cli

@@ -30,6 +30,21 @@ class Option {
   CLI::Option* option_;
 };
 
+// What --help says, as data: for completions and the manual page.
+struct OptionFacts {
+  std::vector<std::string> names;    // -o, --out; a positional has one without dashes
+  std::string help;
+  std::vector<std::string> choices;  // the values it takes, when they are listed
+  bool takes_value = false, required = false;
+
+  bool is_positional() const { return !names.front().starts_with('-'); }
+};
+struct CommandFacts {
+  std::string name, summary, footer;
+  std::vector<OptionFacts> options;
+  std::vector<CommandFacts> commands;  // those that --help lists
+};
+
 // A handle to a command, or to the whole program.
 class Command {
  public:
@@ -46,6 +61,7 @@ class Command {
   Option add_flag(const std::string& name, bool& variable, const std::string& help);
   Option get_option(const std::string& name);
   void callback(std::function<void()>);
+  CommandFacts facts() const;
 
  private:
   CLI::App* app_;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "cli/child.h"
 #include "cli/command.h"
 #include "cli/python_finder.h"
@@ -26,9 +27,26 @@ except ModuleNotFoundError as error:
 sys.exit(main(sys.argv[1:]))
 )";
 
+constexpr const char* kListOptions = R"(import json
+from pycandle.recording.cli import parser
+print(json.dumps([{"names": a.option_strings, "help": a.help or "", "takes_value": a.nargs != 0, "choices": list(a.choices or [])}
+                  for a in parser()._actions if a.option_strings]))
+)";
+
 }  // namespace
 
 void add_record(Command& app, Context&) { app.add_subcommand("record", kSummary); }
+
+std::vector<OptionFacts> record_options() {
+  const auto python = find_python();
+  const auto text = python ? ask_python(python->path, kListOptions) : std::nullopt;
+  if (!text) return {};
+  std::vector<OptionFacts> options;
+  for (const Json& entry : Json::parse(*text)) {
+    options.push_back({entry.at("names"), entry.at("help"), entry.at("choices"), entry.at("takes_value"), false});
+  }
+  return options;
+}
 
 int run_record(int argc, char** argv) {
   std::string named;

@@ -20,7 +20,20 @@ from zoo.basics import BY_NAME, bert
 
 from pycandle import GoldenRecorder, perturb
 
-COMMANDS = ["record", "inspect", "forward", "trace", "verify", "replay", "codegen", "todos", "ops", "doctor"]
+COMMANDS = [
+    "record",
+    "inspect",
+    "forward",
+    "trace",
+    "verify",
+    "replay",
+    "codegen",
+    "todos",
+    "ops",
+    "doctor",
+    "completions",
+    "man",
+]
 
 
 @pytest.fixture(scope="module")

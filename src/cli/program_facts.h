@@ -1,0 +1,15 @@
+// The commands and their options as data, for completions and the manual page.
+#pragma once
+
+#include <string>
+
+#include "cli/options.h"
+
+namespace pycandle::cli {
+
+// Of the whole program; the options of `record` are asked of Python.
+CommandFacts facts_with_record(const Command& program);
+
+std::string replaced_all(std::string text, const std::string& what, const std::string& with);
+
+}  // namespace pycandle::cli
