@@ -106,11 +106,12 @@ std::string facts_of(const Recording& r) {
   return fmt::format("class `{}`, torch {}, inputs {}.", r.model_class, r.torch_version, fmt::join(inputs, ", "));
 }
 
-emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel& printed, const std::string& recording) {
+emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel& printed, const emit::ProvenHeader& header,
+                           const std::string& recording) {
   const std::filesystem::path out(options.out);
   const std::string ending = out.extension().string();
   if (ending == ".hpp" || ending == ".h") {
-    return {out.parent_path(), {{out.filename(), printed.header}}};
+    return {out.parent_path(), {{out.filename(), header}}};
   }
   static const std::set<std::string> kFiles{".cpp", ".cc", ".cxx", ".c", ".hh", ".hxx", ".txt", ".json", ".py", ".rs"};
   if (kFiles.count(ending) != 0) {
@@ -124,7 +125,7 @@ emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel
         .expected("a folder, or a file that ends in .hpp")
         .found(options.out);
   }
-  return {out, emit::cpp::project_sources(printed, recording, manifest_from_project(options))};
+  return {out, emit::cpp::project_sources(printed, header, recording, manifest_from_project(options))};
 }
 
 // CMake and the like of a project; what is there already stays.
@@ -160,8 +161,8 @@ void generate(const Options& options, Context& context) {
   if (options.stateful) recording.program = decode_step_in_code(recording.program, catalogue()).step;
   const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
-  emit::proof::prove(printed.header, *tree.program);
-  emit::EmittedFiles files = emitted(options, printed, name);
+  const emit::ProvenHeader header = emit::proof::prove(printed.header.text(), *tree.program);
+  emit::EmittedFiles files = emitted(options, printed, header, name);
   const std::string difference = options.diff || options.check ? files.diff() : std::string();
   if (options.diff || options.check) {
     context.status = options.check && !difference.empty() ? 1 : 0;

@@ -6,9 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "emit/header.h"
+
 namespace pycandle::emit {
 
 struct EmittedFile {
+  EmittedFile(std::filesystem::path where, std::string what) : path(std::move(where)), text(std::move(what)) {}
+  EmittedFile(std::filesystem::path where, const ProvenHeader& model) : EmittedFile(std::move(where), model.text()) {}
+
   std::filesystem::path path;   // below the root
   std::string text;
 };

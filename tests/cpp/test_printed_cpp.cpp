@@ -22,7 +22,7 @@ TEST(PrintedCpp, AModelOfBlocksReadsAsAPersonWouldWriteIt) {
     x = s.leave(s.b().add(s.b().mul(y, 0.5), x));
   }
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(s.recovered({s.linear("head", x, 4, 2)}), "Tiny");
-  EXPECT_EQ(printed.header, R"text(// Net, ported from PyTorch by pycandle codegen.
+  EXPECT_EQ(printed.header.text(), R"text(// Net, ported from PyTorch by pycandle codegen.
 #pragma once
 
 #include <pycandle/pycandle.h>
@@ -75,7 +75,7 @@ TEST(PrintedCpp, AVariableIsNotTakenBeforeItsValueWasUsed) {
   const ValueId second = s.b().create("tanh", {x});  // x = tanh(x): its old value is needed in the next line
   s.assigned_to("z", 3);
   const ValueId z = s.b().add(s.b().mul(y, x), second);
-  const std::string text = emit::cpp::print_header(s.recovered({z})).header;
+  const std::string text = emit::cpp::print_header(s.recovered({z})).header.text();
   EXPECT_EQ(text.find("x = functional::tanh(x)"), std::string::npos) << text;
   EXPECT_NE(text.find("y * x + functional::tanh(x)"), std::string::npos) << text;
 }
@@ -93,7 +93,7 @@ TEST(PrintedCpp, AVariableThatTheNextStatementNeedsIsNotTakenBeforeIt) {
   s.assigned_to("last", 4);
   const ValueId last = s.b().add(beside, top);
   s.assigned_to("out", 5);
-  const std::string header = emit::cpp::print_header(s.recovered({s.b().sigmoid(last), first, s.b().sqrt(last)})).header;
+  const std::string header = emit::cpp::print_header(s.recovered({s.b().sigmoid(last), first, s.b().sqrt(last)})).header.text();
   EXPECT_NE(header.find(R"(    Tensor last = functional::exp(x);
     const Tensor out = functional::abs(x);
     const Tensor tanh_out = functional::tanh(last);
@@ -107,7 +107,7 @@ TEST(PrintedCpp, SizesAreThoseOfTheInputs) {
   Sketch s("model.Net");
   const ValueId x = s.input("x", {kBatch, 4});
   const ValueId y = s.b().reshape(x, {kBatch * Dim(2), 2});
-  const std::string text = emit::cpp::print_header(s.recovered({y})).header;
+  const std::string text = emit::cpp::print_header(s.recovered({y})).header.text();
   EXPECT_NE(text.find("x.reshape({2 * x.dim(0), 2})"), std::string::npos) << text;
 }
 

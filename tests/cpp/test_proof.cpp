@@ -29,7 +29,7 @@ emit::ModelTree blocks() {
 // What is said when the tree is not the program; empty when it is.
 std::string refusal(const emit::ModelTree& tree) {
   try {
-    emit::proof::prove(emit::cpp::print_header(tree).header, *tree.program);
+    emit::proof::prove(emit::cpp::print_header(tree).header.text(), *tree.program);
     return {};
   } catch (const Error& e) {
     EXPECT_EQ(exit_status(e.code()), 1) << e.what();
@@ -104,7 +104,7 @@ TEST(Proof, OfAModelWithGapsTheRestIsProven) {
   const ValueId wide = s.gap(what, {kBatch, 4}), narrow = s.gap(what, {kBatch, 1}), again = s.gap(what, {kBatch, 4});
   const ValueId y = s.b().mul(s.b().add(x, wide), s.b().broadcast(narrow, {kBatch, 4}, {0, 1}));
   emit::ModelTree tree = s.recovered({s.b().sub(y, again), wide});
-  const std::string header = emit::cpp::print_header(tree).header;
+  const std::string header = emit::cpp::print_header(tree).header.text();
   EXPECT_NE(header.find("todo(\"aten.odd, model.py:88\")"), std::string::npos) << header;
   EXPECT_EQ(refusal(tree), "");
   std::string wrong = header;
@@ -124,7 +124,7 @@ TEST(Proof, SizesInDoublePrecisionAreProven) {
   const emit::ModelTree tree = s.recovered(sized);
   EXPECT_EQ(refusal(tree), "");
 
-  const std::string header = emit::cpp::print_header(tree).header, size = "floor(1.7 * x.dim(0))";
+  const std::string header = emit::cpp::print_header(tree).header.text(), size = "floor(1.7 * x.dim(0))";
   ASSERT_NE(header.find(size), std::string::npos) << header;
   for (const char* wrong : {"ceil(1.7 * x.dim(0))", "floor(1.8 * x.dim(0))", "floor(1.7 * x.dim(0) * 2)", "1.7 * x.dim(0)",
                             "floor(1.7)", "floor(1.7 % x.dim(0))", "floor(1.7 * x)", "floor(1.7, x.dim(0))"}) {
@@ -185,7 +185,7 @@ class SlipOfThePrinter : public testing::TestWithParam<Slip> {};
 
 TEST_P(SlipOfThePrinter, IsRefused) {
   const emit::ModelTree tree = blocks();
-  std::string header = emit::cpp::print_header(tree).header;
+  std::string header = emit::cpp::print_header(tree).header.text();
   const size_t at = header.find(GetParam().written);
   ASSERT_NE(at, std::string::npos) << header;
   header.replace(at, std::string_view(GetParam().written).size(), GetParam().instead);

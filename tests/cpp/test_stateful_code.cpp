@@ -16,7 +16,9 @@ Program in_program_form(Program p) {
   return run_program_pipeline(std::move(p), catalogue());
 }
 
-std::string header_of(const DecodeStep& step) { return emit::cpp::print_header(emit::recover(step.step, catalogue())).header; }
+std::string header_of(const DecodeStep& step) {
+  return emit::cpp::print_header(emit::recover(step.step, catalogue())).header.text();
+}
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);

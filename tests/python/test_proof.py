@@ -19,6 +19,7 @@ from zoo.basics import BY_NAME, CASES
 from zoo.check import PROGRAM
 
 RUNNER = BUILD / "tests" / "proof_runner"
+BROKEN = BUILD / "tests" / "broken_codegen"
 BEGIN = """#include <pycandle/pycandle.h>
 
 #include <cstdio>
@@ -200,6 +201,35 @@ def test_every_layer_is_proven_with_every_option(tmp_path, pycandle) -> None:
     named = set(re.findall(r"nn::(\w+) layer", (tmp_path / "model.hpp").read_text()))
     torchs = {type(layer).__name__ for _, layer in layers()}
     assert torchs - {"ReLU6"} <= named, "ReLU6 is torch's Hardtanh from 0 to 6"
+
+
+class Blocks(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(3)])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_the_command_writes_nothing_when_its_code_is_not_the_program(tmp_path) -> None:
+    """BROKEN is the real program, but its recovered lists read the weights of their first element."""
+    manifest = saved(Blocks(), tmp_path / "recording", {"x": torch.randn(2, 6)}, {})
+    before = set(tmp_path.rglob("*"))
+    command = ["codegen", "--manifest", manifest, "--out"]
+    for out in ("out/model.hpp", "project"):
+        for option in ((), ("--allow-gaps",), ("--merge",), ("--diff",), ("--check",)):
+            done = subprocess.run([BROKEN, *command, tmp_path / out, *option], capture_output=True, text=True)
+            assert done.returncode == 1, done.stdout + done.stderr
+            assert "would not be the recorded program, so nothing is written" in done.stderr
+            assert "parameter blocks.1.0.weight" in done.stderr
+            assert done.stdout == ""
+            assert set(tmp_path.rglob("*")) == before
+        subprocess.run([PROGRAM, *command, tmp_path / out], check=True, capture_output=True)
+        assert (tmp_path / out).exists(), "the program itself writes it"
+        before = set(tmp_path.rglob("*"))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "meter"])

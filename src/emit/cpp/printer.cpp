@@ -336,8 +336,7 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   printed.is_random = draws_numbers(tree.program->graph);
   printed.has_cache = !tree.caches.empty();
   printed.has_states = !tree.program->states.empty() && !printed.has_cache;
-  std::string& out = printed.header;
-  out += fmt::format("// {}, ported from PyTorch by pycandle codegen.\n", last_part(model.python_class));
+  std::string out = fmt::format("// {}, ported from PyTorch by pycandle codegen.\n", last_part(model.python_class));
   for (const std::string& note : tree.notes) out += fmt::format("// Note: {}.\n", note);
   const auto& nodes = tree.program->graph.nodes;
   const bool has_regions = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return !node.regions.empty(); });
@@ -356,6 +355,7 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
     out += "\n" + ClassPrinter(tree, tree.classes[c], c + 1 == tree.classes.size()).text();
   }
   out += fmt::format("\n}}  // namespace {}\n", printed.name_space);
+  printed.header = PrintedHeader(std::move(out));
   return printed;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "emit/header.h"
 #include "emit/tree.h"
 
 namespace pycandle::emit::cpp {
@@ -10,7 +11,7 @@ namespace pycandle::emit::cpp {
 struct PrintedModel {
   std::string name;            // of the class
   std::string name_space;
-  std::string header;          // the whole file
+  PrintedHeader header;        // the whole file
   std::vector<std::string> notes;
   bool is_random = false;      // some of its numbers are drawn
   bool has_states = false;     // forward changes buffers

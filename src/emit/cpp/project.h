@@ -6,8 +6,9 @@
 
 namespace pycandle::emit::cpp {
 
-// manifest: as the project's programs find it, from the project's folder.
-std::vector<EmittedFile> project_sources(const PrintedModel&, const std::string& recording_name, const std::string& manifest);
+// header: of the printed model. manifest: as the project's programs find it, from the project's folder.
+std::vector<EmittedFile> project_sources(const PrintedModel&, const ProvenHeader& header, const std::string& recording_name,
+                                         const std::string& manifest);
 // The style in which models are emitted: clang-format leaves them as they are with it.
 const char* clang_format_style();
 

@@ -178,16 +178,17 @@ std::optional<Error> refusal(const std::string& header, const Program& expected,
 
 }  // namespace
 
-void prove(const std::string& header, const Program& program) {
+ProvenHeader prove(const std::string& header, const Program& program) {
   Program expected = program;
   Gaps gaps(expected);
   const std::optional<Error> refused = refusal(header, expected, gaps);
   constexpr int kMostOrders = 500;
   for (int i = 0; refused && i < kMostOrders; ++i) {
     if (!gaps.another_order()) throw *refused;
-    if (!refusal(header, expected, gaps)) return;
+    if (!refusal(header, expected, gaps)) return ProvenHeader(header);
   }
   if (refused) throw *refused;
+  return ProvenHeader(header);
 }
 
 }  // namespace pycandle::emit::proof

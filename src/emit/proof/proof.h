@@ -2,13 +2,12 @@
 // with the recorded program: what IsTheRecordedProgram of an emitted project tests, without a compiler.
 #pragma once
 
-#include <string>
-
-#include "ir/graph.h"
+#include "emit/header.h"
 
 namespace pycandle::emit::proof {
 
-// An Error (gap) that says what differs and where when it is not. program: in program form.
-void prove(const std::string& header, const Program& program);
+// The header as one that may be written; an Error (gap) that says what differs and where when it is not the program.
+// program: in program form.
+ProvenHeader prove(const std::string& header, const Program& program);
 
 }  // namespace pycandle::emit::proof
