@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import os
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from .entry import Entry
 
 SEEDS = (0, 1)
 RMS_FACTOR, MAX_FACTOR = 4.0, 16.0
-FEW, MANY_DRAWS = 16, 8  # fewer numbers than that are judged by several jittered runs
+NUMBERS = 64  # a floor is measured on so many: an output of fewer takes several jittered runs
 PROGRAM = Path(os.environ.get("PYCANDLE_PROGRAM", Path(sys.executable).with_name("pycandle")))
 
 
@@ -259,7 +260,7 @@ class _Judge:
             return None
         # PyTorch may have come close by chance: what rounding does to the program is a floor, too.
         # One draw says little about a few numbers: it may come close by chance, too.
-        draws = self.moved(MANY_DRAWS if exact.numel() < FEW else 1)
+        draws = self.moved(math.ceil(NUMBERS / max(1, exact.numel())))
         moved = torch.stack([_real(draw[index]).double()[finite] for draw in draws])
         return _beyond_rounding(ours, theirs, exact, moved, unit)
 

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from ..eager import quiet_inference
+from ..torch_compat import OpOverload, TorchDispatchMode, schema_of
 from .program import Program
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
@@ -54,7 +55,8 @@ def run_call(
     """The flat outputs and what the states became, by name; `see` is shown every value as it is computed.
 
     `states` are what the call begins with, by default the model's own. `wide` computes in double precision;
-    `jitter` moves every wide value by up to one rounding of its own dtype, which shows what rounding may do.
+    `jitter` moves every wide value by up to one rounding of its own dtype, which shows what rounding may do:
+    each node's, and within a node that torch computes by several operators (F.kl_div) each of theirs.
     """
     environment: dict[Node, object] = {}
     released = _last_uses(program)
@@ -68,9 +70,8 @@ def run_call(
                 continue
             if node.op == "output":
                 break
-            environment[node] = _run_node(program, node, environment, wide)
-            if jitter is not None:
-                environment[node] = _jittered_result(node, environment[node], jitter)
+            rounding = None if jitter is None else _Rounding(node, jitter)
+            environment[node] = _run_node(program, node, environment, wide, rounding)
             if see:
                 see(node, environment[node])
             for spent in released.get(node, ()):
@@ -99,7 +100,9 @@ def _initial_values(program: Program, leaves: tuple, states: dict) -> Iterator[t
             yield node, states.get(parameter.name, parameter.tensor)
 
 
-def _run_node(program: Program, node: Node, environment: dict, wide: bool) -> object:
+def _run_node(
+    program: Program, node: Node, environment: dict, wide: bool, rounding: _Rounding | None
+) -> object:
     if node.op == "get_attr":
         return program.module.get_submodule(node.target)
     args = torch.fx.node.map_arg(node.args, lambda n: _fetch(environment, n))
@@ -107,7 +110,11 @@ def _run_node(program: Program, node: Node, environment: dict, wide: bool) -> ob
     if wide:
         args, kwargs = _widen_dtypes(args), _widen_dtypes(kwargs)
     try:
-        return node.target(*args, **kwargs)
+        if rounding is None:
+            return node.target(*args, **kwargs)
+        with rounding if isinstance(node.target, OpOverload) else contextlib.nullcontext():
+            value = node.target(*args, **kwargs)
+        return rounding.result(value)
     except Exception as error:
         raise ProgramFailed(node, error) from error
 
@@ -155,12 +162,32 @@ def _jittered(value: torch.Tensor, roundoff: float, generator: torch.Generator) 
     return value * (1 + roundoff * (2 * noise - 1))
 
 
-def _jittered_result(node: Node, value: object, generator: torch.Generator) -> object:
-    dtype = getattr(node.meta.get("val"), "dtype", None)
-    wide = torch.complex128 if dtype is torch.complex64 else torch.float64
-    if dtype in ROUNDOFF and isinstance(value, torch.Tensor) and value.dtype is wide is not dtype:
-        return _jittered(value, ROUNDOFF[dtype], generator)
-    return value
+class _Rounding(TorchDispatchMode):
+    """Jitters the values that a node computes: its result, and what the operators within a composite one give."""
+
+    def __init__(self, node: Node, generator: torch.Generator):
+        super().__init__()
+        self.generator = generator
+        self.dtype = getattr(node.meta.get("val"), "dtype", None)
+        self.wide = torch.complex128 if self.dtype is torch.complex64 else torch.float64
+        self.last: object = None
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        value = func(*args, **(kwargs or {}))
+        if any(given.alias_info for given in schema_of(func).returns):
+            return value  # a view or a value written in place: nothing is rounded
+        self.last = self._moved(value)
+        return self.last
+
+    def result(self, value: object) -> object:
+        """The node's value, which the last operator may have jittered already."""
+        return value if value is self.last else self._moved(value)
+
+    def _moved(self, value: object) -> object:
+        rounds = self.dtype in ROUNDOFF and self.dtype is not self.wide
+        if rounds and isinstance(value, torch.Tensor) and value.dtype is self.wide:
+            return _jittered(value, ROUNDOFF[self.dtype], self.generator)
+        return value
 
 
 def _fetch(environment: dict, value: object) -> object:
