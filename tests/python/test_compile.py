@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import collections
+import enum
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -413,3 +415,81 @@ def test_one_element_of_a_strided_buffer_is_in_every_program() -> None:
     compiled = pycandle.compile(module, X)
     for scale in (1.0, 2.0):
         same(compiled(X, scale), module(X, scale))
+
+
+# ---- values of every kind ---------------------------------------------------------------------------------------
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Level(enum.IntEnum):
+    LOW = 2
+    HIGH = 3
+
+
+class Mode(enum.StrEnum):
+    FAST = "fast"
+    SLOW = "slow"
+
+
+class Takes(nn.Module):
+    """Calls `use(x, option)`."""
+
+    def __init__(self, use) -> None:
+        super().__init__()
+        self.use = use
+
+    def forward(self, x: torch.Tensor, option: object) -> dict:
+        return {"y": self.use(x, option)}
+
+
+VALUES = {
+    "torch.Size": (lambda x, size: x.new_ones(size) * size.numel(), torch.Size([2, 3]), torch.Size([3, 3])),
+    "range": (lambda x, steps: sum(x * i for i in steps), range(3), range(1, 5, 2)),
+    "slice": (lambda x, part: x[:, part] * 2, slice(0, 2), slice(None, None, 3)),
+    "enum": (lambda x, colour: x * 2 if colour is Colour.RED else x * 3, Colour.RED, Colour.BLUE),
+    "IntEnum": (lambda x, level: x * 2 if level is Level.LOW else x * 3, Level.LOW, Level.HIGH),
+    "StrEnum": (lambda x, mode: x * 2 if mode is Mode.FAST else x * 3, Mode.FAST, Mode.SLOW),
+    "np.float64": (lambda x, scale: x * scale.item(), np.float64(1.5), np.float64(2.5)),
+    "np.int64": (lambda x, scale: x * scale.item(), np.int64(2), np.int64(3)),
+    "dtype": (lambda x, dtype: x.to(dtype), torch.float64, torch.float16),
+    "device": (lambda x, device: x.to(device) * 2, torch.device("cpu"), torch.device("cpu:0")),
+    "complex": (lambda x, turn: x * turn, 1j, -2j),
+    "function": (lambda x, function: function(x), torch.relu, torch.tanh),
+    "nested": (
+        lambda x, o: x * o["by"].numel() + o["b"][1],
+        {"by": torch.Size([2]), "b": (Colour.RED, X)},
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_that_torch_export_refuses_are_baked_in(kind: str) -> None:
+    use, one, other = VALUES[kind]
+    model = Takes(use)
+    compiled = pycandle.compile(model, X, one)
+    for option in (one, one if other is None else other, one):
+        same(compiled(X, option), model(X, option))
+        same(compiled(x=X, option=option), model(X, option))
+    with pytest.raises(pycandle.UsageError, match="option"):
+        pycandle.compile(model, X, one, strict=True)(X, 0.5)
+
+
+def test_a_size_that_a_model_returns_is_a_size() -> None:
+    class Shape(nn.Module):
+        def forward(self, x):
+            return x * 2, x.shape
+
+    compiled = pycandle.compile(Shape(), X)
+    for x in (X, X[:2]):
+        assert compiled(x)[1] == x.shape
+        assert type(compiled(x)[1]) is torch.Size
+
+
+def test_values_that_can_change_are_refused_by_their_type() -> None:
+    with pytest.raises(pycandle.RecordingError, match="set"):
+        pycandle.compile(Takes(lambda x, numbers: x * sum(numbers)), X, {1, 2})

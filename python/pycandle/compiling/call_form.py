@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import pathlib
 import struct
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
-from ..recording.inputs import DTYPE_NAMES, bound_arguments, register_dataclasses, step_name
+from ..recording.inputs import DTYPE_NAMES, bound_arguments, is_odd_value, register_dataclasses, step_name
 from ..recording.torch_compat import pytree
 
 _LONGEST_VALUE = 60
@@ -43,11 +45,15 @@ class PlainLeaf:
 def _same(a: object, b: object) -> bool:
     if type(a) is not type(b):
         return False
-    if isinstance(a, float):
-        return struct.pack("d", a) == struct.pack("d", b)
-    if a is None or isinstance(a, (bool, int, str)):
+    if isinstance(a, np.generic):
+        return a.tobytes() == b.tobytes()
+    if isinstance(a, (float, complex)):
+        return struct.pack("dd", a.real, a.imag) == struct.pack("dd", b.real, b.imag)
+    if isinstance(a, (range, slice, torch.Size)):
+        return repr(a) == repr(b)  # slice(0, 1) and slice(False, 1) are equal
+    if a is None or isinstance(a, (bool, int, str, bytes, pathlib.PurePath, torch.device)):
         return a == b
-    return a is b  # torch.export takes no other values; defaults of forward may be anything
+    return a is b  # members of an enum, dtypes, functions; defaults of forward may be anything
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ def form_of(signature: inspect.Signature, args: tuple, kwargs: dict) -> CallForm
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     register_dataclasses(arguments)
-    with_paths, containers = pytree.tree_flatten_with_path(arguments)
+    with_paths, containers = pytree.tree_flatten_with_path(arguments, is_leaf=is_odd_value)
     leaves: dict[str, TensorLeaf | PlainLeaf] = {}
     for path, leaf in with_paths:
         name = ".".join(step_name(key) for key in path)

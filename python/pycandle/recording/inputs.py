@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import inspect
+import pathlib
 import re
+import types
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
 from ..errors import UsageError
@@ -28,6 +32,18 @@ DTYPES = {
     "c128": torch.complex128,
 }
 DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+_EXPORTED = (
+    bool,
+    int,
+    float,
+    str,
+    type(None),
+)  # plain values that torch.export takes; subclasses it does not
+_VALUES = (
+    *_EXPORTED, enum.Enum, torch.Size, torch.dtype, torch.device, torch.layout, torch.memory_format, complex, bytes, range,
+    slice, type(...), np.generic, pathlib.PurePath, types.FunctionType, types.BuiltinFunctionType,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,11 +78,16 @@ def _fresh(leaf: object) -> object:
     return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
 
 
+def is_odd_value(leaf: object) -> bool:
+    """Whether an argument is a value that does not change and that torch.export refuses."""
+    return isinstance(leaf, _VALUES) and type(leaf) not in _EXPORTED
+
+
 def gather_inputs(signature: inspect.Signature, args: tuple, kwargs: dict) -> Inputs:
     """Names every leaf of a call by the argument of `forward` it belongs to."""
     register_dataclasses((args, kwargs))
     top = _argument_names(signature, args, kwargs)
-    with_paths, spec = pytree.tree_flatten_with_path((args, kwargs))
+    with_paths, spec = pytree.tree_flatten_with_path((args, kwargs), is_leaf=is_odd_value)
     names = []
     for path, _ in with_paths:
         first = top[path[1].idx] if path[0].idx == 0 else str(path[1].key)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import _VF as recurrent_kernels
@@ -201,6 +201,16 @@ def decomposed(exported: torch.export.ExportedProgram, table: dict) -> torch.exp
 def parts_of(spec: pytree.TreeSpec) -> list[pytree.TreeSpec]:
     """The trees inside a tree. (2.9; 2.8 has the attribute alone)"""
     return spec.children() if hasattr(spec, "children") else spec.children_specs
+
+
+def _size(parts: Iterable, context: object) -> tuple:
+    parts = tuple(parts)
+    return torch.Size(parts) if all(isinstance(part, (int, torch.SymInt)) for part in parts) else parts
+
+
+# torch takes a torch.Size apart as a tuple and gives a tuple back, which has no numel(). (2.8)
+if torch.Size in pytree.SUPPORTED_NODES:
+    pytree.SUPPORTED_NODES[torch.Size] = pytree.SUPPORTED_NODES[torch.Size]._replace(unflatten_fn=_size)
 
 
 def is_plain_container(node: object) -> bool:

@@ -29,6 +29,7 @@ from ..torch_compat import (
     recurrent_model_accepted,
     targets_written_by,
 )
+from .baked_values import baked_values
 from .filter_ops import recursive_filters_stay_whole
 from .module_calls import CallWatcher, ModuleCall
 from .packed import packed_by_lengths
@@ -84,11 +85,12 @@ def export_model(
                 CallWatcher(traced).watching() as watcher,
                 specialisations_into(specialised, frozen),
                 stand_ins(notes),
-                _named_signature(traced, fresh) as signature,
+                baked_values(traced, fresh) as seen,
+                _named_signature(traced, seen) as signature,
             ):
-                shapes = _dynamic_shapes(fresh, dynamic, signature)
+                shapes = _dynamic_shapes(seen, dynamic, signature)
                 program = torch.export.export(
-                    traced, fresh.args, fresh.kwargs, strict=False, dynamic_shapes=shapes
+                    traced, seen.args, seen.kwargs, strict=False, dynamic_shapes=shapes
                 )
             _keep_traces_of_inner_graphs(program)
             program = decomposed(program, dict(decompositions))
@@ -283,7 +285,7 @@ _HINTS = (
     (
         ("Unsupported input type", "Unsupported output type", "pytree", "is not supported as input"),
         "an input or output is of a type that torch.export cannot look into",
-        "pass and return tensors in tuples, lists, dicts or dataclasses",
+        "pass and return tensors in tuples, lists, dicts or dataclasses, and values that do not change",
     ),
     (
         ("Expected FakeTensor, got",),
