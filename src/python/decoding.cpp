@@ -30,12 +30,12 @@ Decoder load(const std::filesystem::path& path, const std::string& backend, int 
                  options);
 }
 
-nb::dict step(const Decoder& decoder, Cache& cache, const nb::dict& tokens, const std::vector<int64_t>& counts) {
+nb::dict step(const Decoder& decoder, Cache& cache, const nb::dict& tokens, const std::vector<int64_t>& counts, bool last) {
   const Decoder::Tensors given = to_tensors(tokens);
   Decoder::Tensors outputs;
   {
     const nb::gil_scoped_release unlocked;
-    outputs = decoder.step(cache, given, counts);
+    outputs = last ? decoder.step_last(cache, given, counts) : decoder.step(cache, given, counts);
   }
   nb::dict out;
   for (const Output& output : decoder.decode_step().step.outputs) out[output.name.c_str()] = to_python(outputs.at(output.name));
@@ -69,7 +69,7 @@ void bind_decoding(nb::module_& m) {
       .def_prop_ro("bytes", &Cache::bytes);
   nb::class_<Decoder>(m, "Decoder", "The decode step of a recorded causal model.")
       .def("new_cache", &new_cache, "batch"_a, "capacity"_a, "inputs"_a)
-      .def("step", &step, "cache"_a, "tokens"_a, "counts"_a)
+      .def("step", &step, "cache"_a, "tokens"_a, "counts"_a, "last"_a)
       .def("load_cache", &Decoder::load_cache, "path"_a, unlocked)
       .def("resized", &Decoder::resized, "cache"_a, "capacity"_a, unlocked)
       .def_prop_ro("name", [](const Decoder& d) { return d.decode_step().step.name; })

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/safetensors.h"
+#include "ir/builder.h"
 #include "runtime/backends.h"
-#include "runtime/named_inputs.h"
 #include "runtime/states.h"
 
 namespace pycandle {
@@ -29,6 +29,37 @@ void bind_states(const Program& step, const std::vector<Array>& states, Bindings
 }
 
 Array of_integers(const std::vector<int64_t>& values) { return store(DType::i64, {static_cast<int64_t>(values.size())}, values); }
+
+int64_t new_tokens(const Decoder::Tensors& tokens) {
+  int64_t added = 0;
+  for (const auto& [name, array] : tokens) {
+    if (array.rank() >= 2) added = std::max(added, array.shape()[1]);
+  }
+  return added;
+}
+
+// Where an output has a place for each new token: behind the batch, or it has none.
+std::optional<int64_t> token_axis(const DecodeStep& step, const Output& output) {
+  const Shape& shape = step.step.graph.type(output.value).shape;
+  for (size_t axis = 1; axis < shape.size(); ++axis) {
+    if (shape[axis] == Dim::symbol(step.tokens)) return static_cast<int64_t>(axis);
+  }
+  return std::nullopt;
+}
+
+// The step with the last new token's place of each output.
+Program with_last_token(const DecodeStep& step, const OpTable& table) {
+  Program p = step.step;
+  p.taps.clear();
+  Builder b(p.graph, table);
+  for (size_t i = 0; i < p.outputs.size(); ++i) {
+    const auto axis = token_axis(step, p.outputs[i]);
+    if (!axis) continue;
+    const Dim count = b.shape(p.outputs[i].value)[*axis];
+    p.outputs[i].value = p.graph.outputs[i] = b.slice(p.outputs[i].value, *axis, count - 1, count);
+  }
+  return p;
+}
 
 bool is_mask(const Input& input) { return input.range && input.range->first >= 0 && input.range->second == 1; }
 
@@ -59,6 +90,14 @@ size_t Cache::bytes() const {
   return total;
 }
 
+void Cache::own_rows() {
+  if (owner_.use_count() == 1) return;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (step_->states[i].kind == CacheState::Kind::rows) states_[i] = copy_of(states_[i]);
+  }
+  owner_ = std::make_shared<const int>(0);
+}
+
 Cache Cache::fork(const std::vector<int64_t>& sequences) const {
   for (const int64_t s : sequences) {
     if (s >= 0 && s < batch()) continue;
@@ -67,6 +106,7 @@ Cache Cache::fork(const std::vector<int64_t>& sequences) const {
         .found(std::to_string(s));
   }
   Cache result = *this;
+  result.owner_ = std::make_shared<const int>(0);  // each state with rows is made anew below
   result.lengths_.clear();
   for (const int64_t s : sequences) result.lengths_.push_back(lengths_[s]);
   const Dim batch_dim = Dim::symbol(step_->batch);
@@ -132,8 +172,10 @@ Decoder::Decoder(DecodeStep step, const OpTable& table, std::shared_ptr<const Pa
                  const std::string& backend, const PipelineOptions& options)
     : step_(std::make_shared<DecodeStep>(std::move(step))) {
   const Backend& runs = find_backend(backend);
+  for (const Input& input : step_->step.inputs) wanted_.push_back({input.name, step_->step.graph.type(input.value).text()});
   setup_run_ = runs.compile(step_->setup, table, parameters, options);
-  step_run_ = runs.compile(step_->step, table, std::move(parameters), options);
+  step_run_ = runs.compile(step_->step, table, parameters, options);
+  last_run_ = runs.compile(with_last_token(*step_, table), table, std::move(parameters), options);
 }
 
 Cache Decoder::new_cache(int64_t batch, int64_t capacity, const Tensors& inputs) const {
@@ -232,22 +274,18 @@ Cache Decoder::load_cache(const std::filesystem::path& path) const {
   return cache;
 }
 
-Decoder::Tensors Decoder::step(Cache& cache, const Tensors& tokens, const std::vector<int64_t>& counts,
-                               const std::function<void(size_t, const Array&)>& on_tap) const {
-  const Program& p = step_->step;
+std::vector<Array> Decoder::inputs(const Cache& cache, const Tensors& tokens, int64_t added) const {
   Tensors given = tokens;
-  int64_t added = 0;
-  for (const auto& [name, array] : tokens) {
-    if (array.rank() >= 2) added = std::max(added, array.shape()[1]);
-  }
-  std::vector<WantedInput> wanted;
-  for (const Input& input : p.inputs) {
-    const Type& type = p.graph.type(input.value);
-    wanted.push_back({input.name, type.text()});
+  for (const Input& input : step_->step.inputs) {
+    const Type& type = step_->step.graph.type(input.value);
     if (is_mask(input) && given.count(input.name) == 0 && type.rank() == 2 && is_integral(type.dtype))
       given.emplace(input.name, store(type.dtype, {cache.batch(), added}, std::vector<int64_t>(cache.batch() * added, 1)));
   }
   given[kLengths] = of_integers(cache.lengths_);
+  return in_order(wanted_, given);
+}
+
+void Decoder::check_room(const Cache& cache, int64_t added, const std::vector<int64_t>& counts) const {
   if (!counts.empty() && counts.size() != cache.lengths_.size())
     throw Error(ErrorCode::usage, "counts needs one number for each sequence")
         .expected(std::to_string(cache.batch()))
@@ -261,16 +299,109 @@ Decoder::Tensors Decoder::step(Cache& cache, const Tensors& tokens, const std::v
         .found(std::to_string(is_sane ? added : counts[b]))
         .hint("make the cache with a larger capacity, or fork the sequences that go on");
   }
+}
+
+// When a run throws, only rows behind the lengths have changed, and nothing reads those.
+RunRequest Decoder::request(Cache& cache, std::vector<Array> inputs) const {
+  cache.own_rows();
   RunRequest request;
-  request.inputs = in_order(wanted, given);
-  request.on_tap = on_tap;
-  bind_states(p, cache.states_, request.symbols);
+  request.inputs = std::move(inputs);
+  request.states = &cache.states_;
+  request.prepare_fully = true;  // a step is never the only one
+  bind_states(step_->step, cache.states_, request.symbols);
   request.symbols[kCapacity] = cache.capacity_;
-  std::vector<Array> outputs = run_with_states(*step_run_, std::move(request), cache.states_);
+  return request;
+}
+
+Decoder::Tensors Decoder::run(const Executable& executable, Cache& cache, const Tensors& tokens,
+                              const std::vector<int64_t>& counts, const std::function<void(size_t, const Array&)>& on_tap) const {
+  const int64_t added = new_tokens(tokens);
+  check_room(cache, added, counts);
+  RunRequest request = this->request(cache, inputs(cache, tokens, added));
+  request.on_tap = on_tap;
+  const auto* in_place = dynamic_cast<const RunsInPlace*>(&executable);
+  std::vector<Array> outputs = in_place ? in_place->run_in_place(request) : executable.run(request);
+  for (Array& output : outputs) {  // the caller's; what is kept is written by the next step
+    const auto is_it = [&](const Array& state) { return state.data() == output.data(); };
+    if (std::any_of(cache.states_.begin(), cache.states_.end(), is_it)) output = copy_of(output);
+  }
   for (size_t b = 0; b < cache.lengths_.size(); ++b) cache.lengths_[b] += counts.empty() ? added : counts[b];
   Tensors named;
-  for (size_t i = 0; i < outputs.size(); ++i) named.emplace(p.outputs[i].name, std::move(outputs[i]));
+  for (size_t i = 0; i < outputs.size(); ++i) named.emplace(step_->step.outputs[i].name, std::move(outputs[i]));
   return named;
+}
+
+Decoder::Tensors Decoder::step(Cache& cache, const Tensors& tokens, const std::vector<int64_t>& counts,
+                               const std::function<void(size_t, const Array&)>& on_tap) const {
+  return run(*step_run_, cache, tokens, counts, on_tap);
+}
+
+Decoder::Tensors Decoder::step_last(Cache& cache, const Tensors& tokens, const std::vector<int64_t>& counts) const {
+  const int64_t added = new_tokens(tokens);
+  if (std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == added; }))
+    return run(added == 1 ? *step_run_ : *last_run_, cache, tokens, counts, {});
+  Tensors outputs = run(*step_run_, cache, tokens, counts, {});
+  for (const Output& output : step_->step.outputs) {
+    const auto axis = token_axis(*step_, output);
+    if (!axis) continue;
+    Array& all = outputs.at(output.name);
+    Sizes shape = all.shape();
+    shape[*axis] = 1;
+    Array last(all.dtype(), shape);
+    for (int64_t b = 0; b < cache.batch(); ++b) copy_rows(all, b, std::max<int64_t>(0, counts[b] - 1), last, b, 0, 1, *axis);
+    all = std::move(last);
+  }
+  return outputs;
+}
+
+// ---- loops
+
+namespace {
+
+// On a backend that knows no better.
+class PlainRepeatedRun final : public RepeatedRun {
+ public:
+  PlainRepeatedRun(const Executable& executable, RunRequest request) : executable_(executable), request_(std::move(request)) {}
+  const std::vector<Array>& run() override { return outputs_ = executable_.run(request_); }
+
+ private:
+  const Executable& executable_;
+  RunRequest request_;
+  std::vector<Array> outputs_;
+};
+
+std::unique_ptr<RepeatedRun> repeated(const Executable& executable, RunRequest request) {
+  if (const auto* in_place = dynamic_cast<const RunsInPlace*>(&executable)) return in_place->repeated(std::move(request));
+  return std::make_unique<PlainRepeatedRun>(executable, std::move(request));
+}
+
+}  // namespace
+
+Stepper::Stepper(const Decoder& decoder, Cache cache, int64_t added)
+    : decoder_(decoder), cache_(std::move(cache)), added_(added) {
+  const Program& p = decoder_.step_->step;
+  decoder_.check_room(cache_, added, {});
+  for (size_t i = 0; i < p.inputs.size(); ++i) {
+    if (p.inputs[i].name == kLengths) lengths_ = i;
+  }
+  const Array none(DType::i64, {cache_.batch(), added});
+  inputs_ = decoder_.inputs(cache_, {{p.inputs[tokens_].name, none}}, added);
+  inputs_[tokens_] = Array(DType::i64, {cache_.batch(), added});
+  inputs_[lengths_] = copy_of(inputs_[lengths_]);
+  run_ = repeated(*decoder_.step_run_, decoder_.request(cache_, inputs_));
+}
+
+const std::vector<Array>& Stepper::step() {
+  decoder_.check_room(cache_, added_, {});
+  std::copy(cache_.lengths_.begin(), cache_.lengths_.end(), inputs_[lengths_].mutable_as<int64_t>());
+  const std::vector<Array>& outputs = run_->run();
+  for (int64_t& length : cache_.lengths_) length += added_;
+  return outputs;
+}
+
+Cache Stepper::taken() && {
+  run_.reset();
+  return std::move(cache_);
 }
 
 }  // namespace pycandle

@@ -13,12 +13,14 @@
 #include <string>
 #include <vector>
 
-#include "backends/backend.h"
+#include "backends/in_place.h"
 #include "passes/decode_step.h"
+#include "runtime/named_inputs.h"
 
 namespace pycandle {
 
-// What a step has seen of each sequence of a batch. A value: copies are caches of their own.
+// What a step has seen of each sequence of a batch. A value: copies are caches of their own, which share memory until one of
+// them is written.
 class Cache {
  public:
   int64_t batch() const { return static_cast<int64_t>(lengths_.size()); }
@@ -35,11 +37,17 @@ class Cache {
 
  private:
   friend class Decoder;
+  friend class Stepper;
+  void own_rows();  // rows are written where they lie: first their memory must be this cache's alone
   std::shared_ptr<const DecodeStep> step_;
   int64_t capacity_ = 0;
   std::vector<int64_t> lengths_;
   std::vector<Array> states_;                       // in the order of DecodeStep::states
+  std::shared_ptr<const int> owner_ = std::make_shared<const int>(
+      0);  // copies of a cache share it, and with it the memory of rows
 };
+
+class Stepper;
 
 class Decoder {
  public:
@@ -57,10 +65,47 @@ class Decoder {
   // is padding. A mask of ones need not be given. When the cache has no room, that is an Error and nothing changes.
   Tensors step(Cache&, const Tensors& tokens, const std::vector<int64_t>& counts = {},
                const std::function<void(size_t tap, const Array&)>& on_tap = {}) const;
+  // The same, with the outputs of each sequence's last new token alone: one place along the axis of the tokens. What only
+  // other tokens need is not computed, such as the logits of a prompt.
+  Tensors step_last(Cache&, const Tensors& tokens, const std::vector<int64_t>& counts = {}) const;
+  ExecutableUse use() const { return step_run_->use(); }
 
  private:
+  friend class Stepper;
+  std::vector<Array> inputs(const Cache&, const Tensors& tokens, int64_t added) const;
+  void check_room(const Cache&, int64_t added, const std::vector<int64_t>& counts) const;
+  RunRequest request(Cache&, std::vector<Array> inputs) const;
+  Tensors run(const Executable&, Cache&, const Tensors& tokens, const std::vector<int64_t>& counts,
+              const std::function<void(size_t tap, const Array&)>& on_tap) const;
+
   std::shared_ptr<const DecodeStep> step_;
-  std::shared_ptr<const Executable> setup_run_, step_run_;
+  std::vector<WantedInput> wanted_;  // by the step
+  std::shared_ptr<const Executable> setup_run_, step_run_, last_run_;
+};
+
+// Steps of so many tokens each over one cache, for loops that generate: nothing is allocated per step on the cpu backend, and
+// nothing is looked up.
+//
+//   Stepper stepper(decoder, std::move(cache), 1);
+//   for (…) {
+//     stepper.tokens()[0] = next;                       // [batch, new]
+//     const Array& logits = stepper.step()[0];          // in the order of the step's outputs, valid until the next step
+//   }
+class Stepper {
+ public:
+  Stepper(const Decoder&, Cache, int64_t added);
+  int64_t* tokens() { return inputs_[tokens_].mutable_as<int64_t>(); }
+  const std::vector<Array>& step();
+  const Cache& cache() const { return cache_; }
+  Cache taken() &&;  // back from a stepper that is not needed any more
+
+ private:
+  Decoder decoder_;
+  Cache cache_;
+  int64_t added_;
+  std::vector<Array> inputs_;  // in the order of the step's inputs
+  size_t tokens_ = 0, lengths_ = 0;
+  std::unique_ptr<RepeatedRun> run_;
 };
 
 // Rows [from_row, from_row + count) of sequence from_batch become rows to_row … of sequence to_batch. Both arrays have the batch

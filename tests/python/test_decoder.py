@@ -66,6 +66,22 @@ def test_greedy_decoding_is_that_of_transformers(llama, backend: str) -> None:
     assert cache.lengths == [17]
 
 
+def test_only_the_last_tokens_logits_are_given_where_these_are_wanted(llama) -> None:
+    model, folder = llama
+    decoder = pc.load_decoder(folder)
+    cache = decoder.new_cache(batch=2, capacity=16)
+    out = decoder.step(cache, np.array([[3, 1, 4, 1], [5, 9, 0, 0]]), counts=[4, 2], last=True)[
+        "output.logits"
+    ]
+    assert out.shape == (2, 1, VOCABULARY)
+    agree(out[0, 0], whole(model, [3, 1, 4, 1])[-1])
+    agree(out[1, 0], whole(model, [5, 9])[-1])
+    cache = decoder.new_cache(capacity=16)
+    out = decoder.step(cache, np.array([[3, 1, 4, 1]]), last=True)["output.logits"]
+    assert out.shape == (1, 1, VOCABULARY)
+    agree(out[0, 0], whole(model, [3, 1, 4, 1])[-1])
+
+
 def test_sequences_of_different_lengths_share_a_batch(llama) -> None:
     model, folder = llama
     decoder = pc.load_decoder(folder)

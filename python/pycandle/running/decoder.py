@@ -71,14 +71,21 @@ class Decoder:
         return Cache(self._core.new_cache(batch, capacity, contiguous(_flatten(inputs))))
 
     def step(
-        self, cache: Cache, tokens: Any = None, *, counts: Sequence[int] | None = None, **inputs: Any
+        self,
+        cache: Cache,
+        tokens: Any = None,
+        *,
+        counts: Sequence[int] | None = None,
+        last: bool = False,
+        **inputs: Any,
     ) -> dict[str, Any]:
         """Runs new tokens [batch, new] behind those in the cache, and gives the outputs for them, by name.
 
-        counts[b] of the new tokens of a sequence are real, the rest is padding. A mask of ones need not be given."""
+        counts[b] of the new tokens of a sequence are real, the rest is padding. A mask of ones need not be given.
+        last: outputs of each sequence's last token alone, [batch, 1, …]; the logits of a prompt are not computed"""
         given = inputs if tokens is None else {self.inputs[0]: tokens, **inputs}
         flat = _flatten(given)
-        return _like(flat, self._core.step(cache._core, contiguous(flat), list(counts or [])))
+        return _like(flat, self._core.step(cache._core, contiguous(flat), list(counts or []), last))
 
     def resized(self, cache: Cache, capacity: int) -> Cache:
         """The same tokens with room for another number of them."""

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "backends/cpu/copy.h"
@@ -18,6 +19,12 @@ void add_to_key(std::vector<int64_t>& key, const Array& a) {
   key.push_back(static_cast<int64_t>(a.dtype()));
   key.push_back(a.rank());
   key.insert(key.end(), a.shape().begin(), a.shape().end());
+}
+
+Array copied(const Array& from) {
+  Array to(from.dtype(), from.shape());
+  if (from.bytes() != 0) std::memcpy(to.mutable_data(), from.data(), from.bytes());
+  return to;
 }
 
 std::byte* bytes_of(const Array& a) { return const_cast<std::byte*>(static_cast<const std::byte*>(a.data())); }
@@ -109,7 +116,7 @@ std::unique_ptr<Context> CpuExecutable::new_context(const Plan& plan) const {
   return context;
 }
 
-void CpuExecutable::bind(const Plan& plan, const RunRequest& request, Context& context) const {
+void CpuExecutable::bind(const Plan& plan, const RunRequest& request, States states, Context& context) const {
   context.request = &request;
   context.random_ops = 0;
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
@@ -121,6 +128,8 @@ void CpuExecutable::bind(const Plan& plan, const RunRequest& request, Context& c
       const State& s = shared_.program.states[buffer.index];
       context.arrays[b] = request.states ? request.states->at(buffer.index)
                                          : shared_.parameters->get_state(s, shared_.program.graph.type(s.value));
+      const bool is_ours = request.states && states == States::written;
+      if (buffer.is_written && !is_ours) context.arrays[b] = copied(context.arrays[b]);
       context.at[b] = bytes_of(context.arrays[b]);
     } else if (buffer.kind == Buffer::Kind::output) {
       // Memory that the caller of an earlier run let go of is used again: fresh pages cost as much as a kernel.
@@ -169,7 +178,28 @@ void CpuExecutable::report(const Plan& plan, const RunRequest& request, const st
   }
 }
 
-std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
+void CpuExecutable::execute(const Plan& plan, const RunRequest& request, Context& context,
+                            std::vector<Clock::time_point>* times) const {
+  const Program& p = shared_.program;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const Step& step = plan.steps[s];
+    if (times) times->push_back(Clock::now());
+    if (shared_.parameters->is_streamed()) use_weights(plan, step, context);
+    try {
+      step.run(context);
+    } catch (Error& error) {
+      const Node& node = p.graph.nodes[step.node];
+      error.op(node.op->name)
+          .module_path(p.module_path(node.origin))
+          .python(p.file_line(node.origin), p.source_line(node.origin));
+      throw;
+    }
+    if (request.on_tap) deliver(plan, step.defines, context);
+    for (const BufferId b : plan.ends_after[s]) context.arrays[b] = Array();
+  }
+}
+
+std::vector<Array> CpuExecutable::run(const RunRequest& request, States states) const {
   std::vector<Clock::time_point> times;  // for a profile: when the run, each step and what follows began
   if (request.on_step) times.push_back(Clock::now());
   const std::shared_ptr<Entry> entry = entry_for(request);
@@ -183,27 +213,12 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
     }
   }
   if (!context) context = new_context(plan);
-  bind(plan, request, *context);
+  bind(plan, request, states, *context);
 
   const Program& p = shared_.program;
   if (request.on_tap) deliver(plan, plan.defined_at_start, *context);
   if (request.on_step) times.reserve(plan.steps.size() + 2);
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    const Step& step = plan.steps[s];
-    if (request.on_step) times.push_back(Clock::now());
-    if (shared_.parameters->is_streamed()) use_weights(plan, step, *context);
-    try {
-      step.run(*context);
-    } catch (Error& error) {
-      const Node& node = p.graph.nodes[step.node];
-      error.op(node.op->name)
-          .module_path(p.module_path(node.origin))
-          .python(p.file_line(node.origin), p.source_line(node.origin));
-      throw;
-    }
-    if (request.on_tap) deliver(plan, step.defines, *context);
-    for (const BufferId b : plan.ends_after[s]) context->arrays[b] = Array();
-  }
+  execute(plan, request, *context, request.on_step ? &times : nullptr);
   if (request.on_step) {
     times.push_back(Clock::now());
     report(plan, request, times);
@@ -234,6 +249,59 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request) const {
   const std::lock_guard lock(mutex_);
   entry->idle.push_back(std::move(context));
   return outputs;
+}
+
+// ---- a run that is made again and again
+
+// A plan with the memory of one run, bound to the caller's arrays once.
+class CpuRepeatedRun final : public RepeatedRun {
+ public:
+  CpuRepeatedRun(const CpuExecutable& executable, RunRequest request)
+      : executable_(executable), request_(std::move(request)), entry_(executable.entry_for(request_)) {
+    const Plan& plan = *entry_->plan;
+    context_ = executable.new_context(plan);
+    executable.bind(plan, request_, CpuExecutable::States::written, *context_);
+  }
+
+  const std::vector<Array>& run() override {
+    const Plan& plan = *entry_->plan;
+    const Program& p = executable_.shared_.program;
+    context_->random_ops = 0;
+    executable_.execute(plan, request_, *context_, nullptr);
+    outputs_.resize(p.outputs.size());
+    for (size_t i = 0; i < p.outputs.size(); ++i) {
+      const Array& now = memory_of(plan.outputs[i]);
+      if (outputs_[i].data() != now.data() || outputs_[i].shape() != now.shape()) outputs_[i] = now;
+    }
+    for (size_t i = 0; i < p.states.size(); ++i) {
+      const View& v = plan.outputs[p.outputs.size() + i];
+      Array& state = request_.states->at(i);
+      if (v.buffer == kNoBuffer || context_->at[v.buffer] == state.data()) continue;
+      std::memcpy(bytes_of(state), context_->at[v.buffer], state.bytes());
+    }
+    return outputs_;
+  }
+
+ private:
+  // The array that shows a result; made when its memory is another than before.
+  const Array& memory_of(const View& v) {
+    Array& array = context_->arrays[v.buffer];
+    const std::byte* data = context_->at[v.buffer];
+    if (array.data() != data) array = Array(v.dtype, v.sizes, data, context_->outputs[v.buffer]);
+    if (array.shape() != v.sizes) array = array.reshaped(v.sizes);
+    return array;
+  }
+
+  const CpuExecutable& executable_;
+  RunRequest request_;
+  std::shared_ptr<CpuExecutable::Entry> entry_;
+  std::unique_ptr<Context> context_;
+  std::vector<Array> outputs_;
+};
+
+std::unique_ptr<RepeatedRun> CpuExecutable::repeated(RunRequest request) const {
+  request.prepare_fully = true;
+  return std::make_unique<CpuRepeatedRun>(*this, std::move(request));
 }
 
 }  // namespace pycandle::cpu

@@ -10,17 +10,21 @@
 #include <vector>
 
 #include "backends/cpu/planner.h"
+#include "backends/in_place.h"
 
 namespace pycandle::cpu {
 
-class CpuExecutable final : public Executable {
+class CpuExecutable final : public Executable, public RunsInPlace {
  public:
   explicit CpuExecutable(Shared);
-  std::vector<Array> run(const RunRequest&) const override;
+  std::vector<Array> run(const RunRequest& request) const override { return run(request, States::kept); }
+  std::vector<Array> run_in_place(const RunRequest& request) const override { return run(request, States::written); }
+  std::unique_ptr<RepeatedRun> repeated(RunRequest) const override;
   ExecutableUse use() const override;
 
  private:
   using Clock = std::chrono::steady_clock;
+  enum class States { kept, written };  // what a run may do with the memory of the caller's states
   // A plan serves calls whose inputs have these dtypes and sizes. Weights are not part of it: they belong to the
   // executable, and another one has plans of its own.
   struct Entry {
@@ -29,11 +33,14 @@ class CpuExecutable final : public Executable {
     std::unique_ptr<const Plan> plan;
     std::vector<std::unique_ptr<Context>> idle;  // contexts that no run uses at the moment
   };
+  friend class CpuRepeatedRun;
+  std::vector<Array> run(const RunRequest&, States) const;
   std::shared_ptr<Entry> entry_for(const RunRequest&) const;
   bool is_for_one_call(const Plan& plan) const { return plan.reads_unpacked && shared_.packs; }
   std::string why_no_plan_fits(const RunRequest&, const std::vector<int64_t>& key) const;
   std::unique_ptr<Context> new_context(const Plan&) const;
-  void bind(const Plan&, const RunRequest&, Context&) const;
+  void bind(const Plan&, const RunRequest&, States, Context&) const;
+  void execute(const Plan&, const RunRequest&, Context&, std::vector<Clock::time_point>* times) const;
   void use_weights(const Plan&, const Step&, const Context&) const;  // those that this step reads
   void deliver(const Plan&, const Values&, const Context&) const;
   void report(const Plan&, const RunRequest&, const std::vector<Clock::time_point>&) const;

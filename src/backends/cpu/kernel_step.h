@@ -27,6 +27,15 @@ void run_parts(int parts, FunctionRef<void(int part)> body);
 template <class Args> using KernelFn = void (*)(const Args&, int64_t begin, int64_t end, float* scratch);
 template <class Args> using CountFn = int64_t (*)(const Args&);
 
+// The arguments with the pointers of this run.
+template <class Args> Args with_pointers(Args args, const std::vector<Bound>& bound, const Context& c) {
+  for (const Bound& b : bound) {
+    const std::byte* pointer = c.pointer<std::byte>(b.view);
+    std::memcpy(reinterpret_cast<std::byte*>(&args) + b.at, static_cast<const void*>(&pointer), sizeof pointer);
+  }
+  return args;
+}
+
 struct KernelNames {
   const char* kernel;
   double work = 0;
@@ -60,11 +69,7 @@ void add_kernel(Planner& p, const KernelNames& names, KernelFn<Args> run, CountF
     step.writes.push_back(memory.buffer);
   }
   step.run = [run, args, bound = std::move(bound), units, parts, scratch, memory](Context& c) {
-    Args filled = args;
-    for (const Bound& b : bound) {
-      const std::byte* pointer = c.pointer<std::byte>(b.view);
-      std::memcpy(reinterpret_cast<std::byte*>(&filled) + b.at, static_cast<const void*>(&pointer), sizeof pointer);
-    }
+    const Args filled = with_pointers(args, bound, c);
     float* shared = scratch > 0 ? c.pointer(memory) : nullptr;
     if (parts == 1) {
       run(filled, 0, units, shared);

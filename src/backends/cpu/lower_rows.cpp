@@ -233,13 +233,17 @@ bool lower_take(Planner& p, size_t index) {
     }
   }
   const View table = p.view(node.operands[0]);
-  if (p.call(index).integer("axis") != 0 || !table.is_dense() || table.sizes[0] == 0) return false;
+  const auto axis = static_cast<size_t>(p.call(index).integer("axis"));
+  // Axes of one before it change nothing: a table over positions is [1, positions, width].
+  const bool is_first = std::all_of(table.sizes.begin(), table.sizes.begin() + static_cast<std::ptrdiff_t>(axis),
+                                    [](int64_t size) { return size == 1; });
+  if (!is_first || !table.is_dense() || table.sizes[axis] == 0) return false;
   const View indices = p.dense(node.operands[1]), out = p.result(node.results[0]);
   if (out.count() == 0) return false;
   GatherRows args;
   args.count = indices.count();
-  args.table_rows = table.sizes[0];
-  args.row_bytes = table.count() / table.sizes[0] * static_cast<int64_t>(size_of(table.dtype));
+  args.table_rows = table.sizes[axis];
+  args.row_bytes = table.count() / table.sizes[axis] * static_cast<int64_t>(size_of(table.dtype));
   args.table_row_bytes = args.out_row_bytes = args.row_bytes;
   Step step;
   step.kernel = "gather_rows";

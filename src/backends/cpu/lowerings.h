@@ -17,6 +17,9 @@ struct Lowering {
   bool is_view = false;  // moves nothing
 };
 
+// Of i64 elements: a step of its own; false when there is none for this node.
+bool lower_integers(Planner&, size_t node);
+
 const Lowering* find_lowering(std::string_view op);  // null when there is none
 
 // One for each file.
@@ -25,6 +28,8 @@ std::vector<Lowering> elementwise_lowerings();
 std::vector<Lowering> product_lowerings();
 std::vector<Lowering> row_lowerings();
 std::vector<Lowering> attention_lowerings();
+std::vector<Lowering> cache_lowerings();
+std::vector<Lowering> integer_lowerings();
 std::vector<Lowering> convolution_lowerings();
 std::vector<Lowering> recurrent_lowerings();
 

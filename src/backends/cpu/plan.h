@@ -25,6 +25,7 @@ struct Buffer {
   size_t bytes = 0;
   size_t offset = 0;             // in the arena
   BufferId same_as = kNoBuffer;  // an arena buffer that has the memory of another
+  bool is_written = false;       // a state that becomes what it will be where it lies
 };
 
 // The memory of one run. Reused from run to run.

@@ -40,7 +40,7 @@ std::unique_ptr<Plan> Planner::plan() {
   const Program& p = shared_.program;
   const auto define_input = [&](ValueId v, Buffer::Kind kind, size_t index) {
     const View view = dense_view(static_cast<BufferId>(plan_->buffers.size()), dtype(v), sizes(v));
-    plan_->buffers.push_back({kind, index, static_cast<size_t>(view.count()) * size_of(view.dtype), 0, kNoBuffer});
+    plan_->buffers.push_back({kind, index, static_cast<size_t>(view.count()) * size_of(view.dtype), 0, kNoBuffer, false});
     define(v, view);
   };
   for (size_t i = 0; i < p.inputs.size(); ++i) define_input(p.inputs[i].value, Buffer::Kind::input, i);
@@ -107,6 +107,12 @@ const View& Planner::view(ValueId v) {
   return found;
 }
 
+bool Planner::is_state(const View& view) const {
+  const Buffer& buffer = plan_->buffers[view.buffer];
+  return buffer.kind == Buffer::Kind::state && view.is_dense() && view.offset == 0 &&
+         static_cast<size_t>(view.count()) * size_of(view.dtype) == buffer.bytes;
+}
+
 bool Planner::is_known(ValueId v) const { return chains_->waits(v) || plan_->views[v].buffer != kNoBuffer; }
 
 int Planner::threads() const { return shared_.threads; }
@@ -147,7 +153,7 @@ View Planner::dense(const View& v) {
 }
 
 BufferId Planner::new_buffer(size_t bytes) {
-  plan_->buffers.push_back({Buffer::Kind::arena, 0, bytes, 0, kNoBuffer});
+  plan_->buffers.push_back({Buffer::Kind::arena, 0, bytes, 0, kNoBuffer, false});
   return static_cast<BufferId>(plan_->buffers.size() - 1);
 }
 
@@ -158,7 +164,7 @@ BufferId Planner::constant_buffer(Array array) {
 }
 
 BufferId Planner::add_constant(Array array, Source source) {
-  plan_->buffers.push_back({Buffer::Kind::constant, plan_->constants.size(), array.bytes(), 0, kNoBuffer});
+  plan_->buffers.push_back({Buffer::Kind::constant, plan_->constants.size(), array.bytes(), 0, kNoBuffer, false});
   plan_->constants.push_back(std::move(array));
   sources_.push_back(source);
   return static_cast<BufferId>(plan_->buffers.size() - 1);
@@ -213,6 +219,9 @@ void Planner::add(Step step) {
     for (const std::vector<BufferId>* list : {&step.reads, &step.writes}) {
       for (const BufferId b : *list) step.bytes += static_cast<double>(plan_->buffers[b].bytes);
     }
+  }
+  for (const BufferId b : step.writes) {
+    if (plan_->buffers[b].kind == Buffer::Kind::state) plan_->buffers[b].is_written = true;
   }
   plan_->steps.push_back(std::move(step));
 }

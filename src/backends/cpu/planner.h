@@ -51,6 +51,7 @@ class Planner {
   Chains& chains() { return *chains_; }
   View dense(ValueId);                     // copied once when it is not
   View dense(const View&);
+  bool is_state(const View&) const;        // all of a state's own memory, before the run
   bool is_known(ValueId v) const;          // it has a view, so a step added now may read it
   bool is_constant(ValueId) const;         // known when planned: computed from parameters and constants alone
   std::optional<Array> constant(ValueId);  // its value, dense

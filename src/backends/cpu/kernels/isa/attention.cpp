@@ -5,14 +5,12 @@
 //   sums[value, query] += vᵀ[value, key] · weights[key, query]   (v read as it lies)
 //
 // Nothing is reduced across lanes, and head sizes may be anything.
-#include "backends/cpu/kernels/isa/isa.h"
-#include "backends/cpu/kernels/isa/math.h"
+#include "backends/cpu/kernels/isa/attention.h"
 #include "backends/cpu/kernels/isa/transpose.h"
 
 namespace pycandle::cpu::PYCANDLE_ISA {
 
 constexpr int64_t kTilesInBlock = 144 / kTileRows, kKeyBlock = kTilesInBlock * kTileRows;
-constexpr float kLog2E = 1.44269504f;  // scores are kept times this: powers of two are cheaper than those of e
 
 static int64_t query_blocks(const Attention& g) { return divide_up(g.queries, kPanel); }
 static int64_t attention_units(const Attention& g) { return g.batch * g.heads * query_blocks(g); }
@@ -52,12 +50,6 @@ INLINE F lane_numbers() {
   float numbers[kLanes];
   for (int i = 0; i < kLanes; ++i) numbers[i] = static_cast<float>(i);
   return load(numbers);
-}
-
-// A mask times log2(e). Models mask with the lowest float: it must not become -inf, which would mean another thing.
-INLINE F in_powers_of_two(F mask) {
-  const F limit = set(__FLT_MAX__);
-  return select(le(absolute(mask), limit), min2(limit, max2(-limit, mask * set(kLog2E))), mask);
 }
 
 INLINE F numbers_of(const float* p, int64_t n) { return load_n(p, n); }

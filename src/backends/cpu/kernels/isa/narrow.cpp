@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/narrow_layout.h"
 
 #include "backends/cpu/kernels/isa/epilogue.h"
+#include "backends/cpu/kernels/isa/halves.h"
 #include "backends/cpu/kernels/isa/isa.h"
 #include "backends/cpu/kernels/isa/transpose.h"
 #include "backends/cpu/kernels/narrow_tiles.h"
@@ -24,24 +25,6 @@ static int64_t panels(const Gemm& g) { return divide_up(g.n, kPanel); }
 
 // ---- one panel as f32
 
-INLINE float half_value(uint16_t bits) {
-  const uint32_t magnitude = bits & 0x7fffu;
-  uint32_t out = magnitude << 13;
-  float scaled;
-  __builtin_memcpy(&scaled, &out, 4);
-  scaled *= 0x1p112f;
-  __builtin_memcpy(&out, &scaled, 4);
-  out |= (magnitude >= 0x7c00u ? 0x7f800000u : 0u) | (static_cast<uint32_t>(bits & 0x8000u) << 16);
-  __builtin_memcpy(&scaled, &out, 4);
-  return scaled;
-}
-
-INLINE float from_bits(uint32_t bits) {
-  float out;
-  __builtin_memcpy(&out, &bits, 4);
-  return out;
-}
-
 template <class T> INLINE T number_at(const uint8_t* p, int64_t at) {
   T out;
   __builtin_memcpy(&out, p + at * static_cast<int64_t>(sizeof(T)), sizeof(T));
@@ -51,7 +34,7 @@ template <class T> INLINE T number_at(const uint8_t* p, int64_t at) {
 // The number of row i and column j of a panel.
 template <WeightFormat format> INLINE float weight_at(const uint8_t* panel, int64_t i, int64_t j) {
   if constexpr (format == WeightFormat::bf16) {
-    return from_bits(static_cast<uint32_t>(number_at<uint16_t>(panel, (i / 2 * kPanel + j) * 2 + i % 2)) << 16);
+    return bf16_value(number_at<uint16_t>(panel, (i / 2 * kPanel + j) * 2 + i % 2));
   } else if constexpr (format == WeightFormat::f16) {
     return half_value(number_at<uint16_t>(panel, i * kPanel + j));
   } else if constexpr (format == WeightFormat::int8) {
@@ -104,12 +87,7 @@ static void gather_narrow(const GatherNarrow& g, int64_t begin, int64_t end, flo
 // ---- activations as pairs of 16 bits
 
 static void to_bf16(const float* x, int64_t n, uint16_t* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t bits;
-    __builtin_memcpy(&bits, x + i, 4);
-    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, nan = bits >> 16 | 0x40u;
-    out[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-  }
+  for (int64_t i = 0; i < n; ++i) out[i] = bf16_bits(x[i]);
 }
 
 // A group of activations as whole numbers of at most 32767; the scale, or NaN when one of them is not finite.

@@ -1,0 +1,145 @@
+// How the cpu backend runs decode steps: one plan for each number of new tokens, rows written where they lie, nothing allocated
+// per token, and only the last token's logits where these are wanted.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "decode_cases.h"
+#include "runtime/decoder.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void* counted(size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(size_t bytes) { return counted(bytes); }
+void* operator new[](size_t bytes) { return counted(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+namespace pycandle {
+namespace {
+
+struct Running {
+  explicit Running(const std::string& name, int threads = 1)
+      : program(causal_program(name)),
+        decoder(derive_decode_step(program, catalogue()), catalogue(), some_weights(program), "cpu", options(threads)) {}
+  static PipelineOptions options(int threads) {
+    PipelineOptions o;
+    o.threads = threads;
+    return o;
+  }
+
+  std::string input() const { return decoder.decode_step().step.inputs[0].name; }
+  Decoder::Tensors tokens(int64_t batch, const std::vector<int64_t>& ids) const {
+    return {{input(), store(DType::i64, {batch, static_cast<int64_t>(ids.size()) / batch}, ids)}};
+  }
+
+  Program program;
+  Decoder decoder;
+};
+
+const char* const kTransformers[] = {"sliding", "alibi", "grouped"};
+const char* const kOfKernelsAlone[] = {"sliding", "grouped"};  // a running sum is left to the evaluator, which allocates
+
+TEST(Stepper, GivesWhatStepsGive) {
+  for (const char* name : kTransformers) {
+    SCOPED_TRACE(name);
+    const Running model(name);
+    Cache cache = model.decoder.new_cache(2, 24);
+    model.decoder.step(cache, model.tokens(2, {3, 1, 4, 2, 7, 0}), {3, 2});
+    Stepper stepper(model.decoder, cache, 1);  // a copy: the cache goes on by itself
+    for (int64_t token = 0; token < 8; ++token) {
+      const auto expected = model.decoder.step(cache, model.tokens(2, {token, token + 1}));
+      stepper.tokens()[0] = token;
+      stepper.tokens()[1] = token + 1;
+      const std::vector<Array>& outputs = stepper.step();
+      ASSERT_TRUE(outputs[0].same_bytes(expected.begin()->second)) << token;
+    }
+    const Cache after = std::move(stepper).taken();
+    EXPECT_EQ(after.lengths(), cache.lengths());
+  }
+}
+
+TEST(Stepper, AllocatesNothingPerToken) {
+  for (const char* name : kOfKernelsAlone) {
+    for (const int threads : {1, 2}) {
+      SCOPED_TRACE(std::string(name) + " with threads: " + std::to_string(threads));
+      const Running model(name, threads);
+      Stepper stepper(model.decoder, model.decoder.new_cache(1, 32), 1);
+      for (int i = 0; i < 3; ++i) stepper.step();
+      const int64_t before = allocations;
+      for (int i = 0; i < 20; ++i) {
+        stepper.tokens()[0] = i % 7;
+        stepper.step();
+      }
+      EXPECT_EQ(allocations - before, 0);
+    }
+  }
+}
+
+TEST(Stepper, SaysWhenTheCacheIsFull) {
+  const Running model("sliding");
+  Stepper stepper(model.decoder, model.decoder.new_cache(1, 2), 1);
+  stepper.step();
+  stepper.step();
+  EXPECT_THROW(stepper.step(), Error);
+  EXPECT_EQ(stepper.cache().lengths(), std::vector<int64_t>{2});
+}
+
+TEST(StepLast, GivesTheLastTokensRowsAlone) {
+  for (const char* name : kTransformers) {
+    SCOPED_TRACE(name);
+    const Running model(name);
+    for (const std::vector<int64_t>& counts : {std::vector<int64_t>{}, {5, 5}, {5, 2}}) {
+      Cache one = model.decoder.new_cache(2, 24), other = one;
+      const auto tokens = model.tokens(2, {3, 1, 4, 2, 7, 0, 6, 5, 3, 2});
+      const Array all = model.decoder.step(one, tokens, counts).begin()->second;
+      const Array last = model.decoder.step_last(other, tokens, counts).begin()->second;
+      EXPECT_EQ(one.lengths(), other.lengths());
+      ASSERT_EQ(last.shape()[1], 1);
+      const int64_t width = all.size() / 10;
+      for (int64_t b = 0; b < 2; ++b) {
+        const int64_t at = counts.empty() ? 4 : counts[static_cast<size_t>(b)] - 1;
+        for (int64_t i = 0; i < width; ++i)
+          EXPECT_NEAR(last.as<float>()[b * width + i], all.as<float>()[(b * 5 + at) * width + i], 1e-5);
+      }
+    }
+  }
+}
+
+TEST(DecodePlans, AreMadeForTheNumberOfNewTokens) {
+  const Running model("sliding");
+  Cache cache = model.decoder.new_cache(1, 32);
+  for (int64_t token = 0; token < 20; ++token) model.decoder.step(cache, model.tokens(1, {token % 7}));
+  EXPECT_EQ(model.decoder.use().planned.size(), 1U);
+  model.decoder.step(cache, model.tokens(1, {1, 2, 3}));
+  EXPECT_EQ(model.decoder.use().planned.size(), 2U);
+}
+
+TEST(Cache, OfACopyIsNotWrittenByTheOther) {
+  const Running model("sliding");
+  Cache one = model.decoder.new_cache(1, 16);
+  model.decoder.step(one, model.tokens(1, {3, 1, 4}));
+  Cache other = one;
+  const auto logits = [&](Cache& cache, int64_t token) {
+    return model.decoder.step(cache, model.tokens(1, {token})).begin()->second;
+  };
+  const Array expected = logits(one, 5);
+  logits(other, 6);
+  logits(other, 2);
+  one.truncate(0, 3);
+  EXPECT_TRUE(logits(one, 5).same_bytes(expected));
+}
+
+}  // namespace
+}  // namespace pycandle
