@@ -1,8 +1,10 @@
-"""The table of docs/faults.md, from what was measured."""
+"""What was measured, as a file (results.json), and the table of docs/faults.md that is made from it."""
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from .twins.measuring import Finding
@@ -10,6 +12,7 @@ from .twins.suite import share, summary
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/faults.md"
+RESULTS = Path(__file__).with_name("results.json")
 BEGIN, END = "<!-- figures: written by make faults -->", "<!-- end of figures -->"
 
 
@@ -34,11 +37,13 @@ def must_be_found(finding: Finding) -> bool:
     return bool(n and bits and not finding.is_half) and (bits <= 14 or n <= 1024)
 
 
-def rows(findings: list[Finding], clean: list[dict], alarms: int, smollm2: str) -> list[tuple[str, str, str]]:
-    """What, how it must be, how it is."""
+Row = tuple[str, str, str]  # what, how it must be, how it is
+
+
+def rows_of_twins(findings: list[Finding]) -> list[Row]:
     said = summary(findings)
     scaled = lambda f: bool(length_of(f)) and "times" in f.wrong and not f.is_half  # noqa: E731
-    table = [
+    return [
         ("found, f32", "99.5 %", said["found, f32"]),
         ("found, f16 and bf16", "90 %", said["found, f16 and bf16"]),
         ("of these with an outlier channel", "", found_by(findings, lambda f: "outlier" in f.variant)),
@@ -48,19 +53,57 @@ def rows(findings: list[Finding], clean: list[dict], alarms: int, smollm2: str) 
         ("right cause, of faults in the list", "90 %", said["right cause, of faults in the list"]),
         ("wrong cause, of causes named", "0.5 % at most", said["wrong cause, of causes named"]),
     ]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of the suite; each may be measured by itself."""
+
+    name: str
+    rows: list[Row]
+    notes: list[dict]  # what was not as it should be
+
+
+def parts(findings: list[Finding], clean: list[dict], alarms: list[dict], smollm2: str) -> list[Part]:
+    measured = []
+    if findings:
+        notes = [note_of(f) for f in findings if not f.is_fine]
+        measured.append(Part("twins", rows_of_twins(findings), notes))
     if clean:
-        table.append(("false alarms, of clean runs", "0 of 2,000", f"{alarms} of {len(clean):,}"))
+        row = ("false alarms, of clean runs", "0 of 2,000", f"{len(alarms)} of {len(clean):,}")
+        measured.append(Part("clean runs", [row], alarms))
     if smollm2:
-        table.append(("SmolLM2-135M in bf16", "95 % found, 90 % of those named", smollm2))
-    return table
+        row = ("SmolLM2-135M in bf16", "95 % found, 90 % of those named", smollm2)
+        measured.append(Part("SmolLM2", [row], []))
+    return measured
 
 
-def markdown(table: list[tuple[str, str, str]]) -> str:
+def note_of(finding: Finding) -> dict:
+    shown = ("model", "wrong", "route", "result", "op", "kind", "cause")
+    return {key: value for key, value in finding.shown().items() if key in shown}
+
+
+def markdown(results: dict) -> str:
+    """`results`: of each part when it was measured, its rows and its notes."""
+    by_time: dict[str, list[str]] = {}
+    for name, part in results.items():
+        by_time.setdefault(part["measured"], []).append(name)
+    said = [f"{', '.join(names)}: {time}." for time, names in by_time.items()]
+    table = [row for part in results.values() for row in part["rows"]]
     lines = ["| what | must be | is |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {what} | {least} | {figure} |" for what, least, figure in table)])
+    lines += [f"| {what} | {least} | {figure} |" for what, least, figure in table]
+    return "Measured: " + " ".join(said) + "\n\n" + "\n".join(lines)
 
 
-def write(table: list[tuple[str, str, str]], measured: str, page: Path = PAGE) -> None:
-    text = page.read_text()
-    start, end = text.index(BEGIN), text.index(END)
-    page.write_text(f"{text[:start]}{BEGIN}\n{measured}\n\n{markdown(table)}\n{text[end:]}")
+def with_table(page: str, results: dict) -> str:
+    start, end = page.index(BEGIN), page.index(END)
+    return f"{page[:start]}{BEGIN}\n{markdown(results)}\n{page[end:]}"
+
+
+def write(measured: list[Part], when: str, file: Path = RESULTS, page: Path = PAGE) -> None:
+    """What was not measured now stays as it was."""
+    results = json.loads(file.read_text()) if file.exists() else {}
+    for part in measured:
+        results[part.name] = {"measured": when, "rows": part.rows, "notes": part.notes}
+    file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    page.write_text(with_table(page.read_text(), results))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -125,19 +126,28 @@ def test_a_cause_is_right_when_it_names_the_parameter_or_is_of_an_expected_kind(
     assert not finding().has_cause and not finding().is_wrong_cause and not finding().is_fine
 
 
-def test_the_table_counts_what_was_measured(tmp_path) -> None:
+def test_the_table_counts_what_was_measured_and_keeps_the_rest(tmp_path) -> None:
     rounded_away = finding(wrong="rounded to 14 bits: fc.weight", expected="", result="missed")
-    table = figures.rows([finding(), rounded_away, finding(result="no effect")], [{}, {}], 1, "")
-    facts = {what: figure for what, _, figure in table}
+    findings = [finding(kind="stored weight"), rounded_away, finding(result="no effect")]
+    measured = figures.parts(findings, [{}, {"is": "bad"}], [{"is": "bad"}], "")
+    facts = {what: figure for part in measured for what, _, figure in part.rows}
     assert facts["found, f32"] == "1 of 2 (50.0 %)" and facts["false alarms, of clean runs"] == "1 of 2"
     assert facts["weights of long sums rounded, f32"] == "0 of 1 (0.0 %)"
-    page = tmp_path / "page.md"
+    file, page = tmp_path / "results.json", tmp_path / "page.md"
     page.write_text(f"before\n{figures.BEGIN}\nold\n{figures.END}\nafter\n")
-    figures.write(table, "Measured today.", page)
+    figures.write(measured, "today", file, page)
+    figures.write(figures.parts([], [], [], "60 of 60"), "tomorrow", file, page)
     text = page.read_text()
-    assert (
-        "old" not in text and "| found, f32 | 99.5 % | 1 of 2 (50.0 %) |" in text and text.endswith("after\n")
-    )
+    assert "old" not in text and text.endswith("after\n")
+    assert "| found, f32 | 99.5 % | 1 of 2 (50.0 %) |" in text and "60 of 60" in text
+    assert "Measured: twins, clean runs: today. SmolLM2: tomorrow." in text
+    (missed,) = json.loads(file.read_text())["twins"]["notes"]
+    assert missed["wrong"] == "rounded to 14 bits: fc.weight" and missed["result"] == "missed"
+
+
+def test_the_table_of_the_page_is_that_of_the_results() -> None:
+    page = figures.PAGE.read_text()
+    assert figures.with_table(page, json.loads(figures.RESULTS.read_text())) == page
 
 
 def test_changes_of_smollm2_are_of_all_kinds_and_parameters(tmp_path) -> None:

@@ -19,11 +19,11 @@ from .suite import all_measured, chosen_pairs
 ROOT = Path(__file__).parents[3]
 
 
-def measured_what() -> str:
+def measured_when() -> str:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return f"Measured on {datetime.now(UTC):%-d %B %Y}, commit {commit.stdout.strip()}."
+    return f"{datetime.now(UTC):%-d %B %Y} at {commit.stdout.strip()}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,17 +33,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--models", default="", help="only those whose names have one of these in them: rope,sum_"
     )
-    parser.add_argument("--part", default="both", choices=["both", "wrong", "clean"])
+    parser.add_argument("--part", default="both", choices=["both", "wrong", "clean", "neither"])
     parser.add_argument("--smollm2", action="store_true", help="also SmolLM2-135M: downloads 98 MB")
-    parser.add_argument("--write", action="store_true", help="the table of docs/faults.md")
+    parser.add_argument(
+        "--write", action="store_true", help="tests/faults/results.json and the table of docs/faults.md"
+    )
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     apart_from_the_users_cache(options.folder)
     options.folder.mkdir(parents=True, exist_ok=True)
     findings, clean, real_model = [], [], ""
-    if options.part != "clean":
+    if options.part in ("both", "wrong"):
         findings = all_measured(options.program, options.folder, options.models, options.jobs)
-    if options.part != "wrong":
+    if options.part in ("both", "clean"):
         kept = options.folder / f"clean_{version_of(options.program)}.jsonl"
         clean = campaign(options.program, chosen_pairs(options.folder, options.models), kept)
     if options.smollm2:
@@ -56,11 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(json.dumps(finding.shown()))
     for run in alarms:
         print(json.dumps(run))
-    table = figures.rows(findings, clean, len(alarms), real_model)
-    for what, _, figure in table:
+    parts = figures.parts(findings, clean, alarms, real_model)
+    for what, _, figure in (row for part in parts for row in part.rows):
         print(f"{what}: {figure}")
     if options.write:
-        figures.write(table, measured_what())
+        figures.write(parts, measured_when())
     missed = any(f.result in ("missed", "error") or f.is_wrong_cause for f in findings)
     return int(bool(alarms) or missed)
 
