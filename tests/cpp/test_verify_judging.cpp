@@ -138,6 +138,45 @@ TEST(LongSums, AreRightInAnyOrderAndWithOtherWeightsWrong) {
     EXPECT_FALSE(judged_product(n, [](size_t, double v) { return rounded_to_bits(v, 16); }).passed) << n;
 }
 
+// A convolution of 3x3 windows, whose golden is computed with changed weights and then moved.
+Judgement judged_convolution(const std::vector<double>& picture, const std::function<double(double)>& of_weight,
+                             const std::function<double(size_t, double)>& moved) {
+  const std::string body =
+      "input %0 \"x\": f32[1, 64, 9, 9]\ninput %1 \"w\": f32[16, 64, 3, 3]\n\n%2 = convolution(%0, %1) {strides = [1, 1], "
+      "padding_low = [1, 1], padding_high = [1, 1], dilation = [1, 1], input_dilation = [1, 1], groups = 1}: f32[1, 16, 9, 9]\n\n"
+      "output \"output\" %2\n";
+  const Array x = store(DType::f32, {1, 64, 9, 9}, picture), w = store(DType::f32, {16, 64, 3, 3}, normal(16 * 64 * 9, 8));
+  std::vector<double> changed = load_double(w);
+  for (double& v : changed) v = of_weight(v);
+  const Trials trials(catalogue(), memory_parameters({}), {});
+  std::vector<double> golden = load_double(trials.rounded(parsed(body), {x, store(DType::f32, w.shape(), changed)}));
+  for (size_t i = 0; i < golden.size(); ++i) golden[i] = moved(i, golden[i]);
+  return tried(body, {x, w}, store(DType::f32, {1, 16, 9, 9}, golden));
+}
+
+TEST(Convolutions, MayErrByMoreThanTheirTermsButNotAsOtherWeightsDo) {
+  const std::vector<double> noise = normal(16 * 81, 9), picture = normal(64 * 81, 7);
+  const auto same = [](double v) { return v; };
+  const auto unmoved = [](size_t, double v) { return v; };
+  constexpr double kLarge = 1e-4;  // some ten floors
+  EXPECT_TRUE(judged_convolution(picture, same, unmoved).passed);
+  EXPECT_TRUE(judged_convolution(picture, same, [&](size_t i, double v) { return v + kLarge * noise[i]; }).passed);
+  for (const int bits : {12, 14, 16}) {
+    const Judgement j = judged_convolution(picture, [=](double v) { return rounded_to_bits(v, bits); }, unmoved);
+    EXPECT_FALSE(j.passed) << bits;
+  }
+  const Judgement little = judged_convolution(picture, [](double v) { return rounded_to_bits(v, 16); }, unmoved);
+  EXPECT_NE(little.why.find("as other weights would make it"), std::string::npos) << little.why;
+  // Where windows are the same, so are their roundings; those of the border have fewer elements.
+  const std::vector<double> level(64 * 81, 0.7);
+  const auto alike = [&](size_t i, double v) {
+    const size_t row = i % 81 / 9, column = i % 9;
+    const bool is_border = row % 8 == 0 || column % 8 == 0;
+    return v + kLarge * noise[is_border ? i : i / 81];
+  };
+  EXPECT_TRUE(judged_convolution(level, same, alike).passed);
+}
+
 TEST(LongSums, OfEqualTermsMayErrAsOneAfterAnotherDoes) {
   const Array x = store(DType::f32, {2, 128}, std::vector<double>(256, 0.1));
   float sum = 0;

@@ -27,7 +27,7 @@ def bits_of(finding: Finding) -> int:
 
 
 def length_of(finding: Finding) -> int:
-    sum_of = re.match(r"sum_(\d+)", finding.model)
+    sum_of = re.match(r"(?:sum|window)_(\d+)", finding.model)
     return int(sum_of[1]) if sum_of else 0
 
 

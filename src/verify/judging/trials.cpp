@@ -9,6 +9,7 @@
 #include "passes/passes.h"
 #include "verify/judging/half_precision.h"
 #include "verify/judging/spellings.h"
+#include "verify/judging/systematic.h"
 
 namespace pycandle {
 namespace {
@@ -45,6 +46,19 @@ void look_at_casts(const Program& p, const Evidence& e, Judgement& j) {
   j.why = fmt::format(
       "the program rounds to a smaller float and is {:.2g} (rms) from its exact value; PyTorch's value is {:.2g} from it",
       by_rounding, j.error_rms);
+}
+
+// Convolutions may err by far more than their terms explain, but not by what other weights would do.
+void look_at_weights(const Program& decomposed, const RunRequest& run, const Evidence& e, const Judgement& first, Judgement& j) {
+  const std::optional<double> error = error_of_weights(decomposed, run.inputs, e);
+  if (!error || *error <= kRmsFactor * first.floor_rms) return;
+  j.passed = false;
+  j.error_rms = *error;
+  j.floor_rms = first.floor_rms;
+  j.why = fmt::format(
+      "{} is off as other weights would make it: by {:.2g} (rms) from the program's exact value, {:.3g} times the rounding floor "
+      "of {:.2g}",
+      e.whose, *error, *error / first.floor_rms, first.floor_rms);
 }
 
 }  // namespace
@@ -138,7 +152,9 @@ Judgement Trials::judge_decomposed(const Program& decomposed, const RunRequest& 
   const Judgement first = judge_program(evidence);
   if (first.passed || first.error_rms > kNearMiss * first.floor_rms) return first;
   add_runs(decomposed, run, more_modes(), evidence);
-  return judge_program(evidence);
+  Judgement again = judge_program(evidence);
+  if (again.passed) look_at_weights(decomposed, run, evidence, first, again);
+  return again;
 }
 
 Judgement Trials::judge_half(const Program& p, const Program& decomposed, const RunRequest& run, const Judgement& first,

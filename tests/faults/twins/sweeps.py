@@ -50,6 +50,29 @@ SUMS = tuple(
 )
 
 
+class Window(nn.Module):
+    """A convolution, of which some ways to compute it err far more than a product of as many terms."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(length // 9, ROWS, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(F.relu(x))
+
+
+def window(length: int) -> Twin:
+    wrongs = tuple(
+        stored(change, "conv.weight", "" if change.startswith("rounded") else "stored weight")
+        for change in changes(F32, min(length, 1024))
+    )
+    inputs = lambda g: {"x": torch.randn(1, length // 9, 12, 12, generator=g)}  # noqa: E731
+    return Twin(f"window_{length}", lambda: Window(length), inputs, wrongs, (Variant(F32),))
+
+
+WINDOWS = tuple(window(length) for length in (72, 576, 2304))
+
+
 class Quiet(nn.Module):
     """Without biases: zeros stay zeros."""
 
@@ -144,4 +167,4 @@ VACUOUS = (
         dtypes=(F32,),
     ),
 )
-TWINS = (*SUMS, *VACUOUS)
+TWINS = (*SUMS, *WINDOWS, *VACUOUS)
