@@ -7,6 +7,7 @@
 #include "pycandle/tokenizer.h"
 #include "text/jinja/render.h"
 #include "text/jinja/syntax.h"
+#include "text/utf8.h"
 
 namespace pycandle {
 
@@ -17,7 +18,7 @@ struct ChatTemplate::State {
 
 ChatTemplate::ChatTemplate(const std::string& source) {
   auto state = std::make_shared<State>();
-  state->program = text::jinja::parse(source);
+  state->program = text::jinja::parse(text::replace_invalid(source));
   state_ = std::move(state);
 }
 

@@ -19,6 +19,12 @@ TEST(Utf8, InvalidBytesBecomeReplacementsAsInPython) {
   EXPECT_EQ(count_characters(replace_invalid("\xE2\x82q")), 2U);
 }
 
+TEST(ChatTemplates, InvalidBytesOfATemplateBecomeReplacements) {
+  EXPECT_EQ(ChatTemplate("{{ 'b\xE3'[::-1] }}").render("{}"),
+            "\xEF\xBF\xBD"
+            "b");  // a character cut off at the end
+}
+
 TEST(AlignedText, EditsKeepTheSpansOfTheOriginal) {
   AlignedText text("e\xCC\x81 x");  // e, acute accent, space, x
   normalise(text, Form::nfc);
@@ -73,7 +79,10 @@ TEST(Tokenizer, StreamsCharactersWhole) {
   EXPECT_EQ(stream.next(1), "");
   EXPECT_EQ(stream.next(2), "\xC3\xA9");
   EXPECT_EQ(stream.next(1), "");
-  EXPECT_EQ(stream.next(0), "\xEF\xBF\xBD" "a") << "what was given is not given again";
+  EXPECT_EQ(stream.next(0),
+            "\xEF\xBF\xBD"
+            "a")
+      << "what was given is not given again";
 }
 
 }  // namespace
