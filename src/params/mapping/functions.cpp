@@ -200,23 +200,32 @@ StoredTensor weight_norm(const SourceExpr& e, const StoredTensor& g, const Store
   return in_memory(store(v.dtype, v.shape, values), v);
 }
 
-// w + scale · b a: a is [rank, in], b is [out, rank].
+// w + scale · b a: w is [out, in…], a is [rank, in…], b is [out, rank], with ones behind it for a convolution. A few rows at
+// a time, so that no second copy of a large weight is in memory.
 StoredTensor lora(const SourceExpr& e, const StoredTensor& w, const StoredTensor& a, const StoredTensor& b) {
-  const bool fits = w.shape.size() == 2 && a.shape.size() == 2 && b.shape.size() == 2 && a.shape[0] == b.shape[1] &&
-                    b.shape[0] == w.shape[0] && a.shape[1] == w.shape[1];
+  const auto is_one = [](int64_t size) { return size == 1; };
+  const bool fits = w.shape.size() >= 2 && a.shape.size() == w.shape.size() && b.shape.size() >= 2 && a.shape[0] == b.shape[1] &&
+                    b.shape[0] == w.shape[0] && std::equal(a.shape.begin() + 1, a.shape.end(), w.shape.begin() + 1) &&
+                    std::all_of(b.shape.begin() + 2, b.shape.end(), is_one);
   if (!fits) refuse(e, fmt::format("{} + {} {} do not fit together", to_string(w.shape), to_string(b.shape), to_string(a.shape)));
-  std::vector<double> out = load_double(read(w)), row(static_cast<size_t>(w.shape[1]));
+  const StoredTensor from = viewable(w);
   const std::vector<double> left = load_double(read(b)), right = load_double(read(a));
-  const auto rows = static_cast<size_t>(w.shape[0]), columns = row.size(), rank = static_cast<size_t>(a.shape[0]);
+  Array out(w.dtype, w.shape);
+  const auto rank = static_cast<size_t>(a.shape[0]), rows = static_cast<size_t>(w.shape[0]);
+  const size_t columns = rows == 0 ? 0 : static_cast<size_t>(w.size()) / rows, row_bytes = columns * size_of(w.dtype);
   const double scale = e.numbers.empty() ? 1.0 : e.numbers[0];
-  for (size_t i = 0; i < rows; ++i) {
-    std::fill(row.begin(), row.end(), 0.0);
+  std::vector<double> product(columns);
+  for (size_t i = 0; i < rows && columns > 0; ++i) {
+    std::fill(product.begin(), product.end(), 0.0);
     for (size_t k = 0; k < rank; ++k)
-      for (size_t j = 0; j < columns; ++j) row[j] += left[i * rank + k] * right[k * columns + j];
-    for (size_t j = 0; j < columns; ++j) out[i * columns + j] += scale * row[j];
+      for (size_t j = 0; j < columns; ++j) product[j] += left[i * rank + k] * right[k * columns + j];
+    std::vector<double> row = load_double(read_range(from, static_cast<int64_t>(i * columns), static_cast<int64_t>(columns)));
+    for (size_t j = 0; j < columns; ++j) row[j] += scale * product[j];
+    const Array made = store(w.dtype, {static_cast<int64_t>(columns)}, row);
+    std::memcpy(static_cast<std::byte*>(out.mutable_data()) + i * row_bytes, made.data(), row_bytes);
   }
   release(w);
-  return in_memory(store(w.dtype, w.shape, out), w);
+  return in_memory(out, w);
 }
 
 StoredTensor add(const SourceExpr& e, const StoredTensor& x) {

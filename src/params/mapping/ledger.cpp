@@ -68,8 +68,8 @@ class Maker {
     ParameterFate p{target, Fate::missing, {}, target.dtype, {}};
     const auto source = source_of(target);
     if (!source) {
-      if (target.is_carried) p.fate = Fate::carried;
       if (!target.is_needed) p.fate = Fate::unused;
+      if (target.is_carried) p.fate = Fate::carried;  // needed or not: the manifest names it
       if (p.fate == Fate::missing) p.note = suggestion(target);
       return p;
     }
@@ -223,10 +223,21 @@ void refuse_incomplete(const Ledger& ledger, bool strict) {
       .hint("pycandle weights map proposes how names belong together");
 }
 
-std::string to_json(const Ledger& ledger) {
-  Json parameters = Json::array(), tensors = Json::array(), counts = Json::object();
+namespace {
+
+Json counts(const Ledger& ledger) {
+  Json counts = Json::object();
   for (int i = 0; i < kFateCount; ++i)
     if (const size_t n = ledger.count(static_cast<Fate>(i)); n > 0) counts[name_of(static_cast<Fate>(i))] = n;
+  return {{"complete", ledger.is_complete()}, {"counts", counts}, {"unused", ledger.unused()}};
+}
+
+}  // namespace
+
+std::string counts_json(const Ledger& ledger) { return counts(ledger).dump(); }
+
+std::string to_json(const Ledger& ledger) {
+  Json parameters = Json::array(), tensors = Json::array();
   for (const ParameterFate& p : ledger.parameters) {
     Json entry{{"name", p.target.name}, {"fate", name_of(p.fate)}, {"dtype", name_of(p.target.dtype)}, {"shape", p.target.shape}};
     if (!p.source.name.empty() || !p.source.function.empty()) entry["source"] = p.source.text();
@@ -235,11 +246,9 @@ std::string to_json(const Ledger& ledger) {
     parameters.push_back(std::move(entry));
   }
   for (const TensorFate& t : ledger.tensors) tensors.push_back({{"name", t.name}, {"fate", name_of(t.fate)}, {"by", t.by}});
-  const Json all{{"complete", ledger.is_complete()},
-                 {"counts", counts},
-                 {"unused", ledger.unused()},
-                 {"parameters", parameters},
-                 {"tensors", tensors}};
+  Json all = counts(ledger);
+  all["parameters"] = std::move(parameters);
+  all["tensors"] = std::move(tensors);
   return all.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -256,6 +265,12 @@ std::vector<std::string> nearest_names(const std::string& name, const std::vecto
   std::vector<std::string> out;
   for (auto it = scored.begin(); it != end; ++it) out.push_back(*it->second);
   return out;
+}
+
+std::vector<std::string> nearest_names(const std::string& name, const Safetensors& file, size_t count) {
+  std::vector<std::string> names;
+  for (const auto& [other, entry] : file.entries()) names.push_back(other);
+  return nearest_names(name, names, count);
 }
 
 }  // namespace pycandle

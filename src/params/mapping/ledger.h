@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/safetensors.h"
 #include "import/importer.h"
 #include "params/checkpoints/checkpoint.h"
 #include "params/mapping/functions.h"
@@ -52,10 +53,12 @@ Ledger make_ledger(const std::vector<Target>&, const Checkpoint&, const Rules&);
 // bad_input that lists what is missing or mismatched, with the nearest names; `strict` refuses unused tensors too.
 void refuse_incomplete(const Ledger&, bool strict);
 
-// The JSON text of it: docs/weights.md.
+// The JSON text of it: docs/weights.md. counts_json: how many of each fate, without names.
 std::string to_json(const Ledger&);
+std::string counts_json(const Ledger&);
 
 // The names of a list that are nearest to this one, best first.
 std::vector<std::string> nearest_names(const std::string& name, const std::vector<std::string>& names, size_t count);
+std::vector<std::string> nearest_names(const std::string& name, const Safetensors&, size_t count);
 
 }  // namespace pycandle

@@ -19,12 +19,12 @@ def place_weights(recorder, recording, fields: dict, path: Path) -> int | None:
     entries = [dict(entry) for entry in fields["parameters"]]
     states = [dict(entry) for entry in fields["states"]]
     fields["parameters"], fields["states"] = entries, states
-    if recorder.weights == "none":
-        return None
     found = _find_in_files(recorder, recording, fields["notes"]) if recorder.weights == "ref" else {}
     saved = []
     for entry in (*entries, *states):
         parameter = parameters[entry["name"]]
+        if recorder.weights == "none" and not _is_own(parameter):
+            continue
         if not parameter.tensor.is_meta:
             entry["checksum"] = checksum(parameter.tensor)
         if parameter.name in found:
@@ -33,9 +33,14 @@ def place_weights(recorder, recording, fields: dict, path: Path) -> int | None:
         elif not parameter.tensor.is_meta:
             entry["file"] = path.name
             saved.append((parameter.name, parameter.tensor))
-    if recording.meta and not saved:
+    if not saved and (recording.meta or recorder.weights == "none"):
         return None
     return write_tensors(path, saved)
+
+
+def _is_own(parameter: Parameter) -> bool:
+    """No state dict holds it, so no checkpoint can give it back."""
+    return parameter.kind == "constant" or not parameter.persistent
 
 
 def _find_in_files(recorder, recording, notes: list[str]) -> dict[str, tuple[Path, str]]:
