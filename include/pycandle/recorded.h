@@ -22,6 +22,8 @@ struct LoadOptions {
   Memory memory = Memory::fast;
   WeightFormat weights = WeightFormat::f32;  // of linear layers and embeddings
   bool check_weights = false;          // read all of them, and refuse those whose checksum is not the recorded one
+  std::string checkpoint = {};  // weights from this file or folder, not from the recording: any format of docs/weights.md
+  std::string rules = {}, lora = {};  // how its names differ, and an adapter to merge: files
 };
 
 // A handle: copies share the states. Safe to use from several threads: calls of a model with states take turns, all others
@@ -32,6 +34,7 @@ class PYCANDLE_API Recorded {
   // A manifest, the folder of one, or a bundle.
   static Recorded load(const std::string& path, const LoadOptions& = {});
 
+  std::string ledger() const;  // what became of each tensor and each parameter, as JSON: docs/weights.md
   std::vector<Symbol> symbols() const;  // the sizes that the inputs leave open
   // Floats standard normal, integers within the recorded range; at the recorded sizes, or those in `sizes`.
   Tensors random_inputs(uint64_t seed, const std::map<std::string, int64_t>& sizes = {}) const;
@@ -45,11 +48,11 @@ class PYCANDLE_API Recorded {
   std::vector<CheckResult> check(const Tensors& inputs, const Tensors& outputs, const Tensors& states_before,
                                  const Tensors& states_after) const;
 
-  Tensors states() const;                                     // copies, as they are now, by name
-  void set_states(const Tensors&) const;                      // some or all, by name
-  void reset() const;                                         // as they were recorded
-  void save_states(const std::string& path) const;            // a safetensors file
-  void load_states(const std::string& path) const;            // which has every state, with its dtype and shape
+  Tensors states() const;  // copies, as they are now, by name
+  void set_states(const Tensors&) const;  // some or all, by name
+  void reset() const;  // as they were recorded
+  void save_states(const std::string& path) const;  // a safetensors file
+  void load_states(const std::string& path) const;  // which has every state, with its dtype and shape
   // The same weights and plans, with states of its own that begin as recorded: one for each caller.
   Recorded session() const;
 

@@ -49,6 +49,9 @@ class Model:
     @property
     def state_types(self) -> list[tuple[str, str, list[int | str]]]: ...
 
+    def ledger(self) -> str:
+        """What became of each tensor and each parameter, as JSON text."""
+
     @property
     def name(self) -> str: ...
 
@@ -71,7 +74,7 @@ class Model:
     def output_tree(self) -> str:
         """The nesting of the outputs, as JSON text."""
 
-def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False, weights: str = 'f32') -> Model:
+def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False, weights: str = 'f32', checkpoint: tuple[str | os.PathLike, str | os.PathLike, str | os.PathLike, str | None, bool] | None = None) -> Model:
     """
     A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.
     """

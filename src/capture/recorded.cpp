@@ -56,10 +56,14 @@ Recorded Recorded::load(const std::string& path, const LoadOptions& options) {
   load.pipeline.pack_weights = options.memory == Memory::fast;
   load.pipeline.weights = options.weights;
   load.check_weights = options.check_weights;
+  if (!options.checkpoint.empty())
+    load.checkpoint = CheckpointRequest{options.checkpoint, options.rules, options.lora, {}, false};
   Recorded recorded;
   recorded.state_ = std::make_shared<State>(State{load_model(path, load)});
   return recorded;
 }
+
+std::string Recorded::ledger() const { return to_json(state_->model.ledger()); }
 
 std::vector<Symbol> Recorded::symbols() const {
   std::vector<Symbol> found;

@@ -9,6 +9,7 @@
 #include "cli/profile.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
+#include "cli/weights.h"
 
 namespace pycandle::cli {
 namespace {
@@ -65,7 +66,7 @@ void add_forward(Command& app, Context& context) {
   command.add_option("--profile-out", options->profile_out, "write the steps of a run as a Chrome trace");
   command.callback([options, &context] {
     tune_if_asked(*options);
-    const Model model = load_model(options->model, options->load);
+    const Model model = load_for(*options);
     const Model::Tensors inputs = inputs_for(model, *options);
     const Model::Tensors recorded = model.states();
     const Progress clock("forward");
@@ -106,12 +107,14 @@ void add_forward(Command& app, Context& context) {
                               {"seconds", seconds},
                               {"outputs", list},
                               {"changed_states", changed},
+                              {"weights", Json::parse(counts_json(model.ledger()))},
                               {"out", options->out},
                               {"profile", profiled ? to_json(*profiled) : Json()}}
                              .dump(2));
       return;
     }
     fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds, table.text());
+    fmt::print("weights: {}", ledger_text(model.ledger()));
     if (!changed.empty())
       fmt::print("changed states: {}; the next run starts from the recorded ones again\n", fmt::join(changed, ", "));
     if (options->tune) {

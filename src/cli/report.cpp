@@ -12,7 +12,7 @@ namespace {
 
 struct Options {
   report::Sources sources;
-  std::string result, baseline, out, format = "html", badge;
+  std::string result, baseline, ledger, out, format = "html", badge;
   std::vector<std::string> profiles;
   bool no_weights = false;
 };
@@ -28,6 +28,7 @@ void run_report(Options& options, Context& context) {
     throw Error(ErrorCode::usage, "--baseline needs --result").hint("the baseline is what the result is compared with");
   options.sources.result = options.result;
   options.sources.baseline = options.baseline;
+  options.sources.ledger = options.ledger;
   options.sources.profiles.assign(options.profiles.begin(), options.profiles.end());
   options.sources.weights = !options.no_weights && options.format != "md";  // Markdown does not show them
   const Json document = report::collect(options.sources);
@@ -65,6 +66,8 @@ void add_report(Command& app, Context& context) {
   command.add_option("--baseline", options->baseline, "an earlier one: the report says what became better or worse");
   command.add_option("--profile", options->profiles,
                      "what pycandle forward --profile --json printed; several stand side by side");
+  command.add_option("--ledger", options->ledger,
+                     "what --ledger of pycandle weights extract or forward wrote: where each parameter came from");
   command.add_option("-o,--out", options->out,
                      "where the report goes: report.html and so on when it is not given, - to print it");
   command.add_option("--format", options->format, "html: a page; md: a summary for a pull request; json: all facts")

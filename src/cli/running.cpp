@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "base/safetensors.h"
 #include "cli/terminal.h"
+#include "cli/weights.h"
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
 #include "runtime/tune.h"
@@ -29,10 +31,34 @@ void add_run_options(Command& command, RunOptions& options) {
           "fast: weights are packed for the cpu backend's kernels (default); small: read where they lie, in half the memory")
       .one_of({"fast", "small"});
   add_budget_option(command, options.load.parameter_budget);
+  add_checkpoint_options(command, options.from);
+  command.add_option("--ledger", options.ledger, "write what became of each tensor and parameter to this JSON file");
   command.add_flag("--check-weights", options.load.check_weights, "compare the weights with their checksums first");
   command.add_flag("--timing", options.timing, "show how long each pass took");
   add_backend_options(command, options.load.pipeline);
   add_pipeline_options(command, options.load.pipeline);
+}
+
+namespace {
+
+LoadOptions with_checkpoint(const RunOptions& options) {
+  LoadOptions load = options.load;
+  const CheckpointRequest& from = options.from;
+  if (!from.checkpoint.empty()) load.checkpoint = from;
+  if (from.checkpoint.empty() && (!from.rules.empty() || !from.adapter.empty() || from.reading.section || from.strict))
+    throw Error(ErrorCode::usage, "--map, --lora, --section and --strict say how a checkpoint is read")
+        .expected("--checkpoint FILE with them");
+  if (load.checkpoint && load.check_weights)
+    throw Error(ErrorCode::usage, "--check-weights compares the recording's own weights, not those of --checkpoint");
+  return load;
+}
+
+}  // namespace
+
+Model load_for(const RunOptions& options) {
+  Model model = load_model(options.model, with_checkpoint(options));
+  if (!options.ledger.empty()) write_text(options.ledger, to_json(model.ledger()) + "\n");
+  return model;
 }
 
 Model::Tensors inputs_for(const Model& model, const RunOptions& options) {
@@ -60,7 +86,7 @@ void refuse_choices_without_effect(const std::string& backend, const PipelineOpt
 void tune_if_asked(RunOptions& options) {
   refuse_choices_without_effect(options.load.backend, options.load.pipeline, options.tune);
   if (!options.tune) return;
-  LoadOptions load = options.load;
+  LoadOptions load = with_checkpoint(options);
   load.pipeline.dump_dir.clear();
   load.pipeline.overrides.merge(tuned_overrides(options.model, load, [&](const Model& m) { return inputs_for(m, options); }));
   options.load.pipeline.overrides = load.pipeline.overrides;

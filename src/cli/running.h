@@ -14,11 +14,14 @@ struct RunOptions {
   std::vector<std::string> sizes;
   uint64_t seed = 0;
   bool timing = false, profile = false, tune = false;
-  std::string profile_out;
+  std::string profile_out, ledger;
+  CheckpointRequest from;              // --checkpoint; its path is empty: the recording's own weights
   LoadOptions load;
 };
 
 void add_run_options(Command&, RunOptions&);
+// The model with its weights; --ledger is written.
+Model load_for(const RunOptions&);
 // The tensors of --inputs, or random ones from --seed at the sizes of --set.
 Model::Tensors inputs_for(const Model&, const RunOptions&);
 void add_tune_option(Command&, RunOptions&);

@@ -5,6 +5,7 @@
 #include "base/safetensors.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
+#include "cli/weights.h"
 
 namespace pycandle::cli {
 
@@ -16,7 +17,7 @@ void add_trace(Command& app, Context& context) {
   command.get_option("--out").required();
   command.callback([options, &context] {
     refuse_choices_without_effect(options->load.backend, options->load.pipeline);
-    const Model model = load_model(options->model, options->load);
+    const Model model = load_for(*options);
     const Model::Tensors inputs = inputs_for(model, *options);
     Progress progress("trace");
     std::map<std::string, Array> tensors;
@@ -41,6 +42,7 @@ void add_trace(Command& app, Context& context) {
                               {"taps", taps},
                               {"inside", inside},
                               {"bytes", bytes},
+                              {"weights", Json::parse(counts_json(model.ledger()))},
                               {"out", options->out}}
                              .dump(2));
       return;
@@ -48,6 +50,7 @@ void add_trace(Command& app, Context& context) {
     const std::string not_shown = inside.empty() ? "" : fmt::format(" ({} more inside other ops)", inside.size());
     fmt::print("{} · {} · {} taps{} · {:.2f} s\n{} in {}\n", styled(model.program().name, Style::bold), model.backend(), taps,
                not_shown, progress.seconds(), human_bytes(static_cast<double>(bytes)), options->out);
+    fmt::print("weights: {}", ledger_text(model.ledger()));
     if (options->timing) print_timings(model.timings());
   });
 }

@@ -16,6 +16,8 @@ void add_weights_extract(Command&, Context&);
 void add_weights_map(Command&, Context&);
 void add_weights_diff(Command&, Context&);
 
+// --checkpoint, --map, --lora, --section, --strict.
+void add_checkpoint_options(Command&, CheckpointRequest&);
 // --section of a training checkpoint.
 void add_section_option(Command&, std::optional<std::string>&);
 
@@ -23,5 +25,7 @@ void add_section_option(Command&, std::optional<std::string>&);
 std::string left_out_text(const Checkpoint&);
 // The fates in words: "148 used as is, 2 missing".
 std::string counts_text(const Ledger&);
+// The same, and the tensors that nothing uses, as lines.
+std::string ledger_text(const Ledger&);
 
 }  // namespace pycandle::cli

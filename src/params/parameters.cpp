@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "params/mapping/ledger.h"
 #include "params/type_check.h"
 
 namespace pycandle {
@@ -85,7 +86,8 @@ class FileParameters final : public ParameterSource {
     if (!tensors.contains(key)) {
       throw Error(ErrorCode::bad_input, fmt::format("{} {} is not in its file", kind, name))
           .expected(fmt::format("{} under the name {}", type.text(), key))
-          .found(fmt::format("{} other tensors in {}", tensors.entries().size(), file));
+          .found(fmt::format("{} other tensors in {}, nearest: {}", tensors.entries().size(), file,
+                             fmt::join(nearest_names(key, tensors, 3), ", ")));
     }
     return checked(tensors.get(key), kind, name, type, file);
   }
@@ -93,14 +95,8 @@ class FileParameters final : public ParameterSource {
   const Safetensors& opened(const std::string& file) const {
     const std::lock_guard lock(mutex_);
     auto found = open_.find(file);
-    if (found == open_.end()) {
-      if (files_ == ParameterFiles::inside_folder && leaves_folder(file)) {
-        throw Error(ErrorCode::bad_input, "a weight file may not lie outside the manifest's folder")
-            .found(file)
-            .hint("record with --weights save, or with --weights ref to refer to files elsewhere");
-      }
-      found = open_.emplace(file, std::make_unique<const Safetensors>(Safetensors::open(folder_ / file))).first;
-    }
+    if (found == open_.end())
+      found = open_.emplace(file, std::make_unique<const Safetensors>(open_weight_file(folder_, file, files_))).first;
     return *found->second;
   }
 
@@ -172,6 +168,15 @@ class StreamedParameters final : public ParameterSource {
 };
 
 }  // namespace
+
+Safetensors open_weight_file(const std::filesystem::path& folder, const std::string& file, ParameterFiles files) {
+  if (files == ParameterFiles::inside_folder && leaves_folder(file)) {
+    throw Error(ErrorCode::bad_input, "a weight file may not lie outside the manifest's folder")
+        .found(file)
+        .hint("record with --weights save, or with --weights ref to refer to files elsewhere");
+  }
+  return Safetensors::open(folder / file);
+}
 
 std::shared_ptr<const ParameterSource> streamed_parameters(std::shared_ptr<const ParameterSource> source, size_t budget) {
   return std::make_shared<StreamedParameters>(std::move(source), budget);

@@ -50,6 +50,7 @@ class ParameterSource {
 // Opens the files that a manifest names, each once, by `open` or when first asked; safe from several threads. Files lie
 // inside the manifest's folder, except when it refers to weights where they are (`weights: ref`): then any path is taken.
 enum class ParameterFiles { inside_folder, anywhere };
+Safetensors open_weight_file(const std::filesystem::path& folder, const std::string& file, ParameterFiles);
 std::shared_ptr<const ParameterSource> file_parameters(const std::filesystem::path& folder,
                                                        ParameterFiles = ParameterFiles::inside_folder);
 // The same source with at most `budget` bytes of mapped weights in memory, or one of them when it is larger: what was used the

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "ops/core/catalogue.h"
-#include "params/mapping/lora.h"
 #include "params/parameters.h"
 
 namespace pycandle {
@@ -22,17 +21,10 @@ bool is_recording(const fs::path& path) {
   return false;
 }
 
-Rules read_rules(const fs::path& path) { return path.empty() ? Rules() : Rules::parse(read_text(path), path.string()); }
-
-std::shared_ptr<const ParameterSource> own_parameters(const Recording& recording) {
-  return file_parameters(recording.folder,
-                         recording.weights_by_reference ? ParameterFiles::anywhere : ParameterFiles::inside_folder);
-}
-
 // Values that only the recording has, read from its own weights file.
 std::map<std::string, Array> carried_values(const Ledger& ledger, const Recording& recording) {
   std::map<std::string, Array> values;
-  const auto source = own_parameters(recording);
+  const auto source = file_parameters(recording.folder, files_of(recording));
   for (const ParameterFate& p : ledger.parameters) {
     if (p.fate != Fate::carried) continue;
     for (const Parameter& q : recording.program.parameters)
@@ -66,13 +58,10 @@ ExtractResult extract_weights(const ExtractRequest& request, const ProgressFn& p
   Needed needed = open_needed(request.needed);
   for (Target& t : needed.targets)
     if (request.dtype && is_floating(t.dtype)) t.dtype = *request.dtype;
-  ExtractResult result;
-  result.checkpoint = Checkpoint::open(request.checkpoint, request.reading);
-  Rules rules = read_rules(request.rules);
-  if (!request.adapter.empty()) rules = with_adapter(rules, needed.targets, result.checkpoint, request.adapter);
-  result.ledger = make_ledger(needed.targets, result.checkpoint, rules);
+  FittedCheckpoint fitted = fit_checkpoint(needed.targets, request.from);
+  ExtractResult result{std::move(fitted.checkpoint), std::move(fitted.ledger), {}};
   if (!request.ledger.empty()) write_text(request.ledger, to_json(result.ledger) + "\n");
-  refuse_incomplete(result.ledger, request.strict);
+  refuse_incomplete(result.ledger, request.from.strict);
   std::map<std::string, Array> carried;
   if (needed.recording) carried = carried_values(result.ledger, *needed.recording);
   result.written = extract(result.ledger, result.checkpoint, request.out, request.shard_bytes, carried, progress);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "params/mapping/extract.h"
+#include "params/mapping/load.h"
 #include "params/mapping/propose.h"
 
 namespace pycandle {
@@ -19,12 +20,11 @@ struct Needed {
 Needed open_needed(const std::filesystem::path&);
 
 struct ExtractRequest {
-  std::filesystem::path checkpoint, needed, out;
-  std::filesystem::path rules, adapter, ledger;     // empty: none
-  CheckpointOptions reading;
+  CheckpointRequest from;
+  std::filesystem::path needed, out;
+  std::filesystem::path ledger;                     // empty: none
   std::optional<DType> dtype;                       // of floating-point weights; otherwise the program's
   uint64_t shard_bytes = 0;                         // at most so many in a file; 0: one file
-  bool strict = false;
   bool attach = true;                               // a file in the manifest's folder is named in the manifest
 };
 struct ExtractResult {

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -96,14 +97,22 @@ TensorInfo info(const std::string& name, const Type& type) {
   return {name, std::string(name_of(type.dtype)), shape};
 }
 
+// A checkpoint, rules for its names, a LoRA adapter, the part with the weights, and whether unused tensors are an error.
+using CheckpointPaths =
+    std::tuple<std::filesystem::path, std::filesystem::path, std::filesystem::path, std::optional<std::string>, bool>;
+
 Model load(const std::filesystem::path& path, const std::string& backend, int threads, bool pack_weights, bool check_weights,
-           const std::string& weights) {
+           const std::string& weights, const std::optional<CheckpointPaths>& from) {
   const nb::gil_scoped_release unlocked;
   LoadOptions options{.backend = backend, .pipeline = {}};
   options.pipeline.threads = threads;
   options.pipeline.pack_weights = pack_weights;
   options.pipeline.weights = parse_weight_format(weights);
   options.check_weights = check_weights;
+  if (from) {
+    const auto& [checkpoint, rules, adapter, section, strict] = *from;
+    options.checkpoint = CheckpointRequest{checkpoint, rules, adapter, {section}, strict};
+  }
   return load_model(path, options);
 }
 
@@ -193,6 +202,9 @@ void bind_model(nb::module_& m) {
       .def("session", &Model::session, "The same model with states of its own, as recorded.")
       .def("with_states_of", &Model::with_states_of, "other"_a, "This model with the states of the other.")
       .def_prop_ro("state_types", [](const Model& model) { return infos(model, model.program().states); })
+      .def(
+          "ledger", [](const Model& model) { return to_json(model.ledger()); }, nb::call_guard<nb::gil_scoped_release>(),
+          "What became of each tensor and each parameter, as JSON text.")
       .def_prop_ro("name", [](const Model& model) { return model.program().name; })
       .def_prop_ro("backend", [](const Model& model) { return model.backend(); })
       .def_prop_ro("inputs", [](const Model& model) { return infos(model, model.program().inputs); })
@@ -223,7 +235,7 @@ NB_MODULE(_core, m) {
   bind_error(m);
   bind_model(m);
   m.def("load_model", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "pack_weights"_a = true,
-        "check_weights"_a = false, "weights"_a = "f32",
+        "check_weights"_a = false, "weights"_a = "f32", "checkpoint"_a = nb::none(),
         "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
   m.def("load_manifest", &load_manifest, "text"_a, "backend"_a = "reference", "The text of a manifest that needs no weights.");
   m.def("load_call", &load_call, "text"_a, "backend"_a = "reference",

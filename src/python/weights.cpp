@@ -54,7 +54,11 @@ std::tuple<std::vector<std::string>, std::string, bool> extract_files(const fs::
                                                                       uint64_t shard_bytes, bool strict, bool attach,
                                                                       const std::optional<std::string>& section) {
   const nb::gil_scoped_release unlocked;
-  ExtractRequest request{checkpoint, manifest, out, rules, lora, {}, {section}, {}, 0, strict, attach};
+  ExtractRequest request;
+  request.from = {checkpoint, rules, lora, {section}, strict};
+  request.needed = manifest;
+  request.out = out;
+  request.attach = attach;
   if (!dtype.empty()) {
     request.dtype = dtype_from_name(dtype);
     if (!request.dtype || !is_floating(*request.dtype))

@@ -56,7 +56,7 @@ Json collect(const Sources& sources) {
                 {"summary", nullptr},
                 {"coverage", coverage_json(analysis)},
                 {"program", program_part(recording, texts)},
-                {"weights", weights_part(recording, sources.weights)},
+                {"weights", weights_part(recording, sources.ledger, sources.weights)},
                 {"result", nullptr},
                 {"baseline", nullptr},
                 {"profiles", Json::array()}};

@@ -36,7 +36,8 @@ double number_in(const Json& object, const char* key);
 std::set<std::string> disabled_passes(const Json& result);
 
 Json program_part(const Recording&, Texts&);
-Json weights_part(const Recording&, bool with_statistics);
+// ledger: a file of --ledger; empty: what the recording's own files give its parameters.
+Json weights_part(const Recording&, const std::filesystem::path& ledger, bool with_statistics);
 Json result_part(const std::filesystem::path&, const Program&, Texts&);  // bad_input when it is of another model
 Json baseline_part(const std::filesystem::path& before, const std::filesystem::path& now);
 Json profile_part(const std::filesystem::path&, const std::string& model_name, Texts&);

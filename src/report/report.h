@@ -15,6 +15,7 @@ inline constexpr const char* kReportVersion = "1.0.0";
 struct Sources {
   std::string model;                            // a manifest, the folder of one, or a bundle, as it was given
   std::filesystem::path result, baseline;       // of `verify --out`; empty: none
+  std::filesystem::path ledger;                 // of --ledger of `weights extract` or `forward`; empty: none
   std::vector<std::filesystem::path> profiles;  // of `forward --profile --json`
   bool weights = true;                          // read them all for their statistics
 };

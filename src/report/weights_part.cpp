@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/hash.h"
 #include "params/statistics.h"
 #include "report/parts.h"
@@ -47,9 +48,42 @@ void add_statistics(const Array& array, Json& row) {
   row["histogram"] = bins;
 }
 
+Json read_ledger(const Recording& recording, const std::filesystem::path& file) {
+  if (file.empty()) return parse_json(to_json(recorded_ledger(recording)), "the ledger");
+  Json ledger = parse_json(read_text(file), file.string());
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::bad_input, fmt::format("{} is not the ledger of this model", file.string()))
+        .found(what)
+        .hint("pycandle weights extract --ledger FILE writes one");
+  };
+  if (!ledger.is_object() || !ledger.contains("parameters") || !ledger.contains("tensors") || !ledger.contains("counts"))
+    refuse("no parameters, tensors and counts");
+  if (!ledger["parameters"].is_array() || !ledger["tensors"].is_array()) refuse("no lists of parameters and tensors");
+  return ledger;
+}
+
+// Where each parameter came from into its row, and what the page says about the whole.
+Json add_fates(const Json& ledger, const std::filesystem::path& file, Json& rows) {
+  std::map<std::string, const Json*> fates;
+  for (const Json& p : ledger["parameters"]) fates.emplace(text_in(p, "name"), &p);
+  for (Json& row : rows) {
+    const auto at = fates.find(row["name"].get<std::string>());
+    if (at == fates.end())
+      throw Error(ErrorCode::bad_input, fmt::format("{} is not the ledger of this model", file.string()))
+          .found("no parameter " + row["name"].get<std::string>());
+    for (const char* key : {"fate", "source", "note"})
+      if (std::string text = text_in(*at->second, key); !text.empty()) row[key] = std::move(text);
+  }
+  Json left = Json::array();  // tensors that are no parameter's own
+  for (const Json& t : ledger["tensors"])
+    if (const std::string fate = text_in(t, "fate"); fate == "unused" || fate == "tied to")
+      left.push_back({{"name", text_in(t, "name")}, {"fate", fate}});
+  return {{"counts", ledger["counts"]}, {"tensors", ledger["tensors"].size()}, {"left", left}};
+}
+
 }  // namespace
 
-Json weights_part(const Recording& recording, bool with_statistics) {
+Json weights_part(const Recording& recording, const std::filesystem::path& ledger, bool with_statistics) {
   static constexpr const char* kKinds[] = {"parameter", "buffer", "constant"};
   const std::shared_ptr<const ParameterSource> source = recorded_parameters(recording);
   std::map<std::pair<uint64_t, uint64_t>, std::string> seen;  // content → the first parameter with it
@@ -76,7 +110,14 @@ Json weights_part(const Recording& recording, bool with_statistics) {
     rows.push_back(std::move(row));
   }
   if (!with_statistics) why = "they were left out (--no-weights)";
-  return {{"rows", rows}, {"no_statistics", why}};
+  Json fates = nullptr;
+  try {
+    fates = add_fates(read_ledger(recording, ledger), ledger, rows);
+  } catch (const Error& error) {
+    if (!ledger.empty()) throw;
+    if (why.empty()) why = error.message();  // the recording's files cannot be read
+  }
+  return {{"rows", rows}, {"ledger", fates}, {"no_statistics", why}};
 }
 
 }  // namespace pycandle::report

@@ -26,6 +26,13 @@ Model load_recording(Recording imported, const LoadOptions& options) {
   auto recording = std::make_shared<Recording>(std::move(imported));
   Model model;
   model.parameters_ = recorded_parameters(*recording, options.parameter_budget);
+  if (options.checkpoint) {
+    FittedCheckpoint fitted = fit_checkpoint(targets_of(*recording), *options.checkpoint);
+    refuse_incomplete(fitted.ledger, options.checkpoint->strict);
+    model.ledger_ = std::make_shared<const Ledger>(fitted.ledger);
+    model.parameters_ = checkpoint_parameters(std::move(fitted), recorded_parameters(*recording));
+    if (options.parameter_budget) model.parameters_ = streamed_parameters(model.parameters_, *options.parameter_budget);
+  }
   model.parameters_->open(recording->program);
   if (options.check_weights) refuse_damaged_weights(*recording, *model.parameters_);
   recording->program = run_program_pipeline(std::move(recording->program), table, options.pipeline, &model.timings_);
@@ -34,6 +41,8 @@ Model load_recording(Recording imported, const LoadOptions& options) {
   model.recording_ = std::move(recording);
   return model;
 }
+
+Ledger Model::ledger() const { return ledger_ ? *ledger_ : recorded_ledger(*recording_); }
 
 Model Model::on(const LoadOptions& options) const {
   const Backend& backend = find_backend(options.backend);
@@ -45,8 +54,7 @@ Model Model::on(const LoadOptions& options) const {
 }
 
 std::shared_ptr<const ParameterSource> recorded_parameters(const Recording& recording, std::optional<size_t> budget) {
-  auto files = file_parameters(recording.folder,
-                               recording.weights_by_reference ? ParameterFiles::anywhere : ParameterFiles::inside_folder);
+  auto files = file_parameters(recording.folder, files_of(recording));
   return budget ? streamed_parameters(std::move(files), *budget) : files;
 }
 

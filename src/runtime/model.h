@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "import/importer.h"
+#include "params/mapping/load.h"
 #include "passes/pipeline.h"
 #include "runtime/backends.h"
 #include "runtime/states.h"
@@ -25,6 +26,7 @@ struct LoadOptions {
   const OpTable* table = nullptr;                                     // null: the catalogue
   bool check_weights = false;                                         // read all of them, and refuse damaged ones
   std::optional<size_t> parameter_budget = {};                             // most bytes of weights in memory
+  std::optional<CheckpointRequest> checkpoint = {};                        // weights from here, not from the recording's files
 };
 
 // A handle: copies share the states. Safe to use from several threads; calls of a model with states take turns.
@@ -51,6 +53,7 @@ class Model {
   const Recording& recording() const { return *recording_; }          // in program form
   const Program& program() const { return recording_->program; }
   const std::shared_ptr<const ParameterSource>& parameters() const { return parameters_; }
+  Ledger ledger() const;                                              // what became of each tensor and parameter
   const std::string& backend() const { return backend_; }
   const std::vector<PassTiming>& timings() const { return timings_; }
   const Executable& executable() const { return *executable_; }
@@ -62,6 +65,7 @@ class Model {
   friend Model load_recording(Recording, const LoadOptions&);
   std::shared_ptr<const Recording> recording_;
   std::shared_ptr<const ParameterSource> parameters_;
+  std::shared_ptr<const Ledger> ledger_;                              // of a checkpoint
   std::shared_ptr<const Executable> executable_;
   std::shared_ptr<CallerStates> states_ = std::make_shared<CallerStates>();
   std::string backend_;

@@ -236,6 +236,23 @@ TEST(Loading, TakesTheCpuBackendUnlessAnotherIsNamed) {
   EXPECT_THROW(packed_by_two_calls({.backend = "abacus"}), Error);
 }
 
+TEST(Loading, TakesTheWeightsOfACheckpointAndSaysWhatBecameOfThem) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path().string(), checkpoint = path + "/other.safetensors", rules = path + "/names.map";
+  write_safetensors(folder.path() / "w.safetensors", {{"weight", numbers({2, 4}, 0.1, 0.1)}});
+  write_safetensors(checkpoint, {{"module.weight", numbers({2, 4}, 0.3, 0.1)}, {"spare", numbers({2})}});
+  write_text(rules, "* = module.*\n");
+  write_text(folder.path() / "linear_manifest.json", kLinear);
+  const front::Recorded own = front::Recorded::load(path);
+  const front::Recorded other = front::Recorded::load(path, {.checkpoint = checkpoint, .rules = rules});
+  const Array x = numbers({3, 4}, -1, 0.2);
+  EXPECT_FALSE(own.run({{"x", x}}).at("output").same_bytes(other.run({{"x", x}}).at("output")));
+  EXPECT_NE(own.ledger().find("\"unused\": 0"), std::string::npos) << own.ledger();
+  EXPECT_NE(other.ledger().find("\"unused\": 1"), std::string::npos) << other.ledger();
+  const Error missing = error_of([&] { front::Recorded::load(path, {.checkpoint = checkpoint}); });
+  EXPECT_NE(missing.found().find("weight (nearest: module.weight"), std::string::npos) << missing.found();
+}
+
 TEST(Compiling, InputsThatAreMissingOrUnknownAreOneErrorThatListsTheNames) {
   const Compiled run = compile([](const Tensor& x, const Tensor& y) { return x + y; }, vectors());
   const Error nothing = error_of([&] { run.run(Compiled::Tensors{}); });

@@ -343,11 +343,14 @@ def test_layers_are_one_line(tmp_path):
     assert any("layers.{n}.self_attn.q_proj.weight" in line and "rope_halves(layers.{n}.attention.wq.weight, 4)" in line for line in lines)  # fmt: skip
 
 
-def test_llama_rows_need_the_number_of_heads(tmp_path):
+def test_llama_rows_need_the_number_of_heads(tmp_path, pycandle):
     torch.save(meta_llama(made(llama), 4, 2), tmp_path / "source.pt")
     wanted = wanted_file(llama(), tmp_path / "wanted.safetensors")
     with pytest.raises(Exception, match="number of heads is not known"):
         map_names(tmp_path / "source.pt", wanted)
+    arguments = ("weights", "map", "-i", tmp_path / "source.pt", "-m", wanted, "-o", tmp_path / "names.map")
+    pycandle(*arguments, "--heads", "4,2")
+    assert "wk.weight, 2)" in (tmp_path / "names.map").read_text()
     (tmp_path / "params.json").write_text('{"n_heads": 4, "n_kv_heads": 2}')
     assert map_names(tmp_path / "source.pt", wanted).complete
 

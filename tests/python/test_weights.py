@@ -157,6 +157,27 @@ def test_rules_rename_and_change_tensors(tower, recorded, tmp_path, pycandle):
     assert torch.equal(written["layers.1.bias"], tower.layers[1].bias)
 
 
+def test_the_options_of_the_page_do_what_it_says(tower, recorded, tmp_path, pycandle):
+    """docs/weights.md: --section, --no-attach, --shard-size, --dtype, show --metadata."""
+    full = with_shift({k: v.clone() for k, v in tower.state_dict().items()}, tower)
+    other = {k: v + 1 if v.is_floating_point() else v for k, v in full.items()}
+    torch.save({"params": full, "params_ema": other, "epoch": 3}, tmp_path / "model.ckpt")
+    manifest = next(recorded.glob("*_manifest.json"))
+    before = manifest.read_text()
+    arguments = ("weights", "extract", "--checkpoint", tmp_path / "model.ckpt", "--manifest", recorded)
+    unclear = pycandle(*arguments, "--out", tmp_path / "w.safetensors", status=2).stderr
+    assert "params.embed.weight" in unclear and "params_ema.embed.weight" in unclear
+    pycandle(*arguments, "--section", "params_ema", "--no-attach", "--out", recorded / "w.safetensors")
+    assert manifest.read_text() == before
+    assert torch.equal(load_file(recorded / "w.safetensors")["layers.0.bias"], other["layers.0.bias"])
+    said = pycandle.json(*arguments, "--section", "params", "--dtype", "f16", "--shard-size", "0.2kB", "--out", tmp_path / "s.safetensors")  # fmt: skip
+    assert len(said["files"]) > 2 and said["files"][-1].endswith("s.safetensors.index.json")
+    shown = pycandle.json("weights", "show", said["files"][-1])
+    assert {t["dtype"] for t in shown["tensors"] if t["name"].startswith("layers")} == {"f16"}
+    save_file({"a": torch.ones(2)}, tmp_path / "m.safetensors", metadata={"author": "somebody"})
+    assert "somebody" in pycandle("weights", "show", tmp_path / "m.safetensors", "--metadata").stdout
+
+
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
@@ -191,8 +212,9 @@ def test_a_lora_adapter_is_merged(tower, recorded, tmp_path, pycandle):
     torch.testing.assert_close(load_file(tmp_path / "w.safetensors")["layers.1.weight"], merged)
     save_file({f"{stem}.lora_A.weight": a}, folder / "adapter_model.safetensors")
     assert "no lora_B" in pycandle(*arguments, status=2).stderr
+    save_file({f"{stem}.lora_A.weight": a, f"{stem}.lora_B.weight": b}, folder / "adapter_model.safetensors")
     (folder / "adapter_config.json").write_text(json.dumps({"lora_alpha": 6, "use_dora": True}))
-    assert "DoRA" in pycandle(*arguments, status=2).stderr
+    assert "has no lora_magnitude_vector beside it" in pycandle(*arguments, status=2).stderr
 
 
 class Adapted(nn.Module):

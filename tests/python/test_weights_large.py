@@ -52,13 +52,15 @@ def test_extraction_takes_little_memory_and_half_the_speed_of_a_copy(checkpoint,
     source, wanted = checkpoint
     out, copy = tmp_path / "out.safetensors", tmp_path / "copy.safetensors"
     command = [PYCANDLE, "weights", "extract", "--checkpoint", source, "--manifest", wanted, "--out", out]
-    assert peaks_of(command)["pycandle"] < 300e6
+    peak = peaks_of(command)["pycandle"]
+    assert peak < 300e6
     ours, theirs = [], []
     for _ in range(3):
         out.unlink()
         ours.append(seconds_of(command))
         theirs.append(seconds_of(["cp", "--reflink=never", out, copy], ["sync", copy]))
         copy.unlink()
+    print(f"{peak / 1e6:.0f} MB, {min(theirs) / min(ours):.2f} of the speed of cp ({ours}, {theirs})")
     assert min(ours) <= 2 * min(theirs), (ours, theirs)
     for i, (name, tensor) in enumerate(load_file(out).items()):
         assert name.startswith("layers.") and bool((tensor == float(name.split(".")[1])).all()), i

@@ -44,6 +44,9 @@ export interface Weight {
   bytes: number;
   tied?: string[];
   same_as?: string;
+  fate?: string;
+  source?: string;
+  note?: string;
   odd?: string;
   zeros?: number;
   nan?: number;

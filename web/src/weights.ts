@@ -18,7 +18,7 @@ const COLUMNS = [
 ];
 
 function notes(w: Weight): string {
-  return [w.odd, w.same_as ? `same values as ${w.same_as}` : "", w.tied ? `tied to ${w.tied.join(", ")}` : ""].filter(Boolean).join(", ");
+  return [w.fate && w.fate !== "used as is" ? w.fate : "", w.odd, w.same_as ? `same values as ${w.same_as}` : "", w.tied ? `tied to ${w.tied.join(", ")}` : ""].filter(Boolean).join(", ");
 }
 
 function detail(report: Report, w: Weight): HTMLElement {
@@ -27,10 +27,23 @@ function detail(report: Report, w: Weight): HTMLElement {
     h("h2", {}, name(w.name)),
     notes(w) ? h("p", { class: "cause" }, notes(w)) : "",
     w.histogram ? h("figure", {}, bars(w.histogram, `histogram of ${w.elements} values`, 260, 80), h("figcaption", {}, `from ${short(w.min)} to ${short(w.max)}`)) : "",
-    facts([["type", h("code", {}, w.type)], ["kind", w.kind], ["elements", w.elements.toLocaleString("en-US")], ["size", bytes(w.bytes)],
+    facts([["fate", w.fate ?? ""], ["made of", w.source && w.source !== w.name ? h("code", {}, w.source) : ""], ["why", w.note ?? ""],
+      ["type", h("code", {}, w.type)], ["kind", w.kind], ["elements", w.elements.toLocaleString("en-US")], ["size", bytes(w.bytes)],
       ["range", w.min === undefined ? "" : `${short(w.min)} \u2026 ${short(w.max)}`], ["mean", w.mean === undefined ? "" : short(w.mean)], ["standard deviation", w.std === undefined ? "" : short(w.std)],
       ["zeros", w.zeros ? `${w.zeros.toLocaleString("en-US")}, ${percent(w.zeros / w.elements)}` : ""], ["NaN", w.nan ? String(w.nan) : ""],
       ["used by", users.size ? [...users].map((call) => h("div", {}, h("a", { href: link("model", report.callName(call)) }, name(report.callName(call) || "(root)")))) : "nobody"]]));
+}
+
+interface Left { name: string; fate: string }
+
+// The ledger in a sentence, and the tensors that are no parameter's own.
+function ledgerLine(report: Report): HTMLElement | string {
+  const ledger = report.raw.weights.ledger;
+  if (!ledger) return "";
+  const counts = Object.entries(ledger.counts as Record<string, number>).map(([fate, n]) => `${n} ${fate === "unused" ? "not needed" : fate}`);
+  const left: Left[] = ledger.left;
+  const sentence = `Parameters: ${counts.join(", ")}. ${ledger.tensors} tensors in the files${left.length ? ", of which are no parameter's own:" : ", each is a parameter's own."}`;
+  return h("p", { class: "dim note", id: "ledger" }, sentence, left.length ? ` ${left.map((t) => `${t.name} (${t.fate})`).join(", ")}` : "");
 }
 
 export function weights(report: Report): Tab {
@@ -68,7 +81,7 @@ export function weights(report: Report): Tab {
   const odd = h("input", { type: "checkbox", onchange: () => change({ odd: odd.checked ? "1" : "" }) }) as HTMLInputElement;
   return {
     element: h("div", { class: "split" },
-      h("div", { class: "master wide-master" }, why ? h("p", { class: "dim note" }, `No statistics: ${why}.`) : "",
+      h("div", { class: "master wide-master" }, why ? h("p", { class: "dim note" }, `No statistics: ${why}.`) : "", ledgerLine(report),
         h("div", { class: "bar" }, input, h("label", {}, odd, " with notes only"), status), head, list.element), side),
     show: (id, given) => {
       options = { ...given };

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -56,6 +57,11 @@ class Model(Stateful):
     @property
     def backend(self) -> str:
         return self._core.backend
+
+    @property
+    def ledger(self) -> dict[str, Any]:
+        """What became of each tensor of the weight files or the checkpoint, and of each parameter: docs/weights.md."""
+        return json.loads(self._core.ledger())
 
     @property
     def inputs(self) -> list[TensorInfo]:
@@ -134,6 +140,11 @@ def load_model(
     weights: str = "f32",
     memory: str = "fast",
     check_weights: bool = False,
+    checkpoint: str | os.PathLike | None = None,
+    rules: str | os.PathLike = "",
+    lora: str | os.PathLike = "",
+    section: str | None = None,
+    strict: bool = False,
 ) -> Model:
     """Opens a manifest, the folder of one, or a bundle, and the weights.
 
@@ -142,13 +153,20 @@ def load_model(
     weights        how linear layers and embeddings keep theirs: "f32", or "bf16", "f16", "int8", "int4" in fewer bytes
     memory         "fast" packs weights for the kernels, "small" reads them where they lie, in about half the memory
     check_weights  read all of them first, and refuse those whose checksum is not the recorded one
+    checkpoint     weights from this file or folder, not from the recording: safetensors, torch, GGUF, NumPy or HDF5. `rules`,
+                   `lora`, `section` and `strict` are those of `pycandle.weights.extract`; `Model.ledger` says what was used
 
     The files may be replaced afterwards (by renaming), not changed in place."""
     check_threads(threads)
     check_weight_format(weights)
     if memory not in ("fast", "small"):
         raise ValueError(f"memory must be 'fast' or 'small', not {memory!r}")
+    if checkpoint is None and (rules or lora or section or strict):
+        raise ValueError("rules, lora, section and strict say how a checkpoint is read, and none is given")
     place = os.path.abspath(os.fspath(path))
+    taken = None
+    if checkpoint is not None:
+        taken = (*(os.path.abspath(p) if p else "" for p in (checkpoint, rules, lora)), section, strict)
     core = _core.load_model(
         place,
         "cpu" if backend is None else backend,
@@ -156,8 +174,11 @@ def load_model(
         memory == "fast",
         check_weights,
         weights,
+        taken,
     )
     opened = {"path": place, "backend": backend, "threads": threads, "weights": weights, "memory": memory}
+    if taken is not None:
+        opened |= dict(zip(("checkpoint", "rules", "lora", "section", "strict"), taken, strict=True))
     return Model(core, (lambda: core.on("reference")) if backend is None else None, opened)
 
 

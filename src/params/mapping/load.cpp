@@ -1,0 +1,146 @@
+#include "params/mapping/load.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "params/mapping/lora.h"
+#include "params/type_check.h"
+
+namespace pycandle {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointParameters final : public ParameterSource {
+ public:
+  CheckpointParameters(FittedCheckpoint fitted, std::shared_ptr<const ParameterSource> own)
+      : fitted_(std::move(fitted)), own_(std::move(own)) {
+    for (const ParameterFate& p : fitted_.ledger.parameters) fates_.emplace(p.target.name, &p);
+    for (const StoredTensor& t : fitted_.checkpoint.tensors())
+      if (t.storage->file) files_.insert(t.storage->file);
+  }
+
+  Array get(const Parameter& p) const override {
+    const ParameterFate& fate = *fates_.at(p.name);
+    return fate.fate == Fate::carried ? own_->get(p) : value_of(fate, p.type);
+  }
+  Array get_state(const State& s, const Type& type) const override { return value_of(*fates_.at(s.name), type); }
+  void open(const Program& p) const override { own_->open(p); }
+  void release(const Array& array) const override {
+    for (const auto& file : files_) file->release(array.data(), array.bytes());
+    own_->release(array);
+  }
+
+ private:
+  Array value_of(const ParameterFate& p, const Type& type) const {
+    const std::lock_guard lock(mutex_);
+    if (const auto kept = made_.find(p.target.name); kept != made_.end()) return kept->second;
+    const StoredTensor tensor = evaluate(p.source, fitted_.checkpoint);
+    Array value = read(tensor);
+    const bool is_mapped = tensor.storage->file && tensor.encoding == nullptr && tensor.is_dense() && value.dtype() == type.dtype;
+    if (value.dtype() != type.dtype) value = cast(value, type.dtype);
+    check_type(value, "parameter " + p.target.name, type, tensor.storage->where);
+    if (is_mapped) return value;
+    release_pages(p);
+    return made_.emplace(p.target.name, std::move(value)).first->second;
+  }
+
+  void release_pages(const ParameterFate& p) const {
+    std::vector<std::string> used;
+    p.source.collect(used);
+    for (const std::string& name : used) pycandle::release(*fitted_.checkpoint.find(name));
+  }
+
+  FittedCheckpoint fitted_;
+  std::shared_ptr<const ParameterSource> own_;
+  std::map<std::string, const ParameterFate*> fates_;
+  std::set<std::shared_ptr<const MappedFile>> files_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, Array> made_;
+};
+
+// A parameter or a state and where the recording says it is.
+struct Place {
+  std::string file, key;
+};
+
+std::map<std::string, Place> places_of(const Program& p) {
+  std::map<std::string, Place> places;
+  for (const Parameter& q : p.parameters) places[q.name] = {q.file, q.key};
+  for (const State& s : p.states) places[s.name] = {s.file, s.key};
+  return places;
+}
+
+ParameterFate recorded_fate(const Target& target, const Place& place, const Safetensors* file) {
+  ParameterFate p{target, Fate::missing, {}, target.dtype, {}};
+  if (file == nullptr) {
+    if (!target.is_needed) p.fate = Fate::unused;
+    if (target.is_needed) p.note = "no weights were saved";
+    return p;
+  }
+  const auto entry = file->entries().find(place.key);
+  if (entry == file->entries().end()) {
+    p.note = fmt::format("nearest in {}: {}", place.file, fmt::join(nearest_names(place.key, *file, 3), ", "));
+    return p;
+  }
+  p.source = SourceExpr::tensor(place.key);
+  p.stored = entry->second.dtype;
+  p.fate = Fate::used;
+  if (p.stored == target.dtype && entry->second.shape == target.shape) return p;
+  p.fate = Fate::mismatched;
+  p.note = fmt::format("the program needs {}{}, {} is {}{}", name_of(target.dtype), to_string(target.shape), place.key,
+                       name_of(p.stored), to_string(entry->second.shape));
+  return p;
+}
+
+}  // namespace
+
+ParameterFiles files_of(const Recording& recording) {
+  return recording.weights_by_reference ? ParameterFiles::anywhere : ParameterFiles::inside_folder;
+}
+
+FittedCheckpoint fit_checkpoint(const std::vector<Target>& targets, const CheckpointRequest& request) {
+  FittedCheckpoint fitted;
+  fitted.checkpoint = Checkpoint::open(request.checkpoint, request.reading);
+  Rules rules = request.rules.empty() ? Rules() : Rules::parse(read_text(request.rules), request.rules.string());
+  if (!request.adapter.empty()) rules = with_adapter(rules, targets, fitted.checkpoint, request.adapter);
+  fitted.ledger = make_ledger(targets, fitted.checkpoint, rules);
+  return fitted;
+}
+
+std::shared_ptr<const ParameterSource> checkpoint_parameters(FittedCheckpoint fitted,
+                                                             std::shared_ptr<const ParameterSource> own) {
+  return std::make_shared<CheckpointParameters>(std::move(fitted), std::move(own));
+}
+
+Ledger recorded_ledger(const Recording& recording) {
+  const std::map<std::string, Place> places = places_of(recording.program);
+  std::map<std::string, Safetensors> files;
+  for (const auto& [name, place] : places)
+    if (!place.file.empty() && !files.contains(place.file))
+      files.emplace(place.file, open_weight_file(recording.folder, place.file, files_of(recording)));
+  Ledger ledger;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> users;  // file and key → parameters
+  for (const Target& target : targets_of(recording)) {
+    const Place& place = places.at(target.name);
+    const auto file = files.find(place.file);
+    ledger.parameters.push_back(recorded_fate(target, place, file == files.end() ? nullptr : &file->second));
+    users[{place.file, place.key}].push_back(target.name);
+  }
+  for (const auto& [name, file] : files) {
+    for (const auto& [key, entry] : file.entries()) {
+      const auto at = users.find({name, key});
+      if (at == users.end())
+        ledger.tensors.push_back({key, Fate::unused, {}});
+      else
+        ledger.tensors.push_back({key, Fate::used, at->second});
+    }
+  }
+  return ledger;
+}
+
+}  // namespace pycandle
