@@ -1,5 +1,7 @@
 """The benchmarks are run by hand; here they are kept from rotting."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,8 +11,29 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import call_cost
 import compile_time
+import decoding
 import scaling
 from peers import aims, baseline, chart, models, report, roofline, runners
+
+
+def test_decoding_is_timed_beside_torch_and_gives_its_tokens(tmp_path) -> None:
+    command = [sys.executable, decoding.__file__, "--size", "tiny", "--threads", "1", "--rounds", "1"]
+    command += ["--tokens", "5", "--prompt", "4", "--prefill", "12", "--runners", "torch,f32,int4"]
+    run = subprocess.run(
+        [*command, "--folder", tmp_path / "gpt2", "--out", tmp_path / "rows.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert {(r["task"], r["runner"]) for r in rows} == {
+        (task, runner)
+        for task in ("decode", "prefill")
+        for runner in ("torch f32", "pycandle f32", "pycandle int4")
+    }
+    assert all(r["tokens_per_second"] > 0 for r in rows)
+    assert "| decode | 1 | pycandle int4 |" in run.stdout
 
 
 @pytest.fixture(scope="module")
