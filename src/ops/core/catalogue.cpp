@@ -40,8 +40,8 @@ std::vector<OpDef> reduction_aten_ops();
 std::vector<OpDef> statistics_ops();
 std::vector<OpDef> order_statistics_ops();
 std::vector<OpDef> set_ops();
-std::vector<OpDef> placing_ops();
-std::vector<OpDef> solving_ops();
+std::vector<OpDef> flat_memory_ops();
+std::vector<OpDef> torch_linalg_ops();
 std::vector<OpDef> eigenvalue_ops();
 std::vector<OpDef> fourier_ops();
 std::vector<OpDef> stft_ops();
@@ -109,8 +109,8 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"reduction/statistics", statistics_ops},
     {"reduction/order_statistics", order_statistics_ops},
     {"indexing/sets", set_ops},
-    {"indexing/placing", placing_ops},
-    {"linalg/solving", solving_ops},
+    {"indexing/flat_memory", flat_memory_ops},
+    {"linalg/torch_linalg", torch_linalg_ops},
     {"linalg/eigenvalues", eigenvalue_ops},
     {"signal/fourier", fourier_ops},
     {"signal/stft", stft_ops},

@@ -37,7 +37,7 @@ const OverRoot kOverRoot[] = {
 };
 
 // What can be read off a fragment that ends in a norm.
-struct Reading {
+struct FoundNorm {
   ValueId core = kNoValue;                      // normalised, before weight and bias
   ValueId weight = kNoValue, bias = kNoValue;
   double weight_offset = 0;
@@ -58,8 +58,8 @@ std::optional<std::pair<ValueId, ValueId>> vector_and_rest(const Fragment& r, Va
   return std::nullopt;
 }
 
-std::optional<Reading> read_norm(const Fragment& r) {
-  Reading found;
+std::optional<FoundNorm> read_norm(const Fragment& r) {
+  FoundNorm found;
   ValueId v = r.behind(r.result(), {"cast"});
   if (r.is(v, "add")) {
     if (const auto bias = vector_and_rest(r, v)) {
@@ -91,7 +91,7 @@ std::optional<Reading> read_norm(const Fragment& r) {
 }
 
 // A call for each value that may be what is normalised.
-std::vector<Proposal> norm_calls(const Fragment& r, const Reading& norm, const std::function<Proposal(ValueId x)>& call) {
+std::vector<Proposal> norm_calls(const Fragment& r, const FoundNorm& norm, const std::function<Proposal(ValueId x)>& call) {
   std::vector<Proposal> calls;
   for (ValueId x : r.entries_of(norm.core)) {
     const int64_t rank = r.type(x).rank();

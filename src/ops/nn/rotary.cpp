@@ -51,7 +51,7 @@ bool is_part(const Fragment& f, ValueId v) { return f.is(f.behind(v, {"reshape"}
 bool is_joined(const Fragment& f, ValueId v) { return f.is_one_of(f.behind(v, {"reshape"}), {"concat", "stack"}); }
 ValueId whole_of(const Fragment& f, ValueId part) { return f.operand(f.nearest(part, {"slice"}), 0); }
 
-struct Reading {
+struct FoundRotary {
   ValueId x = kNoValue, cos = kNoValue, sin = kNoValue;
   bool interleaved = false, paired = false;
 };
@@ -66,11 +66,11 @@ template <class Is> std::optional<std::pair<ValueId, ValueId>> factors(const Fra
 }
 
 // x * cos + turned(x) * sin
-std::optional<Reading> read_whole(const Fragment& f, ValueId sum) {
+std::optional<FoundRotary> read_whole(const Fragment& f, ValueId sum) {
   for (size_t i : {size_t{0}, size_t{1}}) {
     const auto turned = factors(f, f.operand(sum, i), [&](ValueId v) { return is_joined(f, v); });
     if (!turned) continue;
-    Reading found;
+    FoundRotary found;
     found.sin = turned->second;
     found.x = whole_of(f, turned->first);
     found.interleaved = f.is(turned->first, "reshape");
@@ -83,13 +83,13 @@ std::optional<Reading> read_whole(const Fragment& f, ValueId sum) {
 }
 
 // first * cos - second * sin, as the first part of what is joined
-std::optional<Reading> read_paired(const Fragment& f, ValueId difference) {
+std::optional<FoundRotary> read_paired(const Fragment& f, ValueId difference) {
   difference = f.behind(difference, {"reshape"});
   if (!f.is(difference, "sub")) return std::nullopt;
   const auto part = [&](ValueId v) { return is_part(f, v); };
   const auto first = factors(f, f.operand(difference, 0), part), second = factors(f, f.operand(difference, 1), part);
   if (!first || !second) return std::nullopt;
-  Reading found;
+  FoundRotary found;
   found.paired = true;
   found.x = whole_of(f, first->first);
   found.cos = first->second;
@@ -109,7 +109,7 @@ std::optional<int64_t> new_axis(const Shape& from, const Shape& to) {
   return std::nullopt;
 }
 
-void add_calls(const Fragment& f, const Reading& found, std::vector<Proposal>& calls) {
+void add_calls(const Fragment& f, const FoundRotary& found, std::vector<Proposal>& calls) {
   const ValueId cos = f.behind(found.cos, {"broadcast"}), sin = f.behind(found.sin, {"broadcast"});
   const Attributes attributes{{"interleaved", found.interleaved}, {"paired", found.paired}};
   if (f.is(cos, "reshape") && f.is(sin, "reshape")) {
@@ -128,7 +128,7 @@ std::vector<Proposal> propose(const Fragment& f) {
   std::vector<Proposal> calls;
   const ValueId y = f.result();
   const auto propose_at = [&](ValueId core, bool is_part_of_x) {
-    std::optional<Reading> found;
+    std::optional<FoundRotary> found;
     if (f.is(core, "add")) {
       found = read_whole(f, core);
     } else if (is_joined(f, core)) {

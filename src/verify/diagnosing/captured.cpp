@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "passes/rewriter.h"
-#include "verify/diagnosing/matching.h"
+#include "verify/diagnosing/node_matches.h"
 #include "verify/judging/slices.h"
 #include "verify/judging/states.h"
 
@@ -135,12 +135,12 @@ class Adoption {
   // Of the op that Python has there; of the module's forward() when there is none.
   void lines_of_python() {
     std::vector<Origin> python;
-    const Matching matching(program_, p_);
+    const NodeMatches matches(program_, p_);
     for (size_t n = 0; n < p_.graph.nodes.size(); ++n) {
       Origin origin = p_.graph.nodes[n].origin;
       origin.file = -1;
       origin.line = 0;
-      const int32_t same = matching.stands_for(static_cast<int32_t>(n));
+      const int32_t same = matches.stands_for(static_cast<int32_t>(n));
       if (same >= 0) {
         const Origin& there = program_.graph.nodes[same].origin;
         origin.file = there.file;

@@ -42,10 +42,10 @@ PerValue<bool> open_in(const Graph& g, bool deeper) {
 
 }  // namespace
 
-EqualValues::EqualValues(const Program& recorded, const Program& captured, const Matching& matching, const OpTable& table)
+EqualValues::EqualValues(const Program& recorded, const Program& captured, const NodeMatches& matches, const OpTable& table)
     : r_(recorded),
       c_(captured),
-      matching_(matching),
+      matches_(matches),
       table_(table),
       hashes_(value_hashes(recorded)),
       equal_(captured.graph.values.size()) {
@@ -64,7 +64,7 @@ EqualValues::EqualValues(const Program& recorded, const Program& captured, const
   give(by_name(r_.states, name), by_name(c_.states, name));
   size_t random_ops = 0;
   std::set<NodeId> matched;
-  for (size_t n = 0; n < c_.graph.nodes.size(); ++n) matched.insert(matching.recorded_of(static_cast<NodeId>(n)));
+  for (size_t n = 0; n < c_.graph.nodes.size(); ++n) matched.insert(matches.recorded_of(static_cast<NodeId>(n)));
   for (size_t n = 0; n < r_.graph.nodes.size(); ++n) {
     const Node& node = r_.graph.nodes[n];
     node_of_key_.emplace(key(r_.graph, node, hashes_, random_ops), static_cast<NodeId>(n));
@@ -132,7 +132,7 @@ void EqualValues::find(const AtTap& at_tap) {
 
 std::vector<NodeId> EqualValues::candidates(NodeId captured_node) const {
   std::vector<NodeId> nodes;
-  if (const NodeId same = matching_.recorded_of(captured_node); same >= 0) nodes.push_back(same);
+  if (const NodeId same = matches_.recorded_of(captured_node); same >= 0) nodes.push_back(same);
   const auto beside = unmatched_.find(c_.module_path(c_.graph.nodes[captured_node].origin));
   if (beside != unmatched_.end()) {
     const size_t count = std::min(beside->second.size(), kMostCandidates);

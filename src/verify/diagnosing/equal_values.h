@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "verify/diagnosing/matching.h"
+#include "verify/diagnosing/node_matches.h"
 
 namespace pycandle {
 
@@ -19,7 +19,7 @@ class EqualValues {
  public:
   // A tapped value that was not proven: recorded, captured. Does it count as equal from there on?
   using AtTap = std::function<bool(const TapId& tap, ValueId recorded, ValueId captured)>;
-  EqualValues(const Program& recorded, const Program& captured, const Matching&, const OpTable&);
+  EqualValues(const Program& recorded, const Program& captured, const NodeMatches&, const OpTable&);
 
   // Goes through the whole program. Without `at_tap` nothing is taken to be equal.
   void find(const AtTap& at_tap = {});
@@ -40,7 +40,7 @@ class EqualValues {
   std::vector<NodeId> candidates(NodeId captured_node) const;
 
   const Program &r_, &c_;
-  const Matching& matching_;
+  const NodeMatches& matches_;
   const OpTable& table_;
   std::vector<Hash128> hashes_;                     // of recorded values
   std::map<Hash128, ValueId> first_of_;             // the first recorded value with this hash

@@ -118,13 +118,13 @@ class ProgramComparer {
  public:
   ProgramComparer(const ComparedProgram& recorded, const ComparedProgram& captured, const OpTable& table,
                   const std::vector<std::vector<Array>>& recorded_inputs)
-      : r_(recorded), c_(captured), table_(table), recorded_inputs_(recorded_inputs), matching_(r_.program, c_.program) {}
+      : r_(recorded), c_(captured), table_(table), recorded_inputs_(recorded_inputs), matches_(r_.program, c_.program) {}
 
   ProgramComparison run() {
     if (structure_of(r_.program) == structure_of(c_.program)) return found_;
-    found_.parts = matching_.differences();
+    found_.parts = matches_.differences();
     if (has_another_signature()) return found_;
-    EqualValues equal(r_.program, c_.program, matching_, table_);
+    EqualValues equal(r_.program, c_.program, matches_, table_);
     equal.find();
     const bool is_proven = equal.all_results();
     found_.likeness = is_proven ? Likeness::proven : Likeness::equal;
@@ -248,7 +248,7 @@ class ProgramComparer {
   // ---- inside of the modules that differ: from values that the tried inputs may not reach
 
   void try_inside() {
-    EqualValues equal(r_.program, c_.program, matching_, table_);
+    EqualValues equal(r_.program, c_.program, matches_, table_);
     size_t looked_at = 0;
     equal.find([&](const TapId& tap, ValueId recorded, ValueId captured) {
       if (found_.shown || recorded_inputs_.empty() || ++looked_at > kMostParts) return true;
@@ -371,7 +371,7 @@ class ProgramComparer {
   const ComparedProgram &r_, &c_;
   const OpTable& table_;
   const std::vector<std::vector<Array>>& recorded_inputs_;
-  const Matching matching_;
+  const NodeMatches matches_;
   ProgramComparison found_;
 };
 

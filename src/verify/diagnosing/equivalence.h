@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "params/parameters.h"
-#include "verify/diagnosing/matching.h"
+#include "verify/diagnosing/node_matches.h"
 
 namespace pycandle {
 

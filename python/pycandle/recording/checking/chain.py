@@ -20,7 +20,7 @@ from ..progress import Progress
 from ..sizes.dims import DimNames, symbol_of
 from ..sizes.dynamic import Group, derived_sizes, permuted, resized, with_integers_up_to
 from ..sizes.ties import Ties, without
-from ..sizes.turning import turning_sizes
+from ..sizes.turning_points import turning_sizes
 from ..tracing.exporting import Exported, export_model
 from .differences import first_difference
 from .soundness import Check, Mismatch, compare, compare_calls, compare_shapes

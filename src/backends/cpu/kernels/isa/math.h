@@ -1,4 +1,4 @@
-// Functions of a vector. Errors, in units of the last place of the result, over all floats (tests/cpp/test_cpu_moving.cpp
+// Functions of a vector. Errors, in units of the last place of the result, over all floats (tests/cpp/test_cpu_functions.cpp
 // holds them to it; the portable set, which has no fused multiply-add, is allowed one more):
 //   exp exp2 2 · log log2 log10 3 · tanh 2 · erf 3 · sigmoid 4 · sin cos 2 below 8192 (libm beyond)
 #pragma once

@@ -1,4 +1,4 @@
-#include "verify/diagnosing/matching.h"
+#include "verify/diagnosing/node_matches.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,7 +27,7 @@ std::string last_part(const std::string& name) { return name.substr(name.rfind('
 
 }  // namespace
 
-Matching::Side::Side(const Program& p) : program(p), hashes(value_hashes(p)) {
+NodeMatches::Side::Side(const Program& p) : program(p), hashes(value_hashes(p)) {
   for (const Input& input : p.inputs) given[input.value] = input.name;
   for (const Parameter& q : p.parameters) {
     if (q.value != kNoValue) given[q.value] = q.name;
@@ -44,12 +44,12 @@ Matching::Side::Side(const Program& p) : program(p), hashes(value_hashes(p)) {
   }
 }
 
-ValueId Matching::Side::seen_through(ValueId v) const {
+ValueId NodeMatches::Side::seen_through(ValueId v) const {
   while (v != kNoValue && maker(v) >= 0 && node(maker(v)).op->name == "broadcast") v = node(maker(v)).operands[0];
   return v;
 }
 
-std::string Matching::Side::signature(ValueId v) const {
+std::string NodeMatches::Side::signature(ValueId v) const {
   v = seen_through(v);
   if (v == kNoValue) return "-";
   if (const auto found = given.find(v); found != given.end()) return found->second;
@@ -58,7 +58,7 @@ std::string Matching::Side::signature(ValueId v) const {
   return fmt::format("{} {}", made_by.op->name, program.graph.values[v].index);
 }
 
-Matching::Matching(const Program& recorded, const Program& captured)
+NodeMatches::NodeMatches(const Program& recorded, const Program& captured)
     : r_(recorded),
       c_(captured),
       recorded_of_(captured.graph.nodes.size(), -1),
@@ -75,17 +75,17 @@ Matching::Matching(const Program& recorded, const Program& captured)
   }
 }
 
-void Matching::pair(NodeId recorded, NodeId captured) {
+void NodeMatches::pair(NodeId recorded, NodeId captured) {
   recorded_of_[captured] = recorded;
   captured_of_[recorded] = captured;
 }
 
-bool Matching::have_one_hash(NodeId recorded, NodeId captured) const {
+bool NodeMatches::have_one_hash(NodeId recorded, NodeId captured) const {
   return r_.hashes[r_.node(recorded).results[0]] == c_.hashes[c_.node(captured).results[0]];
 }
 
 // How likely two nodes are one; 0: they are not.
-int Matching::score(NodeId recorded, NodeId captured) const {
+int NodeMatches::score(NodeId recorded, NodeId captured) const {
   if (have_one_hash(recorded, captured)) return 100;
   if (r_.node(recorded).op != c_.node(captured).op) return 0;
   const auto a = static_cast<size_t>(recorded), b = static_cast<size_t>(captured);
@@ -97,7 +97,7 @@ int Matching::score(NodeId recorded, NodeId captured) const {
 }
 
 // The pairs of most points that keep the order of both, as a diff of two texts does.
-void Matching::match_call(const std::vector<NodeId>& recorded, const std::vector<NodeId>& captured) {
+void NodeMatches::match_call(const std::vector<NodeId>& recorded, const std::vector<NodeId>& captured) {
   size_t begin = 0, end_r = recorded.size(), end_c = captured.size();
   while (begin < end_r && begin < end_c && have_one_hash(recorded[begin], captured[begin])) {
     pair(recorded[begin], captured[begin]);
@@ -135,7 +135,7 @@ void Matching::match_call(const std::vector<NodeId>& recorded, const std::vector
 }
 
 // Into a class of their own, say: what they compute is the same.
-void Matching::match_moved_nodes() {
+void NodeMatches::match_moved_nodes() {
   std::multimap<Hash128, NodeId> free;
   for (size_t n = 0; n < captured_of_.size(); ++n) {
     if (captured_of_[n] < 0) {
@@ -153,7 +153,7 @@ void Matching::match_moved_nodes() {
   }
 }
 
-void Matching::find_places(const std::vector<NodeId>& recorded, const std::vector<NodeId>& captured) {
+void NodeMatches::find_places(const std::vector<NodeId>& recorded, const std::vector<NodeId>& captured) {
   std::map<NodeId, size_t> index;
   for (size_t i = 0; i < recorded.size(); ++i) index[recorded[i]] = i;
   size_t next = 0;  // in `recorded`: behind what was paired last
@@ -177,7 +177,7 @@ void Matching::find_places(const std::vector<NodeId>& recorded, const std::vecto
   }
 }
 
-bool Matching::is_same_operand(ValueId recorded, ValueId captured) const {
+bool NodeMatches::is_same_operand(ValueId recorded, ValueId captured) const {
   const ValueId a = r_.seen_through(recorded), b = c_.seen_through(captured);
   if (a == kNoValue || b == kNoValue) return a == b;
   const NodeId made_a = r_.maker(a), made_b = c_.maker(b);
@@ -187,7 +187,7 @@ bool Matching::is_same_operand(ValueId recorded, ValueId captured) const {
   return recorded_of_[made_b] == made_a && r_.program.graph.values[a].index == c_.program.graph.values[b].index;
 }
 
-bool Matching::is_same_node(NodeId recorded, NodeId captured) const {
+bool NodeMatches::is_same_node(NodeId recorded, NodeId captured) const {
   if (have_one_hash(recorded, captured)) return true;
   const Node &a = r_.node(recorded), &b = c_.node(captured);
   if (a.op != b.op || a.operands.size() != b.operands.size() || a.regions.size() != b.regions.size()) return false;
@@ -200,7 +200,7 @@ bool Matching::is_same_node(NodeId recorded, NodeId captured) const {
   return same(a.attributes, b.attributes);
 }
 
-bool Matching::only_follows(NodeId recorded, NodeId captured) const {
+bool NodeMatches::only_follows(NodeId recorded, NodeId captured) const {
   const Node &a = r_.node(recorded), &b = c_.node(captured);
   if (a.op != b.op || a.operands.size() != b.operands.size() || !same(a.attributes, b.attributes)) return false;
   const auto stands_alone = [](const Side& side, const std::vector<NodeId>& other, ValueId v) {
@@ -216,7 +216,7 @@ bool Matching::only_follows(NodeId recorded, NodeId captured) const {
 }
 
 // As a person would call it: the name in Python, of captured ones where they are known, else the op.
-std::string Matching::name(const Side& side, ValueId v) const {
+std::string NodeMatches::name(const Side& side, ValueId v) const {
   v = side.seen_through(v);
   if (v == kNoValue) return "none";
   if (const auto found = side.given.find(v); found != side.given.end()) return found->second;
@@ -232,7 +232,7 @@ std::string Matching::name(const Side& side, ValueId v) const {
   return node.op->name;
 }
 
-DifferingOp Matching::described(const Side& side, NodeId n, NodeId other) const {
+DifferingOp NodeMatches::described(const Side& side, NodeId n, NodeId other) const {
   const Side& beside = &side == &r_ ? c_ : r_;
   const Node& node = side.node(n);
   std::vector<std::string> parts;
@@ -249,7 +249,7 @@ DifferingOp Matching::described(const Side& side, NodeId n, NodeId other) const 
           side.program.source_line(node.origin)};
 }
 
-std::vector<DifferingPart> Matching::differences() const {
+std::vector<DifferingPart> NodeMatches::differences() const {
   std::map<std::string, DifferingPart> part_of;  // by call
   const auto part = [&](const Side& side, NodeId n) -> DifferingPart& {
     const Origin& origin = side.node(n).origin;

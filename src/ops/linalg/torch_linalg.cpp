@@ -551,7 +551,7 @@ OpDef qr_factors() {
 
 }  // namespace
 
-std::vector<OpDef> solving_ops() {
+std::vector<OpDef> torch_linalg_ops() {
   return {products(),  elementwise_products(), norms(),      det(),       slogdet(), inverse(), solve(),
           triangles(), triangular_systems(),   lu_factors(), qr_factors()};
 }

@@ -25,10 +25,10 @@ struct DifferingPart {
   std::vector<DifferingOp> ops;    // recorded ones first
 };
 
-class Matching {
+class NodeMatches {
  public:
   // Both are in program form, and stay while this does.
-  Matching(const Program& recorded, const Program& captured);
+  NodeMatches(const Program& recorded, const Program& captured);
 
   // The recorded node that this captured one is, whatever its settings and operands; -1: there is none.
   NodeId recorded_of(NodeId captured_node) const { return recorded_of_[captured_node]; }

@@ -90,6 +90,6 @@ OpDef strided_parts() {
 
 }  // namespace
 
-std::vector<OpDef> placing_ops() { return {parts(), strided(), strided_parts()}; }
+std::vector<OpDef> flat_memory_ops() { return {parts(), strided(), strided_parts()}; }
 
 }  // namespace pycandle

@@ -6,7 +6,7 @@
 namespace pycandle::cpu {
 namespace {
 
-// ---- moving
+// ---- copies
 
 TEST(Copy, MovesEveryElementWhateverTheStrides) {
   Random random(11);
