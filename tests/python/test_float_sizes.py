@@ -186,3 +186,16 @@ def test_emitted_code_says_them_as_python_does(tmp_path, pycandle) -> None:
     assert "floor(1.7 * x.dim(2))" in text
     assert "ceil(x.dim(2) / 3.3)" in text
     assert "floor(0.9 * x.dim(2))" in text, "a layer says sizes in terms of what it is given"
+
+
+@pytest.mark.parametrize(("mode", "scale"), [("linear", 1.1), ("linear", 0.4), ("bicubic", 1.1)])
+def test_aligned_corners_of_a_single_position(mode, scale, tmp_path) -> None:
+    """torch divides by one position less than there are, and by nothing where there is one: sizes 1 and, at 0.4, 3 and 4."""
+    model = Resampled(scale, mode, align_corners=True)
+    shape = (2, 3, 10) if mode == "linear" else (2, 3, 5, 10)
+    _, manifest = record(model, torch.randn(shape), tmp_path, axis=len(shape) - 1)
+    for backend in ("cpu", "reference"):
+        ours = candle.load_model(manifest, backend=backend)
+        for size in (1, 2, 3, 4, 10, 20) if scale > 1 else (3, 4, 5, 10):
+            x = torch.randn(*shape[:-1], size)
+            torch.testing.assert_close(ours(x)["output"], model(x), atol=1e-5, rtol=1e-4)

@@ -21,7 +21,11 @@ struct Axis {
 ValueId step(Builder& b, const Axis& a, bool align_corners, DType dtype) {
   if (align_corners) {
     if (a.out == Dim(1)) return b.full(0.0, dtype);
-    return b.div(b.dim_value(a.in - 1, dtype), b.dim_value(a.out - 1, dtype));
+    const ValueId gaps = b.dim_value(a.out - 1, dtype);
+    if (a.out.is_number()) return b.div(b.dim_value(a.in - 1, dtype), gaps);
+    // An open size may be 1, and then nothing is divided.
+    const ValueId width = b.div(b.dim_value(a.in - 1, dtype), b.maximum(gaps, 1.0));
+    return b.select(b.compare("eq", gaps, 0.0), b.full(0.0, dtype), width);
   }
   if (a.scale && *a.scale > 0) return b.full(1 / *a.scale, dtype);
   return b.div(b.dim_value(a.in, dtype), b.dim_value(a.out, dtype));
