@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -177,11 +176,16 @@ recorder.save("my_large_model_meta")
 """
 
 
+@pytest.fixture(autouse=True)
+def uv_in_path(monkeypatch):
+    """The PATH's own uv comes first; otherwise the copy that the build made."""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{Path(__file__).parents[2] / '.uv/bin'}")
+
+
 def extract_with_uv(folder: Path) -> subprocess.CompletedProcess:
     """In the project's folder; uv may not ask the network for anything."""
-    uv = shutil.which("uv") or str(Path(__file__).parents[2] / ".uv/bin/uv")
     command = [
-        uv, "run", ".pycandle/scripts/weight_extractor.py",
+        "uv", "run", ".pycandle/scripts/weight_extractor.py",
         "--checkpoint", "large_model.bin",
         "--manifest", ".pycandle/traces/my_large_model_meta_manifest.json",
         "--out", ".pycandle/traces/my_large_model_weights.safetensors",

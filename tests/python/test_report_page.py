@@ -214,6 +214,7 @@ def test_a_weight_is_found_and_names_who_uses_it(open_page, report) -> None:
     page.keyboard.type("blocks.2.down bias")
     page.click(".list .row")
     page.wait_for_function("document.querySelector('.detail h2').textContent === 'blocks.2.down.bias'")
+    assert "used as is" in page.inner_text(".detail") and "used as is" in page.inner_text("#ledger")
     page.click(".detail a")
     page.wait_for_selector("main.model")
     assert page.inner_text(".detail h2") == "blocks.2.down@0"
