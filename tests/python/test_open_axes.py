@@ -52,6 +52,24 @@ def test_an_open_axis_is_split_as_torch_does_at_every_size(tmp_path, what) -> No
         torch.testing.assert_close(ours(x)["output"], model(x), msg=f"{size}")
 
 
+TAKEN = {
+    "an order": lambda x: torch.take_along_dim(x, x.argsort(1), 1),
+    "one row of indices for all": lambda x: x.take_along_dim(torch.tensor([[2, 0]]), dim=-1),
+    "along the open axis": lambda x: torch.take_along_dim(input=x, indices=x.argsort(0)[:1], dim=0),
+    "of the flat tensor": lambda x: torch.take_along_dim(x, x.argsort(1)),
+}
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_elements_taken_along_an_axis_leave_the_batch_open(tmp_path, what) -> None:
+    model = Function(TAKEN[what])
+    ours, manifest = loaded(tmp_path, model, torch.randn(6, 4), dynamic={"x": {0: "batch"}})
+    assert not manifest["fixed_dims"]
+    for batch in (1, 2, 9):
+        x = torch.randn(batch, 4)
+        torch.testing.assert_close(ours(x)["output"], model(x), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("part", [0, 1, 2])
 def test_even_splits_of_an_open_axis(tmp_path, part) -> None:
     """hsplit and its like take only sizes that they can divide."""

@@ -8,6 +8,7 @@ torch.quantile and its like                decompositions.py
 torch.linspace(0, 1, x.shape[0])           size_numbers.py
 if (x < 0).any(): raise …                  goes on (data_checks.py)
 x.tensor_split(3)                          even_splits.py
+torch.take_along_dim(x, i, 1)              gather, which leaves the other axes open
 """
 
 from __future__ import annotations
@@ -48,6 +49,18 @@ def _random(x, *bounds, **options):
         return x.random_(*bounds, **options)
     # The first bound of torch's operator is called `from`, a keyword: torch.fx writes code that does not parse.
     return x.copy_(torch.randint(*bounds, x.shape, dtype=x.dtype, **options))
+
+
+def _take_along_dim(input, indices, dim=None):
+    if dim is None:
+        return input.reshape(-1).gather(0, indices.reshape(-1))
+    if input.dim() != indices.dim() or not -input.dim() <= dim < input.dim():
+        return torch.take_along_dim(input, indices, dim)  # torch's own error
+    axis = dim % input.dim()
+    others = [[*t.shape[:axis], 1, *t.shape[axis + 1 :]] for t in (input, indices)]
+    whole = torch.broadcast_shapes(*others)
+    spread = [t.expand(*whole[:axis], t.shape[axis], *whole[axis + 1 :]) for t in (input, indices)]
+    return spread[0].gather(axis, spread[1])
 
 
 def _one_hot(x, num_classes=-1):
@@ -114,6 +127,8 @@ _STAND_INS = {
     torch.Tensor.random_: _random,
     F.one_hot: _one_hot,
     torch.linspace: linspace,
+    torch.take_along_dim: _take_along_dim,
+    torch.Tensor.take_along_dim: _take_along_dim,
     torch.tensor_split: split_tensor,
     torch.Tensor.tensor_split: split_tensor,
     **DECOMPOSITIONS,
