@@ -315,8 +315,8 @@ struct OpDef {
     torch = {std::move(text), std::move(holds)};
     return *this;
   }
-  OpDef& nn(std::string name, std::function<LayerArguments(const LayerCall&)> arguments = {}) {
-    return nn({std::move(name)}, {}, std::move(arguments));
+  OpDef& nn(std::string class_name, std::function<LayerArguments(const LayerCall&)> arguments = {}) {
+    return nn({std::move(class_name)}, {}, std::move(arguments));
   }
   OpDef& nn(std::vector<std::string> classes, std::function<size_t(const Call&)> which,
             std::function<LayerArguments(const LayerCall&)> arguments) {
