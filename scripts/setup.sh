@@ -8,7 +8,7 @@
 #                     one that does not install leaves its reason in build/bench/missing
 #   setup.sh web      .venv-web with the Node that bundles the report's page
 #   setup.sh browser  Debian's chromium, for the tests of that page
-#   setup.sh shells   zsh, fish and groff, for the tests of completions and the manual page
+#   setup.sh shells   zsh, fish, groff and tmux, for the tests of completions, manual page and dashboard
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ build_packages=(g++ cmake ninja-build ccache python3-dev libfmt-dev nlohmann-jso
   libpcre2-dev libutf8proc-dev libgtest-dev libbenchmark-dev pkg-config libhdf5-103-1)
 clang_packages=(clang-16 libclang-rt-16-dev)
 browser_packages=(chromium fonts-dejavu-core)
-shell_packages=(zsh fish groff)
+shell_packages=(zsh fish groff tmux)
 
 # The packages among the arguments that are not installed.
 missing() {

@@ -77,11 +77,16 @@ std::string read_text(const std::filesystem::path& path, size_t limit) {
   return file->size() == 0 ? std::string() : std::string(reinterpret_cast<const char*>(file->data()), file->size());
 }
 
-AtomicFile::AtomicFile(std::filesystem::path target) : target_(std::move(target)) {
-  // In the same folder, so that the rename is one; the number keeps several writers in one process apart.
-  static std::atomic<unsigned> counter{0};
-  temporary_ = target_;
-  temporary_ += fmt::format(".{}.{}.tmp", ::getpid(), counter++);
+AtomicFile::AtomicFile(std::filesystem::path target, std::filesystem::path temporary)
+    : target_(std::move(target)), temporary_(std::move(temporary)) {
+  if (temporary_.empty()) {
+    // In the same folder, so that the rename is one; the number keeps several writers in one process apart.
+    static std::atomic<unsigned> counter{0};
+    temporary_ = target_;
+    temporary_ += fmt::format(".{}.{}.tmp", ::getpid(), counter++);
+  } else {
+    ::unlink(temporary_.c_str());
+  }
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw file_error("write", target_, errno);
 }

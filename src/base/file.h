@@ -33,9 +33,10 @@ class MappedFile {
 std::string read_text(const std::filesystem::path&, size_t limit = size_t{1} << 30);
 
 // Writes to a temporary beside the target and renames it on commit(); without commit() the temporary is removed.
+// `temporary`: a name that others know, so that they can follow what is written; one left by a killed run is replaced.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path target);
+  explicit AtomicFile(std::filesystem::path target, std::filesystem::path temporary = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -36,11 +36,6 @@ void add_gen_bench(Command&, Context&);
 void add_weights(Command&, Context&);
 void add_ops(Command&, Context&);
 void add_doctor(Command&, Context&);
-// Recording runs in Python and takes its arguments as they are; this entry shows it in --help.
-void add_record(Command&, Context&);
-int run_record(int argc, char** argv);  // argv[0] is "record"
-std::vector<OptionFacts> record_options();  // as Python's parser has them; none when there is no Python
-
 void add_completions(Command&, Context&);
 void add_man(Command&, Context&);
 

@@ -164,7 +164,7 @@ void add_completions(Command& app, Context& context) {
                                 "pycandle completions bash > ~/.local/share/bash-completion/completions/pycandle");
   command.add_option("shell", *shell, "the shell").one_of({"bash", "zsh", "fish"}).required();
   command.callback([app, shell] {
-    const CommandFacts program = facts_with_record(app);
+    const CommandFacts program = facts_of_program(app);
     fmt::print("{}", *shell == "bash" ? bash_script(program) : *shell == "zsh" ? zsh_script(program) : fish_script(program));
   });
 }

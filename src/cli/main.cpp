@@ -8,6 +8,7 @@
 
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/in_python.h"
 #include "cli/nearest.h"
 #include "cli/python_finder.h"
 #include "cli/tokenize.h"
@@ -49,11 +50,14 @@ Error unexpected_words(const CLI::App& app) {
       .hint(suggestion(option == words.end() ? "" : nearest(word.substr(0, word.find('=')), names)));
 }
 
+// For --help; run_in_python runs it.
+void add_in_python(Command& commands, const char* name) { commands.add_subcommand(name, find_python_command(name)->summary); }
+
 int run(int argc, char** argv) {
   remember_invocation(argv[0]);
-  if (argc > 1 && std::strcmp(argv[1], "record") == 0) {
+  if (const PythonCommand* in_python = argc > 1 ? find_python_command(argv[1]) : nullptr) {
     try {
-      return run_record(argc - 1, argv + 1);
+      return run_in_python(*in_python, argc - 1, argv + 1);
     } catch (const Error& error) {
       show_error(error, asks_for_json(argc, argv));
       return exit_status(error.code());
@@ -83,12 +87,13 @@ int run(int argc, char** argv) {
   Command commands(app);
   add_new(commands, context);
   add_init(commands, context);
-  add_record(commands, context);
+  add_in_python(commands, "record");
   add_inspect(commands, context);
   add_forward(commands, context);
   add_trace(commands, context);
   add_verify(commands, context);
   add_report(commands, context);
+  add_in_python(commands, "dashboard");
   add_replay(commands, context);
   add_bench(commands, context);
   add_bench_runner(commands, context);

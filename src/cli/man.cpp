@@ -44,7 +44,7 @@ std::string manual_page(const CommandFacts& program) {
 void add_man(Command& app, Context& context) {
   Command command = add_command(app, context, "man", "print the manual page",
                                 "pycandle man > ~/.local/share/man/man1/pycandle.1");
-  command.callback([app] { fmt::print("{}", manual_page(facts_with_record(app))); });
+  command.callback([app] { fmt::print("{}", manual_page(facts_of_program(app))); });
 }
 
 }  // namespace pycandle::cli

@@ -1,13 +1,13 @@
 #include "cli/program_facts.h"
 
-#include "cli/command.h"
+#include "cli/in_python.h"
 
 namespace pycandle::cli {
 
-CommandFacts facts_with_record(const Command& program) {
+CommandFacts facts_of_program(const Command& program) {
   CommandFacts facts = program.facts();
   for (CommandFacts& command : facts.commands) {
-    if (command.name == "record") command.options = record_options();
+    if (const PythonCommand* in_python = find_python_command(command.name)) command.options = options_of(*in_python);
   }
   return facts;
 }

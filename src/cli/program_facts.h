@@ -7,8 +7,8 @@
 
 namespace pycandle::cli {
 
-// Of the whole program; the options of `record` are asked of Python.
-CommandFacts facts_with_record(const Command& program);
+// Of the whole program; the options of commands in Python are asked of it.
+CommandFacts facts_of_program(const Command& program);
 
 std::string replaced_all(std::string text, const std::string& what, const std::string& with);
 

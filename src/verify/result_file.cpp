@@ -18,7 +18,7 @@ namespace pycandle {
 // ---- writing
 
 struct ResultWriter::State {
-  explicit State(std::filesystem::path path) : file(std::move(path)) {}
+  explicit State(const std::filesystem::path& path) : file(path, path.string() + ".partial") {}
   AtomicFile file;
   std::string text;  // what was written, for the hash in the last line
 
@@ -29,7 +29,7 @@ struct ResultWriter::State {
   }
 };
 
-ResultWriter::ResultWriter(std::filesystem::path path) : state_(std::make_unique<State>(std::move(path))) {}
+ResultWriter::ResultWriter(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
 ResultWriter::~ResultWriter() = default;
 
 void ResultWriter::start(const VerifyResult& result, const VerifyOptions& options) {
@@ -46,6 +46,7 @@ void ResultWriter::start(const VerifyResult& result, const VerifyOptions& option
                 {"threads", options.pipeline.threads > 0 ? options.pipeline.threads : thread_count()},
                 {"overrides", options.pipeline.overrides},
                 {"weights", name_of(options.pipeline.weights)},
+                {"planned", result.planned},
                 {"hashes", result.hashes}});
 }
 

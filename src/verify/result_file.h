@@ -1,5 +1,5 @@
 // result.jsonl: what a verification found, a line a layer; its last line says that it is complete. docs/result-file.md
-// has the format. It is written to a temporary and renamed, so a run that was killed leaves no result.
+// has the format. It is written to F.partial, line by line, and renamed, so a run that was killed leaves no result.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,11 @@
 
 namespace pycandle {
 
-inline constexpr const char* kResultVersion = "1.1.0";
+inline constexpr const char* kResultVersion = "1.2.0";
 
 class ResultWriter {
  public:
-  explicit ResultWriter(std::filesystem::path);
+  explicit ResultWriter(const std::filesystem::path&);
   ~ResultWriter();
   ResultWriter(const ResultWriter&) = delete;
   ResultWriter& operator=(const ResultWriter&) = delete;

@@ -326,6 +326,7 @@ VerifyResult started(const Subject& s) {
   result.name = s.program().name;
   result.backend = s.backend.name();
   result.against = s.options.against;
+  for (const GoldenFile& file : s.goldens) result.planned += values_to_judge(s.program(), s.goldens_of(file)).size();
   if (s.options.on_start) s.options.on_start(result);
   return result;
 }

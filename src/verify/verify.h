@@ -52,6 +52,7 @@ struct OutputError {
 struct VerifyResult {
   std::string name, backend, against;    // against: empty, or the backend whose values stand for PyTorch's
   std::map<std::string, std::string> hashes;  // of manifest, weights, goldens, library; empty unless asked for
+  size_t planned = 0;                    // values to judge, known before the first layer
   std::vector<LayerResult> layers;       // in the order in which the program computes them
   std::vector<SkippedTap> skipped;
   std::vector<std::string> damaged;      // parameters whose bytes are not the recorded ones, by checksum

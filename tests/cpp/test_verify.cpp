@@ -494,7 +494,9 @@ TEST(Results, AreReadBackAndComparedWithWhatIsFoundNow) {
       if (writer) writer->start(r, options);
     };
     options.on_layer = [&](const LayerResult& l) {
-      if (writer) writer->layer(l);
+      if (!writer) return;
+      writer->layer(l);
+      EXPECT_NE(read_text(file.string() + ".partial").find(l.tap.text()), std::string::npos);  // others can follow
     };
     VerifyResult r = verify_recording(recording.manifest(), options);
     if (writer) writer->finish(r);

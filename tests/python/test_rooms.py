@@ -19,6 +19,7 @@ PACKAGE = Path(pycandle.__file__).parent
 SHARED = {f"recording.{name}" for name in ("inputs", "eager", "places", "progress", "torch_compat")}
 ALLOWED = {
     "running": {"_core"},
+    "dashboard": set(),
     "recording.sizes": SHARED | {"errors"},
     "recording.tracing": SHARED | {"errors", "recording.sizes"},
     "recording.graph": SHARED | {"errors", "recording.sizes", "recording.tracing"},

@@ -81,7 +81,8 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, program: str = "") -> int:
+    """`program`: the path of pycandle, which this command does not need."""
     options = parser().parse_args(arguments)
     started = time.monotonic()
     from ..errors import RecordingError, UsageError

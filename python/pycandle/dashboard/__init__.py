@@ -1,0 +1,1 @@
+"""`pycandle dashboard`: a verification in the terminal, live. Needs textual, and neither torch nor NumPy."""

@@ -1,0 +1,244 @@
+"""`pycandle dashboard`: the files it follows, its screens through Textual's pilot, and --once as a user types it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from report_models import edited, recorded, with_tanh_gelu
+from textual.widgets import Static, Tree
+
+from pycandle.dashboard.app import Dashboard, Page
+from pycandle.dashboard.results import Follower
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    return recorded(tmp_path_factory.mktemp("good"))
+
+
+@pytest.fixture(scope="module")
+def broken(good, tmp_path_factory) -> Path:
+    return edited(good, tmp_path_factory.mktemp("broken") / "m", with_tanh_gelu)
+
+
+@pytest.fixture(scope="module")
+def result(broken, tmp_path_factory, pycandle) -> Path:
+    path = tmp_path_factory.mktemp("result") / "result.jsonl"
+    pycandle("verify", broken, "--out", path, status=1)
+    return path
+
+
+# ---- the files
+
+
+def test_a_result_is_followed_while_it_grows_and_when_it_is_renamed(result: Path, tmp_path) -> None:
+    lines = result.read_bytes().splitlines(keepends=True)
+    follower = Follower(tmp_path / "r.jsonl")
+    assert not follower.poll() and not follower.result.header
+    with follower.partial.open("wb", buffering=0) as file:
+        for line in lines:
+            file.write(line[: len(line) // 2])
+            follower.poll()
+            before = len(follower.result.layers)
+            file.write(line[len(line) // 2 :])
+            assert follower.poll()
+            assert len(follower.result.layers) - before == (b'{"layer"' in line[:10])
+    assert follower.result.complete and follower.result.bad_lines == 0
+    layers = follower.result.layers
+    follower.partial.rename(follower.path)
+    assert not follower.poll() and follower.result.layers is layers
+
+
+def test_another_run_is_read_from_its_start(result: Path, tmp_path) -> None:
+    follower = Follower(tmp_path / "r.jsonl")
+    shutil.copy(result, follower.path)
+    follower.poll()
+    first = follower.result
+    lines = result.read_bytes().splitlines(keepends=True)
+    follower.partial.write_bytes(b"".join(lines[:3]))  # a run goes on
+    assert follower.poll()
+    assert follower.result is not first and len(follower.result.layers) == 2 and not follower.result.complete
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\x00\xff\n\n[]\n", b'{"layer": 3}\n{"layer": {"tap"', b'{"layer": {"error_rms": "x"}}\n']
+)
+def test_what_is_no_result_is_no_traceback(text: bytes, tmp_path, pycandle) -> None:
+    (tmp_path / "r.jsonl").write_bytes(text)
+    refused = pycandle("dashboard", tmp_path / "r.jsonl", "--once", status=2)
+    assert "is no result of pycandle verify --out" in refused.stderr
+
+
+def test_verify_replaces_what_a_killed_run_left_and_says_how_much_is_planned(
+    good, tmp_path, pycandle
+) -> None:
+    out, partial = tmp_path / "r.jsonl", tmp_path / "r.jsonl.partial"
+    partial.write_text("of a run that was killed\n")
+    pycandle("verify", good, "--out", out)
+    assert out.exists() and not partial.exists()
+    first, *lines = map(json.loads, out.read_text().splitlines())
+    assert (
+        0 < first["planned"] <= sum("layer" in line for line in lines)
+    )  # the whole run's outputs come on top
+
+
+# ---- --once
+
+
+def test_once_prints_the_wrong_layer_with_its_line_and_cause(broken, pycandle) -> None:
+    printed = pycandle("dashboard", broken, "--once", status=1).stdout
+    assert "wrong here" in printed and "blocks.1" in printed and "GELU" in printed and "1 wrong" in printed
+    assert "\x1b[" not in printed  # no colours into a pipe
+
+
+def test_once_of_a_good_model_ends_with_0_and_keeps_the_result(good, pycandle, tmp_path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    printed = pycandle("dashboard", good, "--once", "--backend", "cpu", "--out", kept).stdout
+    assert "passed" in printed and "cpu" in printed
+    assert pycandle("dashboard", kept, "--once").stdout.splitlines()[0] == printed.splitlines()[0]
+
+
+def test_once_shows_where_the_time_goes(good, result, pycandle, tmp_path) -> None:
+    profile = tmp_path / "profile.json"
+    profile.write_text(pycandle("forward", good, "--backend", "cpu", "--profile", "--json").stdout)
+    printed = pycandle("dashboard", result, "--once", "--profile", profile, status=1).stdout
+    assert "by kernel" in printed and " ms" in printed
+    profile.write_text("[]")
+    refused = pycandle("dashboard", result, "--once", "--profile", profile, status=1).stdout
+    assert "no profile of" in " ".join(refused.split())
+
+
+def test_what_is_not_there_is_said(pycandle, tmp_path) -> None:
+    assert "there is no" in pycandle("dashboard", tmp_path / "none", "--once", status=2).stderr
+    assert "name a recording" in pycandle("dashboard", "--once", status=2, cwd=tmp_path).stderr
+    (tmp_path / "bad_manifest.json").write_text("{")
+    refused = pycandle("dashboard", tmp_path / "bad_manifest.json", "--once", status=2)
+    assert "error" in refused.stderr
+
+
+# ---- the screens
+
+
+def drive(app: Dashboard, steps, size=(80, 24)) -> None:
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await steps(pilot)
+
+    asyncio.run(run())
+
+
+def shown(widget: Static) -> str:
+    return str(widget.render())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60), (40, 12)])
+def test_the_first_wrong_layer_is_one_key_away(result: Path, size) -> None:
+    app = Dashboard(Follower(result))
+
+    async def steps(pilot) -> None:
+        assert "1 wrong" in shown(app.head)
+        await pilot.press("f")
+        await pilot.pause()
+        assert app.selected.is_wrong
+        assert "GELU" in shown(app.detail) and "blocks.1" in shown(app.detail)
+
+    drive(app, steps, size)
+
+
+def test_filter_tree_and_keys(result: Path) -> None:
+    app = Dashboard(Follower(result))
+
+    async def steps(pilot) -> None:
+        table, tree = app.table, app.modules
+        everything = table.row_count
+        await pilot.press("slash", *"gelu")
+        await pilot.pause()
+        assert 0 < table.row_count < everything
+        await pilot.press("escape")
+        await pilot.pause()
+        assert table.row_count == everything
+        await pilot.press("w")
+        await pilot.pause()
+        assert table.row_count == 1
+        await pilot.press("w")
+        blocks = next(child for child in tree.root.children if child.data["path"] == ("blocks",))
+        assert "✗" in str(blocks.label)  # as the worst of its layers
+        head = next(child for child in tree.root.children if child.data["path"] == ("head",))
+        assert "↯" in str(head.label)  # given wrong values
+        app.on_tree_node_selected(Tree.NodeSelected(head))
+        await pilot.pause()
+        assert 0 < table.row_count < everything
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert isinstance(app.screen, Page)
+        app.refresh_result()  # the verification goes on behind the page
+        await pilot.press("escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, Page)
+        await pilot.press("q")
+
+    drive(app, steps)
+
+
+def test_a_run_that_goes_on_fills_the_screen_and_may_be_damaged(result: Path, tmp_path) -> None:
+    lines = result.read_bytes().splitlines(keepends=True)
+    follower = Follower(tmp_path / "r.jsonl")
+    app = Dashboard(follower)
+
+    async def steps(pilot) -> None:
+        assert "waiting" in shown(app.head)
+        follower.partial.write_bytes(b"".join(lines[:4]))
+        app.refresh_result()
+        assert app.table.row_count == 3 and "so far" in shown(app.head)
+        follower.partial.write_bytes(
+            b"".join(lines[:2]) + b"\xff\x00 damaged\n" + b"".join(lines[2:])
+        )  # shorter first
+        app.refresh_result()
+        await pilot.pause()
+        assert "1 lines that are no result" in shown(app.head)
+        follower.partial.unlink()
+        app.refresh_result()  # nothing there any more: what was seen stays
+        assert app.table.row_count > 3
+
+    drive(app, steps)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("columns, rows", [(80, 24), (200, 60)])
+def test_in_a_real_terminal_beside_a_running_verification(columns, rows, broken, pycandle, tmp_path) -> None:
+    name = f"pycandle-{columns}-{tmp_path.name}"
+
+    def tmux(*words: object) -> str:
+        return subprocess.run(["tmux", "-L", name, *map(str, words)], capture_output=True, text=True).stdout
+
+    tmux(
+        "new-session",
+        "-d",
+        "-x",
+        columns,
+        "-y",
+        rows,
+        f"env -u LINES -u COLUMNS {pycandle.path} dashboard {broken}; echo status $?; sleep 60",
+    )
+
+    def wait_for(text: str) -> None:
+        deadline = time.monotonic() + 60
+        while text not in (screen := tmux("capture-pane", "-p")):
+            assert time.monotonic() < deadline, screen
+            time.sleep(0.2)
+
+    try:
+        wait_for("1 wrong")
+        tmux("send-keys", "f")
+        wait_for("GELU")
+        tmux("send-keys", "q")
+        wait_for("status 0")
+    finally:
+        tmux("kill-server")
