@@ -21,7 +21,7 @@ class CheckpointBuilder {
     add({bytes, mapping, mapping, path.string()});
     out_.files_.push_back(path);
   }
-  void add(const SourceFile& file) {
+  void add(const CheckpointFile& file) {
     FileContent content = read_any(file);
     if (out_.format_.empty()) out_.format_ = content.format;
     choose_section(content, file.name);
@@ -36,7 +36,7 @@ class CheckpointBuilder {
   const Checkpoint& now() const { return out_; }
 
  private:
-  static FileContent read_any(const SourceFile& file) {
+  static FileContent read_any(const CheckpointFile& file) {
     if (file.bytes.empty()) throw Error(ErrorCode::bad_input, file.name + " is empty");
     if (is_safetensors(file.bytes)) return read_safetensors(file);  // first: its length may look like any other beginning
     if (is_gguf(file.bytes)) return read_gguf(file);

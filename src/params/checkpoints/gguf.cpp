@@ -80,7 +80,7 @@ void refuse_overlaps(std::vector<const StoredTensor*> sorted, const ByteReader& 
 
 bool is_gguf(Bytes bytes) { return bytes.size() >= kMagic.size() && as_text(bytes.first(kMagic.size())) == kMagic; }
 
-FileContent read_gguf(const SourceFile& file) {
+FileContent read_gguf(const CheckpointFile& file) {
   ByteReader in(file.bytes, file.name);
   in.take(kMagic.size(), "the magic number");
   const auto version = in.number<uint32_t>("the version");

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kMagic = "\x89HDF\r\n\x1a\n";
 
 // libhdf5 opens paths: bytes that are only in memory become a file without a name.
-std::shared_ptr<const std::string> path_of(const SourceFile& file) {
+std::shared_ptr<const std::string> path_of(const CheckpointFile& file) {
   if (file.mapping) return std::make_shared<const std::string>(file.name);
   const int descriptor = ::memfd_create("pycandle", MFD_CLOEXEC);
   const bool is_written = descriptor >= 0 &&
@@ -40,7 +40,7 @@ std::vector<std::string> parts_of(const std::string& path) {
 
 bool is_hdf5(Bytes bytes) { return bytes.size() >= kMagic.size() && as_text(bytes.first(kMagic.size())) == kMagic; }
 
-FileContent read_hdf5(const SourceFile& file) {
+FileContent read_hdf5(const CheckpointFile& file) {
   FileContent out;
   out.format = "hdf5";
   out.separator = "/";

@@ -135,7 +135,7 @@ StoredTensor tensor_of(std::string name, const NpyHeader& h, std::shared_ptr<con
 
 bool is_npy(Bytes bytes) { return bytes.size() >= kMagic.size() && as_text(bytes.first(kMagic.size())) == kMagic; }
 
-FileContent read_npy(const SourceFile& file) {
+FileContent read_npy(const CheckpointFile& file) {
   FileContent out;
   out.format = "npy";
   const std::string stem = std::filesystem::path(file.name).stem().string();
@@ -143,7 +143,7 @@ FileContent read_npy(const SourceFile& file) {
   return out;
 }
 
-FileContent read_npz(const SourceFile& file, const std::map<std::string, ZipMember>& members) {
+FileContent read_npz(const CheckpointFile& file, const std::map<std::string, ZipMember>& members) {
   FileContent out;
   out.format = "npz";
   for (const auto& [name, member] : members) {

@@ -14,7 +14,7 @@ namespace pycandle {
 struct ZipMember;
 
 // A file as a reader gets it. Storages made from it keep its mapping.
-struct SourceFile {
+struct CheckpointFile {
   Bytes bytes;
   std::shared_ptr<const MappedFile> mapping;  // null when parsed from memory
   std::shared_ptr<const void> owner;
@@ -43,17 +43,17 @@ struct ElementType {
 ElementType numpy_type(std::string_view spelling, const ByteReader& where);
 
 bool is_safetensors(Bytes);
-FileContent read_safetensors(const SourceFile&);
+FileContent read_safetensors(const CheckpointFile&);
 bool is_gguf(Bytes);
-FileContent read_gguf(const SourceFile&);
+FileContent read_gguf(const CheckpointFile&);
 bool is_npy(Bytes);
-FileContent read_npy(const SourceFile&);
+FileContent read_npy(const CheckpointFile&);
 bool is_torch_zip(const std::map<std::string, ZipMember>&);
-FileContent read_torch_zip(const SourceFile&, const std::map<std::string, ZipMember>&);
-FileContent read_npz(const SourceFile&, const std::map<std::string, ZipMember>&);
+FileContent read_torch_zip(const CheckpointFile&, const std::map<std::string, ZipMember>&);
+FileContent read_npz(const CheckpointFile&, const std::map<std::string, ZipMember>&);
 bool is_hdf5(Bytes);
-FileContent read_hdf5(const SourceFile&);
+FileContent read_hdf5(const CheckpointFile&);
 bool is_legacy_torch(Bytes);
-FileContent read_legacy_torch(const SourceFile&);
+FileContent read_legacy_torch(const CheckpointFile&);
 
 }  // namespace pycandle

@@ -22,7 +22,7 @@ bool is_safetensors(Bytes bytes) {
   return ByteReader(bytes, "").number<uint64_t>("the length") <= bytes.size() - kLength;
 }
 
-FileContent read_safetensors(const SourceFile& file) {
+FileContent read_safetensors(const CheckpointFile& file) {
   SafetensorsHeader::OtherTypes others;
   for (const ForeignType& type : kForeign) others.emplace(type.in_file, find_encoding(type.encoding)->block_bytes);
   const SafetensorsHeader header = SafetensorsHeader::parse(file.bytes.data(), file.bytes.size(), file.name, others);

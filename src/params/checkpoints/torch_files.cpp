@@ -295,7 +295,7 @@ std::map<std::string, Bytes> legacy_storages(ByteReader& reader, const Pickle& k
 
 bool is_torch_zip(const std::map<std::string, ZipMember>& members) { return !prefix_of(members).empty(); }
 
-FileContent read_torch_zip(const SourceFile& file, const std::map<std::string, ZipMember>& members) {
+FileContent read_torch_zip(const CheckpointFile& file, const std::map<std::string, ZipMember>& members) {
   const std::string prefix = prefix_of(members);
   const auto order = members.find(prefix + "byteorder");
   if (order != members.end() && member_text(order->second, 64, file.name) == "big")
@@ -325,7 +325,7 @@ bool is_legacy_torch(Bytes bytes) {
          as_text(bytes.subspan(4, 10)) == kLegacyMagic;
 }
 
-FileContent read_legacy_torch(const SourceFile& file) {
+FileContent read_legacy_torch(const CheckpointFile& file) {
   ByteReader reader(file.bytes, file.name);
   for (int i = 0; i < 3; ++i) Pickle(reader, is_allowed);  // the magic number, the version, facts of the machine
   const Pickle objects(reader, is_allowed);
