@@ -53,6 +53,33 @@ Error unexpected_words(const CLI::App& app) {
 // For --help; run_in_python runs it.
 void add_in_python(Command& commands, const char* name) { commands.add_subcommand(name, find_python_command(name)->summary); }
 
+// In the order of --help.
+void add_all(Command& commands, Context& context) {
+  add_new(commands, context);
+  add_init(commands, context);
+  add_in_python(commands, "record");
+  add_inspect(commands, context);
+  add_forward(commands, context);
+  add_trace(commands, context);
+  add_verify(commands, context);
+  add_report(commands, context);
+  add_in_python(commands, "dashboard");
+  add_replay(commands, context);
+  add_bench(commands, context);
+  add_bench_runner(commands, context);
+  add_codegen(commands, context);
+  add_accept(commands, context);
+  add_todos(commands, context);
+  add_gen_test(commands, context);
+  add_gen_bench(commands, context);
+  add_weights(commands, context);
+  add_tokenize(commands, context);
+  add_ops(commands, context);
+  add_doctor(commands, context);
+  add_completions(commands, context);
+  add_man(commands, context);
+}
+
 int run(int argc, char** argv) {
   remember_invocation(argv[0]);
   if (const PythonCommand* in_python = argc > 1 ? find_python_command(argv[1]) : nullptr) {
@@ -85,29 +112,7 @@ int run(int argc, char** argv) {
   const bool json = asks_for_json(argc, argv);
   Context context;
   Command commands(app);
-  add_new(commands, context);
-  add_init(commands, context);
-  add_in_python(commands, "record");
-  add_inspect(commands, context);
-  add_forward(commands, context);
-  add_trace(commands, context);
-  add_verify(commands, context);
-  add_report(commands, context);
-  add_in_python(commands, "dashboard");
-  add_replay(commands, context);
-  add_bench(commands, context);
-  add_bench_runner(commands, context);
-  add_codegen(commands, context);
-  add_accept(commands, context);
-  add_todos(commands, context);
-  add_gen_test(commands, context);
-  add_gen_bench(commands, context);
-  add_weights(commands, context);
-  add_tokenize(commands, context);
-  add_ops(commands, context);
-  add_doctor(commands, context);
-  add_completions(commands, context);
-  add_man(commands, context);
+  add_all(commands, context);
   try {
     refuse_unknown_command(app, argc, argv);
     app.parse(argc, argv);
