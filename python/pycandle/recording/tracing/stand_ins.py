@@ -53,14 +53,15 @@ def _random(x, *bounds, **options):
 
 def _take_along_dim(input, indices, dim=None):
     if dim is None:
-        return input.reshape(-1).gather(0, indices.reshape(-1))
+        return _take_along_dim(input.reshape(-1), indices.reshape(-1), 0)
     if input.dim() != indices.dim() or not -input.dim() <= dim < input.dim():
         return torch.take_along_dim(input, indices, dim)  # torch's own error
     axis = dim % input.dim()
     others = [[*t.shape[:axis], 1, *t.shape[axis + 1 :]] for t in (input, indices)]
     whole = torch.broadcast_shapes(*others)
     spread = [t.expand(*whole[:axis], t.shape[axis], *whole[axis + 1 :]) for t in (input, indices)]
-    return spread[0].gather(axis, spread[1])
+    from_the_end = torch.where(spread[1] < 0, spread[1] + input.shape[axis], spread[1])  # gather takes no negative ones
+    return spread[0].gather(axis, from_the_end)
 
 
 def _one_hot(x, num_classes=-1):
