@@ -11,7 +11,6 @@ from rich.text import Text
 from .results import Layer, Result, mark, style
 
 BARS = "▁▂▃▄▅▆▇█"
-SHADES = " ░▒▓█"
 
 
 def state(result: Result) -> Text:
@@ -116,8 +115,6 @@ def details(layer: Layer) -> Text:
     line("decisions", facts.get("decisions"))
     if facts.get("ulps") and layer.verdict != "exact":
         text.append_text(ulps(facts["ulps"]))
-    if isinstance(facts.get("difference"), dict):
-        text.append_text(heatmap(facts["difference"]))
     return text
 
 
@@ -132,18 +129,6 @@ def ulps(buckets: list[int]) -> Text:
                 str(low) if place < 2 else f"{low}–{2 * low - 1}" if place + 1 < len(buckets) else f"{low}+"
             )
             text.append(f"{name:>9} {bar(count / most, 24)} {count:,}\n")
-    return text
-
-
-def heatmap(difference: dict) -> Text:
-    """The difference of a layer, downsampled: each cell its largest, darker by factors of ten."""
-    rows, largest = difference.get("cells") or [], difference.get("largest")
-    text = Text(f"difference, full = {largest}, a step = ÷10, x = NaN or infinity on one side\n", style="dim")
-    for row in rows:
-        for cell in str(row):
-            level = 0 if not cell.isdigit() else min(int(cell), len(SHADES) - 1)
-            text.append("x" if cell == "x" else SHADES[level], style="bold red" if cell == "x" else "")
-        text.append("\n")
     return text
 
 

@@ -60,7 +60,9 @@ def _take_along_dim(input, indices, dim=None):
     others = [[*t.shape[:axis], 1, *t.shape[axis + 1 :]] for t in (input, indices)]
     whole = torch.broadcast_shapes(*others)
     spread = [t.expand(*whole[:axis], t.shape[axis], *whole[axis + 1 :]) for t in (input, indices)]
-    from_the_end = torch.where(spread[1] < 0, spread[1] + input.shape[axis], spread[1])  # gather takes no negative ones
+    from_the_end = torch.where(
+        spread[1] < 0, spread[1] + input.shape[axis], spread[1]
+    )  # gather takes no negative ones
     return spread[0].gather(axis, from_the_end)
 
 
