@@ -83,8 +83,8 @@ class Decoder {
   std::shared_ptr<const Executable> setup_run_, step_run_, last_run_;
 };
 
-// Steps of so many tokens each over one cache, for loops that generate: nothing is allocated per step on the cpu backend, and
-// nothing is looked up.
+// Steps of so many tokens each over one cache, for loops that generate: nothing is looked up per step, and on the cpu backend
+// nothing is allocated when all steps of the plan are kernels.
 //
 //   Stepper stepper(decoder, std::move(cache), 1);
 //   for (…) {
