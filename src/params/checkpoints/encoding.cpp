@@ -61,14 +61,14 @@ template <size_t kBytes, size_t kNumbers, size_t kFirst> void flip_signs(const s
   for (size_t i = kFirst; i < kNumbers; ++i) out[(i + 1) * kBytes - 1] ^= std::byte{0x80};
 }
 
-constexpr Encoding kElements[] = {
+constexpr StoredEncoding kElements[] = {
     {"u16", 1, 2, DType::i32, widen<uint16_t, int32_t>},         {"u32", 1, 4, DType::i64, widen<uint32_t, int64_t>},
     {"u64", 1, 8, DType::i64, widen<uint64_t, int64_t>},         {"f8_e4m3fn", 1, 1, DType::f32, small_float<3, 7, false>},
     {"f8_e4m3fnuz", 1, 1, DType::f32, small_float<3, 8, true>},  {"f8_e5m2", 1, 1, DType::f32, half_of_f16},
     {"f8_e5m2fnuz", 1, 1, DType::f32, small_float<2, 16, true>}, {"f8_e8m0fnu", 1, 1, DType::f32, power_of_two},
 };
 
-constexpr Encoding kSwapped[] = {
+constexpr StoredEncoding kSwapped[] = {
     {"big-endian f64", 1, 8, DType::f64, swap_bytes<8, 1>},    {"big-endian f32", 1, 4, DType::f32, swap_bytes<4, 1>},
     {"big-endian f16", 1, 2, DType::f16, swap_bytes<2, 1>},    {"big-endian bf16", 1, 2, DType::bf16, swap_bytes<2, 1>},
     {"big-endian i64", 1, 8, DType::i64, swap_bytes<8, 1>},    {"big-endian i32", 1, 4, DType::i32, swap_bytes<4, 1>},
@@ -76,28 +76,29 @@ constexpr Encoding kSwapped[] = {
     {"big-endian c128", 1, 16, DType::c128, swap_bytes<8, 2>},
 };
 
-constexpr Encoding kConjugated[] = {{"conjugated c64", 1, 8, DType::c64, flip_signs<4, 2, 1>},
-                                    {"conjugated c128", 1, 16, DType::c128, flip_signs<8, 2, 1>}};
-constexpr Encoding kNegated[] = {
+constexpr StoredEncoding kConjugated[] = {{"conjugated c64", 1, 8, DType::c64, flip_signs<4, 2, 1>},
+                                          {"conjugated c128", 1, 16, DType::c128, flip_signs<8, 2, 1>}};
+constexpr StoredEncoding kNegated[] = {
     {"negated f64", 1, 8, DType::f64, flip_signs<8, 1, 0>}, {"negated f32", 1, 4, DType::f32, flip_signs<4, 1, 0>},
     {"negated f16", 1, 2, DType::f16, flip_signs<2, 1, 0>}, {"negated bf16", 1, 2, DType::bf16, flip_signs<2, 1, 0>},
     {"negated c64", 1, 8, DType::c64, flip_signs<4, 2, 0>}, {"negated c128", 1, 16, DType::c128, flip_signs<8, 2, 0>},
 };
 
-const Encoding* of_dtype(std::span<const Encoding> among, DType dtype) {
-  const auto at = std::find_if(among.begin(), among.end(), [&](const Encoding& e) { return e.dtype == dtype; });
+const StoredEncoding* of_dtype(std::span<const StoredEncoding> among, DType dtype) {
+  const auto at = std::find_if(among.begin(), among.end(), [&](const StoredEncoding& e) { return e.dtype == dtype; });
   return at == among.end() ? nullptr : &*at;
 }
 
 }  // namespace
 
-const Encoding* find_encoding(std::string_view name) {
-  const auto* at = std::find_if(std::begin(kElements), std::end(kElements), [&](const Encoding& e) { return e.name == name; });
+const StoredEncoding* find_encoding(std::string_view name) {
+  const auto* at = std::find_if(std::begin(kElements), std::end(kElements),
+                                [&](const StoredEncoding& e) { return e.name == name; });
   return at == std::end(kElements) ? nullptr : at;
 }
 
-const Encoding* swapped_encoding(DType dtype) { return of_dtype(kSwapped, dtype); }
-const Encoding* conjugated_encoding(DType dtype) { return of_dtype(kConjugated, dtype); }
-const Encoding* negated_encoding(DType dtype) { return of_dtype(kNegated, dtype); }
+const StoredEncoding* swapped_encoding(DType dtype) { return of_dtype(kSwapped, dtype); }
+const StoredEncoding* conjugated_encoding(DType dtype) { return of_dtype(kConjugated, dtype); }
+const StoredEncoding* negated_encoding(DType dtype) { return of_dtype(kNegated, dtype); }
 
 }  // namespace pycandle

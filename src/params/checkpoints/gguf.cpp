@@ -107,7 +107,7 @@ FileContent read_gguf(const CheckpointFile& file) {
   in.skip_to(static_cast<size_t>(begin), "the data of the tensors");
   const auto storage = file.storage(in.take(in.left(), "the data of the tensors"));
   for (TensorInfo& info : infos) {
-    const Encoding* encoding = info.type->dtype ? nullptr : &info.type->encoding;
+    const StoredEncoding* encoding = info.type->dtype ? nullptr : &info.type->encoding;
     out.tensors.push_back(dense_tensor(std::move(info.name), info.type->dtype ? *info.type->dtype : encoding->dtype, encoding,
                                        std::move(info.shape), storage, info.offset));
   }

@@ -91,7 +91,7 @@ ElementType numpy_type(std::string_view descr, const ByteReader& in) {
   if (descr == "|O" || descr == "O") throw in.bad("the array holds Python objects, which are not read").found("dtype object");
   for (const NpyType& type : kTypes) {
     if (type.code != descr.substr(1)) continue;
-    const Encoding* encoding = type.dtype ? nullptr : find_encoding(type.encoding);
+    const StoredEncoding* encoding = type.dtype ? nullptr : find_encoding(type.encoding);
     const DType dtype = type.dtype ? *type.dtype : encoding->dtype;
     if (descr[0] != '>') return {dtype, encoding};
     if (!type.dtype) throw refuse();

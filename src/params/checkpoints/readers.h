@@ -38,7 +38,7 @@ struct FileContent {
 // A type as NumPy spells it: "<f4". bad_input for what is not a number.
 struct ElementType {
   DType dtype = DType::f32;
-  const Encoding* encoding = nullptr;
+  const StoredEncoding* encoding = nullptr;
 };
 ElementType numpy_type(std::string_view spelling, const ByteReader& where);
 

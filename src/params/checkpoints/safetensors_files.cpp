@@ -31,7 +31,7 @@ FileContent read_safetensors(const CheckpointFile& file) {
   out.metadata = header.metadata;
   const auto storage = file.storage(file.bytes);
   for (const auto& [name, entry] : header.entries) {
-    const Encoding* encoding = nullptr;
+    const StoredEncoding* encoding = nullptr;
     for (const ForeignType& type : kForeign)
       if (entry.type == type.in_file) encoding = find_encoding(type.encoding);
     out.tensors.push_back(dense_tensor(name, entry.dtype ? *entry.dtype : encoding->dtype, encoding, entry.shape, storage,

@@ -146,7 +146,7 @@ uint64_t StoredTensor::stored_bytes() const {
   return static_cast<uint64_t>(size()) / static_cast<uint64_t>(block_of(*this)) * unit_bytes(*this);
 }
 
-StoredTensor dense_tensor(std::string name, DType dtype, const Encoding* encoding, Sizes shape,
+StoredTensor dense_tensor(std::string name, DType dtype, const StoredEncoding* encoding, Sizes shape,
                           std::shared_ptr<const Storage> storage, uint64_t offset) {
   StoredTensor t{std::move(name), dtype, std::move(shape), {}, offset, encoding, std::move(storage)};
   check_shape(t);
@@ -159,7 +159,7 @@ StoredTensor dense_tensor(std::string name, DType dtype, const Encoding* encodin
   return t;
 }
 
-StoredTensor strided_tensor(std::string name, DType dtype, const Encoding* encoding, Sizes shape, Sizes strides,
+StoredTensor strided_tensor(std::string name, DType dtype, const StoredEncoding* encoding, Sizes shape, Sizes strides,
                             std::shared_ptr<const Storage> storage, uint64_t offset) {
   StoredTensor t{std::move(name), dtype, std::move(shape), std::move(strides), offset, encoding, std::move(storage)};
   check_shape(t);

@@ -30,7 +30,7 @@ struct StoredTensor {
   DType dtype = DType::f32;                // what reading gives
   Sizes shape, strides;                    // in elements
   uint64_t offset = 0;                     // bytes from the start of the storage
-  const Encoding* encoding = nullptr;      // null: stored as dtype itself
+  const StoredEncoding* encoding = nullptr;      // null: stored as dtype itself
   std::shared_ptr<const Storage> storage;
 
   int64_t size() const { return element_count(shape); }
@@ -40,9 +40,10 @@ struct StoredTensor {
 };
 
 // Row-major strides; refuses what the storage does not hold. Every reader makes its tensors with these.
-StoredTensor dense_tensor(std::string name, DType, const Encoding*, Sizes shape, std::shared_ptr<const Storage>, uint64_t offset);
-StoredTensor strided_tensor(std::string name, DType, const Encoding*, Sizes shape, Sizes strides, std::shared_ptr<const Storage>,
-                            uint64_t offset);
+StoredTensor dense_tensor(std::string name, DType, const StoredEncoding*, Sizes shape, std::shared_ptr<const Storage>,
+                          uint64_t offset);
+StoredTensor strided_tensor(std::string name, DType, const StoredEncoding*, Sizes shape, Sizes strides,
+                            std::shared_ptr<const Storage>, uint64_t offset);
 
 // The whole tensor: a view of the mapping where it is dense, aligned and in its own dtype, else a copy.
 Array read(const StoredTensor&);

@@ -226,7 +226,7 @@ class TensorCollector {
       type = dtype.is(Kind::global) ? by_name(dtype.text) : nullptr;
       if (type == nullptr) throw wrong();
     }
-    const Encoding* encoding = type->dtype ? lazy_view(a, has_dtype ? 7 : 6, *type->dtype) : find_encoding(type->encoding);
+    const StoredEncoding* encoding = type->dtype ? lazy_view(a, has_dtype ? 7 : 6, *type->dtype) : find_encoding(type->encoding);
     uint64_t offset = 0;
     if (__builtin_mul_overflow(static_cast<uint64_t>(p_[a[1]].integer), element_bytes(*type), &offset)) throw wrong();
     return strided_tensor(name(), type->dtype ? *type->dtype : encoding->dtype, encoding, sizes(a[2]), sizes(a[3]),
@@ -234,16 +234,16 @@ class TensorCollector {
   }
 
   // The last argument of a tensor that torch keeps as a lazy view of its storage: {'conj': True}, {'neg': True}.
-  const Encoding* lazy_view(const std::vector<PickleRef>& arguments, size_t place, DType dtype) const {
-    const Encoding* encoding = nullptr;
+  const StoredEncoding* lazy_view(const std::vector<PickleRef>& arguments, size_t place, DType dtype) const {
+    const StoredEncoding* encoding = nullptr;
     if (arguments.size() <= place || !p_[arguments[place]].is(Kind::dict)) return encoding;
     const std::vector<PickleRef>& entries = p_[arguments[place]].items;
     for (size_t i = 0; i + 1 < entries.size(); i += 2) {
       const PickleValue &key = p_[entries[i]], &value = p_[entries[i + 1]];
       if (!value.is(Kind::boolean) || value.integer == 0) continue;
-      const Encoding* next = key.text == "conj"  ? conjugated_encoding(dtype)
-                             : key.text == "neg" ? negated_encoding(dtype)
-                                                 : nullptr;
+      const StoredEncoding* next = key.text == "conj"  ? conjugated_encoding(dtype)
+                                   : key.text == "neg" ? negated_encoding(dtype)
+                                                       : nullptr;
       if (next == nullptr || encoding != nullptr)
         throw at_.bad(fmt::format("tensor '{}' is a lazy view ({}) that is not read", name(), shown_text(key.text)))
             .hint("save the values themselves: tensor.resolve_conj().resolve_neg()");
