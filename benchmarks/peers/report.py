@@ -1,4 +1,4 @@
-"""A run as the generated part of docs/benchmarks.md."""
+"""A run as the generated part of docs/benchmarks.md, and as the page of all its rows, docs/tables/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def put_into(page: Path, results: dict) -> None:
     before, rest = text.split(BEGIN, 1)
     _, after = rest.split(END, 1)
     page.write_text(f"{before}{BEGIN}\n{markdown(results)}{END}{after}")
+    (page.parent / "tables").mkdir(exist_ok=True)
+    (page.parent / "tables" / page.name).write_text(tables(results))
 
 
 def markdown(results: dict) -> str:
@@ -26,10 +28,17 @@ def markdown(results: dict) -> str:
         parts.append(f"### {heading}: milliseconds, median\n\n{_matrix(results, threads)}")
         parts.append(f"![times with {heading}](images/benchmarks-{threads}.svg)")
     parts.append("### Aims\n\n" + _aims(results))
-    parts.append("### Everything measured\n\n" + _details(results))
     parts.append("### Runtimes\n\n" + _runtimes(results))
-    parts.append("### Kernels against the machine\n\n" + _kernels(results))
+    parts.append("[Every runner and every kernel](tables/benchmarks.md).")
     return "\n\n".join(parts) + "\n\n"
+
+
+def tables(results: dict) -> str:
+    parts = ["# Benchmarks: every runner and every kernel"]
+    parts.append(f"Of the run that [benchmarks.md](../benchmarks.md#results) sums up: {results['date']}.")
+    parts.append("## Runners\n\n" + _details(results))
+    parts.append("## Kernels against the machine\n\n" + _kernels(results))
+    return "\n\n".join(parts) + "\n"
 
 
 def _machine(results: dict) -> str:

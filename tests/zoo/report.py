@@ -1,4 +1,4 @@
-"""Rows as a page: docs/NAME.md for people, docs/NAME.json for programs."""
+"""Rows as pages: docs/NAME.md sums them up, docs/tables/NAME.md has one row for each model, docs/NAME.json is for programs."""
 
 from __future__ import annotations
 
@@ -61,12 +61,23 @@ class Page:
             found = [_reason(row) for row in rows if row["status"] == status]
             lines += ["", f"## {title}", ""]
             lines += _table(("model", "at", "reason", "in full"), found) if found else ["None."]
-        lines += ["", "## All", ""]
+        lines += ["", f"[One row for each model](tables/{self.name}.md)."]
+        return "\n".join(lines) + "\n"
+
+    def table(self, rows: list[dict]) -> str:
+        lines = [
+            f"# {self.title}: one row for each model",
+            "",
+            f"[{self.name}.md](../{self.name}.md) sums them up.",
+            "",
+        ]
         lines += _table(("model", "result", *self.stages, *self.columns), map(self._cells, _sorted(rows)))
         return "\n".join(lines) + "\n"
 
     def write(self, rows: list[dict], not_run: Sequence[str] = (), folder: Path = ROOT / "docs") -> None:
         (folder / f"{self.name}.md").write_text(self.markdown(rows, not_run))
+        (folder / "tables").mkdir(exist_ok=True)
+        (folder / "tables" / f"{self.name}.md").write_text(self.table(rows))
         kept = [{**row, "detail": cell(row["detail"])} if "detail" in row else row for row in _sorted(rows)]
         lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in kept)
         (folder / f"{self.name}.json").write_text(without_paths(f"[\n{lines}\n]\n"))
