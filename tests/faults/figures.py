@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .twins.measuring import Finding
+from .twins.findings import Finding
 from .twins.suite import share, summary
 
 ROOT = Path(__file__).parents[2]

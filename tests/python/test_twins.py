@@ -13,7 +13,7 @@ from faults import figures, smollm2
 from faults.clean import is_alarm, runs_of
 from faults.twins import vacuous
 from faults.twins.effect import effect
-from faults.twins.measuring import Finding, Measuring
+from faults.twins.findings import Finding, TwinVerifier
 from faults.twins.odd import THICK, Thick
 from faults.twins.recordings import Pair, pairs
 from faults.twins.stored_weights import CHANGES, changed_recording, rounded
@@ -32,7 +32,7 @@ def thick(tmp_path_factory) -> Pair:
 
 
 def test_a_wrong_twin_is_found_at_its_layer_with_its_cause_by_both_routes(thick: Pair) -> None:
-    found = Measuring(RUNNER).findings(thick)
+    found = TwinVerifier(RUNNER).findings(thick)
     assert [f.route for f in found] == ["manifest", "manifest", "program"]
     assert all(f.result == "found" and f.has_layer for f in found), found
     assert found[0].has_cause and found[0].kind == "operation" and found[2].has_cause, found
@@ -48,7 +48,7 @@ def test_weights_of_a_long_sum_that_are_rounded_to_16_bits_are_found(tmp_path) -
     (twin,) = [t for t in TWINS if t.name == "sum_1024" and t.variants[0].dtype is F32]
     pair = Pair(twin, Variant(F32), tmp_path)
     (wrong,) = [w for w in pair.wrongs() if w.name.startswith("rounded to 16 bits")]
-    assert Measuring(RUNNER).by_manifest(pair, wrong).result == "found"
+    assert TwinVerifier(RUNNER).by_manifest(pair, wrong).result == "found"
     assert not any(is_alarm(run) for run in runs_of(RUNNER, pair, "reference", ""))
 
 
@@ -62,7 +62,7 @@ def test_a_changed_weight_has_a_right_checksum(thick: Pair, tmp_path) -> None:
 @pytest.mark.parametrize("twin", vacuous.TWINS, ids=lambda twin: twin.name)
 def test_a_fault_that_the_recorded_input_hides_is_found_at_an_added_one(twin: Twin, tmp_path) -> None:
     pair = Pair(twin, Variant(F32), tmp_path)
-    found = Measuring(RUNNER).findings(pair)
+    found = TwinVerifier(RUNNER).findings(pair)
     assert len(pair.traces) > 1 and [f.route for f in found] == ["manifest", "program"]
     assert all(f.result == "found" and f.op for f in found), "by a wrong layer, not by having no evidence"
     assert not any(is_alarm(run) for run in runs_of(RUNNER, pair, "reference", ""))

@@ -13,7 +13,7 @@ from pathlib import Path
 from .. import figures, smollm2
 from ..clean import campaign, is_alarm
 from ..running import version_of
-from .measuring import apart_from_the_users_cache
+from .findings import apart_from_the_users_cache
 from .suite import all_measured, chosen_pairs
 
 ROOT = Path(__file__).parents[3]

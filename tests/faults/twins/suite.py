@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..running import version_of
 from . import language, odd, signal, sweeps, vacuous, vision
-from .measuring import Finding, Measuring
+from .findings import Finding, TwinVerifier
 from .recordings import Pair, pairs
 
 TWINS = [*odd.TWINS, *vacuous.TWINS, *sweeps.TWINS, *signal.TWINS, *vision.TWINS, *language.TWINS]
@@ -27,7 +27,7 @@ def measured(program: Path, folder: Path, name: str) -> list[Finding]:
     (pair,) = [p for p in pairs(folder, TWINS) if p.name == name]
     kept = pair.folder / f"findings_{version_of(program)}.jsonl"
     if not kept.exists():
-        found = Measuring(program).findings(pair)
+        found = TwinVerifier(program).findings(pair)
         for old in pair.folder.glob("findings_*.jsonl"):
             old.unlink()
         kept.write_text("".join(json.dumps(asdict(f)) + "\n" for f in found))

@@ -102,7 +102,7 @@ def finding_of(pair: Pair, wrong: Wrong, route: str, reproduce: str, result: dic
     )
 
 
-class Measuring:
+class TwinVerifier:
     def __init__(self, program: Path) -> None:
         self.program = program
 
