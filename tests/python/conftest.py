@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from recording_checks import load_checked
+from report_models import edited, recorded, with_tanh_gelu
 
 from pycandle import GoldenRecorder
 
@@ -77,3 +78,24 @@ def record(tmp_path):
         return load_checked(recorder.save("m").manifest)
 
     return run
+
+
+# ---- a small recording, right and broken, for what shows results
+
+
+@pytest.fixture(scope="session")
+def good(tmp_path_factory) -> Path:
+    return recorded(tmp_path_factory.mktemp("good"))
+
+
+@pytest.fixture(scope="session")
+def broken(good, tmp_path_factory) -> Path:
+    return edited(good, tmp_path_factory.mktemp("broken") / "m", with_tanh_gelu)
+
+
+@pytest.fixture(scope="session")
+def wrong(broken, tmp_path_factory, pycandle) -> Path:
+    """The result file of the broken one."""
+    path = tmp_path_factory.mktemp("wrong") / "result.jsonl"
+    pycandle("verify", broken, "--out", path, status=1)
+    return path

@@ -10,35 +10,16 @@ import time
 from pathlib import Path
 
 import pytest
-from report_models import edited, recorded, with_tanh_gelu
 from textual.widgets import Static, Tree
 
 from pycandle.dashboard.app import Dashboard, Page
 from pycandle.dashboard.results import Follower
 
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory) -> Path:
-    return recorded(tmp_path_factory.mktemp("good"))
-
-
-@pytest.fixture(scope="module")
-def broken(good, tmp_path_factory) -> Path:
-    return edited(good, tmp_path_factory.mktemp("broken") / "m", with_tanh_gelu)
-
-
-@pytest.fixture(scope="module")
-def result(broken, tmp_path_factory, pycandle) -> Path:
-    path = tmp_path_factory.mktemp("result") / "result.jsonl"
-    pycandle("verify", broken, "--out", path, status=1)
-    return path
-
-
 # ---- the files
 
 
-def test_a_result_is_followed_while_it_grows_and_when_it_is_renamed(result: Path, tmp_path) -> None:
-    lines = result.read_bytes().splitlines(keepends=True)
+def test_a_result_is_followed_while_it_grows_and_when_it_is_renamed(wrong: Path, tmp_path) -> None:
+    lines = wrong.read_bytes().splitlines(keepends=True)
     follower = Follower(tmp_path / "r.jsonl")
     assert not follower.poll() and not follower.result.header
     with follower.partial.open("wb", buffering=0) as file:
@@ -55,12 +36,12 @@ def test_a_result_is_followed_while_it_grows_and_when_it_is_renamed(result: Path
     assert not follower.poll() and follower.result.layers is layers
 
 
-def test_another_run_is_read_from_its_start(result: Path, tmp_path) -> None:
+def test_another_run_is_read_from_its_start(wrong: Path, tmp_path) -> None:
     follower = Follower(tmp_path / "r.jsonl")
-    shutil.copy(result, follower.path)
+    shutil.copy(wrong, follower.path)
     follower.poll()
     first = follower.result
-    lines = result.read_bytes().splitlines(keepends=True)
+    lines = wrong.read_bytes().splitlines(keepends=True)
     follower.partial.write_bytes(b"".join(lines[:3]))  # a run goes on
     assert follower.poll()
     assert follower.result is not first and len(follower.result.layers) == 2 and not follower.result.complete
@@ -104,13 +85,13 @@ def test_once_of_a_good_model_ends_with_0_and_keeps_the_result(good, pycandle, t
     assert pycandle("dashboard", kept, "--once").stdout.splitlines()[0] == printed.splitlines()[0]
 
 
-def test_once_shows_where_the_time_goes(good, result, pycandle, tmp_path) -> None:
+def test_once_shows_where_the_time_goes(good, wrong, pycandle, tmp_path) -> None:
     profile = tmp_path / "profile.json"
     profile.write_text(pycandle("forward", good, "--backend", "cpu", "--profile", "--json").stdout)
-    printed = pycandle("dashboard", result, "--once", "--profile", profile, status=1).stdout
+    printed = pycandle("dashboard", wrong, "--once", "--profile", profile, status=1).stdout
     assert "by kernel" in printed and " ms" in printed
     profile.write_text("[]")
-    refused = pycandle("dashboard", result, "--once", "--profile", profile, status=1).stdout
+    refused = pycandle("dashboard", wrong, "--once", "--profile", profile, status=1).stdout
     assert "no profile of" in " ".join(refused.split())
 
 
@@ -139,8 +120,8 @@ def shown(widget: Static) -> str:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60), (40, 12)])
-def test_the_first_wrong_layer_is_one_key_away(result: Path, size) -> None:
-    app = Dashboard(Follower(result))
+def test_the_first_wrong_layer_is_one_key_away(wrong: Path, size) -> None:
+    app = Dashboard(Follower(wrong))
 
     async def steps(pilot) -> None:
         assert "1 wrong" in shown(app.head)
@@ -152,8 +133,8 @@ def test_the_first_wrong_layer_is_one_key_away(result: Path, size) -> None:
     drive(app, steps, size)
 
 
-def test_filter_tree_and_keys(result: Path) -> None:
-    app = Dashboard(Follower(result))
+def test_filter_tree_and_keys(wrong: Path) -> None:
+    app = Dashboard(Follower(wrong))
 
     async def steps(pilot) -> None:
         table, tree = app.table, app.modules
@@ -187,8 +168,8 @@ def test_filter_tree_and_keys(result: Path) -> None:
     drive(app, steps)
 
 
-def test_a_run_that_goes_on_fills_the_screen_and_may_be_damaged(result: Path, tmp_path) -> None:
-    lines = result.read_bytes().splitlines(keepends=True)
+def test_a_run_that_goes_on_fills_the_screen_and_may_be_damaged(wrong: Path, tmp_path) -> None:
+    lines = wrong.read_bytes().splitlines(keepends=True)
     follower = Follower(tmp_path / "r.jsonl")
     app = Dashboard(follower)
 

@@ -9,31 +9,14 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from report_models import HOSTILE, SCRIPT, data_of, edited, recorded, with_hostile_texts, with_tanh_gelu
+from report_models import HOSTILE, SCRIPT, data_of, edited, with_hostile_texts
 from safetensors.torch import load_file, save_file
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory) -> Path:
-    return recorded(tmp_path_factory.mktemp("good"))
-
-
-@pytest.fixture(scope="module")
-def broken(good, tmp_path_factory) -> Path:
-    return edited(good, tmp_path_factory.mktemp("broken") / "m", with_tanh_gelu)
 
 
 @pytest.fixture(scope="module")
 def result(pycandle, good, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("result") / "good.jsonl"
     pycandle("verify", good, "--out", out)
-    return out
-
-
-@pytest.fixture(scope="module")
-def wrong(pycandle, broken, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("result") / "wrong.jsonl"
-    pycandle("verify", broken, "--out", out, status=1)
     return out
 
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from report_models import HOSTILE, edited, recorded, with_hostile_texts, with_tanh_gelu
+from report_models import HOSTILE, edited, recorded, with_hostile_texts
 
 pytestmark = pytest.mark.full
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,17 +61,14 @@ def open_page(browser):
 
 
 @pytest.fixture(scope="module")
-def report(pycandle, tmp_path_factory) -> Path:
+def report(pycandle, good, broken, wrong, tmp_path_factory) -> Path:
     """Of a model that is broken on purpose, with everything that a report can show."""
     folder = tmp_path_factory.mktemp("report")
-    good = recorded(folder / "good")
-    broken = edited(good, folder / "broken", with_tanh_gelu)
     pycandle("verify", good, "--out", folder / "good.jsonl")
-    pycandle("verify", broken, "--out", folder / "wrong.jsonl", status=1)
     (folder / "profile.json").write_text(pycandle("forward", broken, "--profile", "--json").stdout)
     given = [
         "--result",
-        folder / "wrong.jsonl",
+        wrong,
         "--baseline",
         folder / "good.jsonl",
         "--profile",
