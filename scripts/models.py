@@ -106,24 +106,34 @@ ALL = [
 ]
 
 
-def record(model: Model, folder: Path) -> Path:
-    with torch.device("meta"):
-        module = model.make().eval().to("meta")
-    recorder = GoldenRecorder(folder, dynamic=model.dynamic, progress=lambda text: None)
-    recorder.record(module, **{name: value.to("meta") for name, value in model.inputs.items()})
-    recorder.save(model.name)
-    return folder / f"{model.name}_manifest.json"
+def recorded(model: Model, folder: Path) -> Path:
+    """Its manifest in the folder. A model and its decode step share one."""
+    manifest = folder / f"{model.name}_manifest.json"
+    if not manifest.exists():
+        with torch.device("meta"):
+            module = model.make().eval().to("meta")
+        recorder = GoldenRecorder(folder, dynamic=model.dynamic, progress=lambda text: None)
+        recorder.record(module, **{name: value.to("meta") for name, value in model.inputs.items()})
+        recorder.save(model.name)
+    return manifest
 
 
-def emitted(model: Model) -> str:
-    """The header that codegen writes for the model."""
+def emitted(model: Model, folder: Path) -> str:
+    """The header that codegen writes for the model; recordings are kept in the folder."""
     program = Path(sys.executable).with_name("pycandle")
-    with tempfile.TemporaryDirectory() as folder:
-        manifest, header = record(model, Path(folder)), Path(folder) / "model.hpp"
-        command = [program, "codegen", "--without-weights", "--manifest", manifest, "--out", header]
-        command += ["--stateful"] if model.stateful else []
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return header.read_text()
+    header = folder / "model.hpp"
+    command = [
+        program,
+        "codegen",
+        "--without-weights",
+        "--manifest",
+        recorded(model, folder),
+        "--out",
+        header,
+    ]
+    command += ["--stateful"] if model.stateful else []
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return header.read_text()
 
 
 # ---- the table
@@ -210,7 +220,8 @@ def showcase(file: str, name: str, sizes: str, source: str) -> str:
         sys.modules[path.stem] = module
         spec.loader.exec_module(module)
         x = torch.zeros([int(size) for size in sizes.split(",")])
-        header = emitted(Model(path.stem, name, getattr(module, name), {"x": x}, {"x": {0: "batch"}}))
+        model = Model(path.stem, name, getattr(module, name), {"x": x}, {"x": {0: "batch"}})
+        header = emitted(model, path.parent)
         del sys.modules[path.stem]
     return header[
         header.index("// ", header.index("using namespace")) : header.index("\n}  // namespace")
@@ -239,13 +250,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="only these models")
     names = parser.parse_args().names
-    for model in ALL:
-        if names and model.name not in names:
-            continue
-        header = model.header
-        header.parent.mkdir(exist_ok=True)
-        header.write_text(emitted(model))
-        print(f"{header.relative_to(ROOT)}: {len(header.read_text().splitlines())} lines")
+    with tempfile.TemporaryDirectory() as recordings:
+        for model in ALL:
+            if names and model.name not in names:
+                continue
+            header = model.header
+            header.parent.mkdir(exist_ok=True)
+            header.write_text(emitted(model, Path(recordings)))
+            print(f"{header.relative_to(ROOT)}: {len(header.read_text().splitlines())} lines")
     (MODELS / "README.md").write_text(readme())
     for path in PAGES:
         path.write_text(page(path.read_text()))
