@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -82,3 +84,20 @@ def build(source: Path) -> Path:
     )
     run("cmake", "--build", folder, "--target", "pycandle_cli", cwd=source)
     return folder / "bin" / "pycandle"
+
+
+def rebuilt_with(source: Path, file: str) -> Path:
+    """The program after one source file has changed, as a second `make build` makes it: the file of the copy is compiled, and
+    linked before the archive that has the file of this repository."""
+    folder = ROOT / "build" / "release"
+    entries = json.loads((folder / "compile_commands.json").read_text())
+    (entry,) = [entry for entry in entries if entry["file"] == str(ROOT / file)]
+    command = shlex.split(entry["command"])
+    changed, program = source / "changed.o", source / "pycandle"
+    command[command.index("-o") + 1] = changed
+    command[command.index("-c") + 1] = source / file
+    run(*command, cwd=folder)
+    link = run("ninja", "-t", "commands", "bin/pycandle", cwd=folder).splitlines()[-1]
+    assert link.count(" -o bin/pycandle ") == 1, link
+    run("sh", "-c", link.replace(" -o bin/pycandle ", f" {changed} -o {program} "), cwd=folder)
+    return program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 
-from pages import Page, build, changed_files, copy_of_sources, insert, run
+from pages import Page, changed_files, copy_of_sources, insert, rebuilt_with, run
 
 PAGE = Page("adding-an-op.md")
 
@@ -27,7 +27,7 @@ def test_someone_new_adds_a_functional_by_touching_one_file(tmp_path, pycandle) 
     (source / file).write_text(text.replace(begins, entry))
     assert changed_files(source) == [file]
 
-    built = build(source)
+    built = rebuilt_with(source, file)
     assert "mylib.squareplus.default" in run(built, "ops", "squareplus", cwd=tmp_path)
     verified = run(built, "verify", "squareplus", cwd=tmp_path)
     assert "squareplus" in verified and "0 wrong" in verified
