@@ -9,19 +9,25 @@ from collections import defaultdict
 from pathlib import Path
 
 
-def peaks_of(command: list) -> dict[str, int]:
-    """Runs a program; the most memory that each process of its family held (VmHWM), in bytes by the name of its program."""
+def peaks_of(command: list, said: list[str] | None = None) -> dict[str, int]:
+    """Runs a program; the most memory that each process of its family held (VmHWM), in bytes by the name of its program. What it
+    prints is added to `said`."""
     peaks: dict[str, int] = defaultdict(int)
-    with tempfile.TemporaryFile("w+") as said:
-        child = subprocess.Popen(list(map(str, command)), stdout=said, stderr=said)
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        child = subprocess.Popen(list(map(str, command)), stdout=out, stderr=errors)
         while child.poll() is None:
             for pid in family_of(child.pid):
                 # Not ru_maxrss: a child inherits that of the process that started it.
                 name, peak = name_and_peak(pid)
                 peaks[name] = max(peaks[name], peak)
             time.sleep(0.002)
-        said.seek(0)
-        assert child.returncode == 0, f"{command}: exit {child.returncode}\n{said.read()[-3000:]}"
+        out.seek(0), errors.seek(0)
+        text = out.read()
+        assert child.returncode == 0, (
+            f"{command}: exit {child.returncode}\n{text[-3000:]}\n{errors.read()[-3000:]}"
+        )
+        if said is not None:
+            said.append(text)
     return {name: peak for name, peak in peaks.items() if peak > 0}
 
 

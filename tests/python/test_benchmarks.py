@@ -17,6 +17,7 @@ from peers import aims, baseline, chart, models, report, roofline, runners
 
 
 def test_decoding_is_timed_beside_torch_and_gives_its_tokens(tmp_path) -> None:
+    decoding.recorded(tmp_path / "gpt2", "tiny")  # here, where torch is loaded already
     command = [sys.executable, decoding.__file__, "--size", "tiny", "--threads", "1", "--rounds", "1"]
     command += ["--tokens", "5", "--prompt", "4", "--prefill", "12", "--runners", "torch,f32,int4"]
     run = subprocess.run(
