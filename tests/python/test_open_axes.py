@@ -4,6 +4,7 @@ import functools
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn, tensor_split
 
 import pycandle as candle
@@ -68,6 +69,54 @@ def test_elements_taken_along_an_axis_leave_the_batch_open(tmp_path, what) -> No
     for batch in (1, 2, 9):
         x = torch.randn(batch, 4)
         torch.testing.assert_close(ours(x)["output"], model(x), rtol=0, atol=0)
+
+
+def triangle(indices, offset):
+    def run(x):
+        row, column = indices(x.shape[0], x.shape[0], offset)
+        return x[row] - x[column]
+
+    return run
+
+
+COUNTED = {
+    "kron": ((5, 3), lambda x: torch.kron(x, torch.arange(4.0).reshape(2, 2))),
+    "kron of another rank": ((5, 3), lambda x: x[0].kron(x)),
+    "pdist": ((5, 3), lambda x: F.pdist(x, 1.0)),
+    "combinations": ((5,), torch.combinations),
+    "combinations that repeat": ((5,), lambda x: torch.combinations(x, with_replacement=True)),
+    **{
+        f"{name} {offset}": ((5, 2), triangle(getattr(torch, f"{name}_indices"), offset))
+        for name in ("triu", "tril")
+        for offset in (-2, 0, 2)
+    },
+    "a pool of columns": ((2, 3, 6, 5), nn.AdaptiveMaxPool2d((1, None))),
+    "a pool of rows": ((3, 6, 5), nn.AdaptiveMaxPool2d((None, 2))),
+    "a pool of nothing": ((2, 3, 6, 5), nn.AdaptiveMaxPool2d((None, None))),
+    "places of a pool": ((2, 3, 6, 5), lambda x: F.adaptive_max_pool2d(x, (2, None), True)[1]),
+    "a pool of volumes": ((2, 3, 6, 5, 4), nn.AdaptiveMaxPool3d((2, None, 1))),
+    "places of volumes": ((3, 6, 5, 4), lambda x: F.adaptive_max_pool3d(x, (None, 1, None), True)[1]),
+}
+
+
+@pytest.mark.parametrize("what", COUNTED)
+def test_what_takes_a_plain_number_in_torch_leaves_its_axes_open(tmp_path, what) -> None:
+    shape, function = COUNTED[what]
+    model = Function(function)
+    names = {axis: f"size{axis}" for axis in range(len(shape))}
+    ours, manifest = loaded(tmp_path, model, torch.randn(shape), dynamic={"x": names})
+    assert not manifest["fixed_dims"]
+    for more in (-4, -1, 0, 3):
+        x = torch.randn([max(size + more, 1) for size in shape])
+        torch.testing.assert_close(ours(x)["output"], model(x), rtol=1e-6, atol=1e-6)
+
+
+def test_counts_of_classes_have_at_least_their_minlength(tmp_path) -> None:
+    model = Function(lambda x: torch.bincount(x, minlength=12)[:12])
+    ours, manifest = loaded(tmp_path, model, torch.randint(0, 9, (7,)))
+    assert manifest["outputs"][0]["shape"] == [12]
+    for x in (torch.tensor([3, 3, 11]), torch.randint(0, 30, (99,))):
+        assert torch.equal(ours(x)["output"], model(x))
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])

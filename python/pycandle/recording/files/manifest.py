@@ -19,6 +19,7 @@ from ..graph.program import Parameter
 from ..graph.taps import Tap, choose_taps
 from ..inputs import DTYPE_NAMES, Inputs, describe_tree
 from ..places import Place
+from ..sizes.data_sizes import least_sizes
 from ..torch_compat import parts_of
 from ..tracing.module_calls import ModuleCall
 from .tensor_files import replacing
@@ -148,10 +149,12 @@ def _outputs(writer: GraphWriter, program, names: list[str]) -> tuple[list[dict]
 
 def _symbols(chosen: Chosen, inputs: Inputs) -> list[dict]:
     dims = chosen.dims
+    least = least_sizes(chosen.program.graph)
     symbols = []
     for symbol, name in dims.names.items():
         if symbol in dims.data_bound:
-            symbols.append({"name": name, "min": 0, "max": None, "example": None, "bound_by": None})
+            least_size = least.get(symbol, 0)
+            symbols.append({"name": name, "min": least_size, "max": None, "example": None, "bound_by": None})
             continue
         entry = next(e for e in chosen.open if dims.resolve(e.symbol) == symbol)
         leaf, axis = entry.group.axes[0]

@@ -1,6 +1,7 @@
 """Sizes that torch leaves open though another size decides them.
 
 Where data decides how long an axis is (`u0`), torch gives `x[:300]` a new symbol. It is `min(u0, 300)`, and the manifest says so.
+`bincount(x, minlength=300)[:300]` has 300 elements, because `u0` is at least 300.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import sympy
 import torch
 from torch.fx import Graph, Node
 
-from ..torch_compat.symbolic import free_unbacked_symbols, sympy_functions
+from ..torch_compat import pytree
+from ..torch_compat.symbolic import free_unbacked_symbols, least_value, sympy_functions
 from .dims import DimNames, symbol_of
 
 _ARGUMENTS = ("self", "dim", "start", "end", "step")
@@ -28,6 +30,23 @@ def tie_slices(graph: Graph, dims: DimNames) -> None:
             length = _length(size, given.get("start"), given.get("end"), given.get("step", 1))
             if length is not None and isinstance(made, sympy.Symbol):
                 dims.tie(made, dims.resolve(length))
+
+
+def least_sizes(graph: Graph) -> dict[sympy.Symbol, int]:
+    """How long an axis is at least whose length data decides."""
+    tensors = (
+        leaf
+        for node in graph.nodes
+        for leaf in pytree.tree_leaves(node.meta.get("val"))
+        if isinstance(leaf, torch.Tensor)
+    )
+    sizes = (
+        size
+        for tensor in tensors
+        for size in tensor.shape
+        if isinstance(size, torch.SymInt) and free_unbacked_symbols(size)
+    )
+    return {symbol_of(size): least_value(size) for size in sizes}
 
 
 def _length(size: sympy.Expr | int, start: object, end: object, step: object) -> sympy.Expr | None:

@@ -36,6 +36,8 @@ __all__ = [
 
 # `x.pad_sequence` as torch.nn.utils.rnn calls it: a stand-in must know the very function. (2.8)
 PAD_SEQUENCE = torch._C._nn.pad_sequence
+# What nn.AdaptiveMaxPool2d and 3d end in: (values, indices). (2.8)
+ADAPTIVE_MAX_POOL2D, ADAPTIVE_MAX_POOL3D = torch._C._nn.adaptive_max_pool2d, torch._C._nn.adaptive_max_pool3d
 # What a tensor class has that overrides no function. (2.8)
 DISABLED_TORCH_FUNCTION = torch._C._disabled_torch_function_impl
 

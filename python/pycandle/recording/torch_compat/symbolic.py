@@ -32,6 +32,12 @@ def expression_of(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> sympy
     return value.node.expr
 
 
+def least_value(value: torch.SymInt) -> int:
+    """The least that torch knows a symbolic number to be, 0 where it knows none. (2.8)"""
+    lower = value.node.shape_env.bound_sympy(value.node.expr).lower
+    return max(int(lower), 0) if isinstance(lower, sympy.Integer) else 0
+
+
 def fixed_value(value: torch.SymInt | torch.SymFloat | torch.SymBool) -> int | float | bool | None:
     """The number that torch has fixed it to, if it has. (2.8)"""
     if isinstance(value, torch.SymInt):

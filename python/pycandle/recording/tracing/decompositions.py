@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from ..torch_compat import PAD_SEQUENCE
+from .size_numbers import triu_indices
 
 _ROUNDING = {"lower": torch.floor, "higher": torch.ceil, "nearest": torch.round}
 
@@ -81,7 +82,7 @@ def corrcoef(x):
 
 def combinations(x, r=2, with_replacement=False):
     if r == 2:
-        rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 0 if with_replacement else 1)
+        rows, columns = triu_indices(x.shape[0], x.shape[0], 0 if with_replacement else 1)
         return torch.stack([x[rows], x[columns]], 1)
     if r == 0:
         return x.new_empty(0)
@@ -106,8 +107,16 @@ def vander(x, N=None, increasing=False):
 
 
 def pdist(x, p=2.0):
-    rows, columns = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    rows, columns = triu_indices(x.shape[0], x.shape[0], 1)
     return torch.linalg.vector_norm(x[rows] - x[columns], p, -1)
+
+
+def kron(x, y):
+    rank = max(x.dim(), y.dim())
+    sizes = [[1] * (rank - t.dim()) + list(t.shape) for t in (x, y)]
+    x = x.reshape([size for m in sizes[0] for size in (m, 1)])
+    y = y.reshape([size for n in sizes[1] for size in (1, n)])
+    return (x * y).reshape([m * n for m, n in zip(*sizes, strict=True)])
 
 
 def linalg_cond(x, p=None):
@@ -207,6 +216,8 @@ DECOMPOSITIONS = {
     torch.vander: vander,
     torch.linalg.vander: linalg_vander,
     torch.pdist: pdist,
+    torch.kron: kron,
+    torch.Tensor.kron: kron,
     torch.linalg.cond: linalg_cond,
     PAD_SEQUENCE: pad_sequence,
     torch.histogram: histogram,

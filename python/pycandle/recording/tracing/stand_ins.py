@@ -5,7 +5,7 @@ copy.deepcopy(x)                           x.clone()
 torch.tensor([a, b]) of tensors            torch.stack
 torch.equal(a, b), torch.allclose(a, b)    a tensor of one bool
 torch.quantile and its like                decompositions.py
-torch.linspace(0, 1, x.shape[0])           size_numbers.py
+torch.linspace(0, 1, x.shape[0])           size_numbers.py; triu_indices and adaptive_max_pool2d too
 if (x < 0).any(): raise …                  goes on (data_checks.py)
 x.tensor_split(3)                          even_splits.py
 torch.take_along_dim(x, i, 1)              gather, which leaves the other axes open
@@ -22,11 +22,16 @@ from torch.overrides import TorchFunctionMode
 
 from ...errors import RecordingError
 from ..places import place_here
-from ..torch_compat import DISABLED_TORCH_FUNCTION, distributions_not_validated
+from ..torch_compat import (
+    ADAPTIVE_MAX_POOL2D,
+    ADAPTIVE_MAX_POOL3D,
+    DISABLED_TORCH_FUNCTION,
+    distributions_not_validated,
+)
 from .data_checks import asking_frame, checks_of_numbers_pass, is_caught, is_of_torch, passing_answer, shown
 from .decompositions import DECOMPOSITIONS
 from .even_splits import split_tensor
-from .size_numbers import linspace
+from .size_numbers import adaptive_max_pool2d, adaptive_max_pool3d, linspace, tril_indices, triu_indices
 
 
 def _equal(a, b):
@@ -130,6 +135,10 @@ _STAND_INS = {
     torch.Tensor.random_: _random,
     F.one_hot: _one_hot,
     torch.linspace: linspace,
+    torch.triu_indices: triu_indices,
+    torch.tril_indices: tril_indices,
+    ADAPTIVE_MAX_POOL2D: adaptive_max_pool2d,
+    ADAPTIVE_MAX_POOL3D: adaptive_max_pool3d,
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
     torch.tensor_split: split_tensor,
