@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from warm_python import WarmPython
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -32,20 +33,34 @@ def make_goals() -> set[str]:
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if fences(page)], ids=name_of)
-def test_the_commands_of_a_page_run(page: Path, tmp_path) -> None:
+FOLLOWED_ELSEWHERE = {
+    "docs/adding-an-op.md"
+}  # test_adding_an_op.py runs its blocks and compares what they print
+SHOWN = [page for page in PAGES if fences(page) and name_of(page) not in FOLLOWED_ELSEWHERE]
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PAGER": "cat"}
+
+
+@pytest.fixture(scope="module")
+def python(environment):
+    python = WarmPython(environment)
+    yield python
+    python.close()
+
+
+@pytest.mark.parametrize("page", SHOWN, ids=name_of)
+def test_the_commands_of_a_page_run(page: Path, tmp_path, environment, python) -> None:
     """`sh` and `python` blocks run in order, in one folder that holds the examples; `make` goals must exist."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    environment = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PAGER": "cat",
-    }
     for number, (kind, text) in enumerate(fences(page)):
         if kind == "python":
             script = tmp_path / f"block_{number}.py"
             script.write_text(text)
-            command = [sys.executable, script]
+            finished = python.run(script, tmp_path)
         else:
             lines = [
                 line.removeprefix("$ ") for line in text.splitlines() if line and not line.startswith("#")
@@ -60,9 +75,9 @@ def test_the_commands_of_a_page_run(page: Path, tmp_path) -> None:
                 if not line.startswith(("make ", "git ", "cd "))
             ]
             command = ["bash", "-euo", "pipefail", "-c", "\n".join(lines)]
-        finished = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
-        )
+            finished = subprocess.run(
+                command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
+            )
         assert finished.returncode == 0, (
             f"{name_of(page)}, block {number}:\n{text}\n{finished.stdout}\n{finished.stderr}"
         )
