@@ -325,6 +325,25 @@ output "output" %1
   EXPECT_NE(values[2], values[3]) << "two seeds moved everything alike";
 }
 
+// A product is computed once for all modes where they share its operands. Its rounding is the evaluator's own, and what follows
+// it differs from mode to mode.
+TEST(ReferenceModes, AProductOfInputsIsTheSameInARunAlone) {
+  std::vector<double> x, w;
+  for (int i = 0; i < 3 * 40; ++i) x.push_back(std::sin(i));
+  for (int i = 0; i < 40 * 3; ++i) w.push_back(std::cos(7 * i));
+  for (const auto& [name, dtype] : {std::pair{"f32", DType::f32}, std::pair{"bf16", DType::bf16}, std::pair{"f16", DType::f16}}) {
+    const std::vector<Array> inputs{store(dtype, {3, 40}, x), store(dtype, {40, 3}, w)};
+    const std::string body = fmt::format(
+        "input %0 \"x\": {0}[3, 40]\ninput %1 \"w\": {0}[40, 3]\n\n%2 = matmul(%0, %1): {0}[3, 3]\n"
+        "%3 = matmul(%2, %2): {0}[3, 3]\n\noutput \"output\" %3\n",
+        name);
+    const auto alone = modes_of(body, inputs, {}, {{Kind::rounded, 0}}), together = modes_of(body, inputs);
+    EXPECT_EQ(together[0], alone[0]) << name;
+    EXPECT_NE(together[1], together[0]) << name;
+    EXPECT_NE(together[2], together[3]) << name;
+  }
+}
+
 TEST(ReferenceModes, LongSumsMoveByTheRootOfTheirLength) {
   const std::vector<double> ones(4 * 256, 1.0);
   const auto values = modes_of(R"(input %0 "x": f32[4, 256]

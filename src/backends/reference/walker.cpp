@@ -171,6 +171,15 @@ bool Walker::is_same_in_every_lane(const Node& node) const {
          std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId v) { return v == kNoValue || is_shared_[v]; });
 }
 
+// Products and convolutions take most of the time. From operands that are the same in every lane the exact result is too; the
+// rounded one is its rounding, since evaluators round once, at the end.
+bool Walker::is_computed_once(const Graph& g, const Node& node) const {
+  const bool is_product = node.op->rounding == Rounding::linear && node.op->takes_mixed_dtypes;
+  return lanes_.size() > 1 && &g == &plan_.program.graph && is_product && node.results.size() == 1 &&
+         is_inexact(g.type(node.results[0]).dtype) &&
+         std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId v) { return v == kNoValue || is_shared_[v]; });
+}
+
 void Walker::run_node(size_t index) {
   const Graph& g = plan_.program.graph;
   const Node& node = g.nodes[index];
@@ -204,8 +213,15 @@ void Walker::run_node(size_t index) {
 std::vector<Array> Walker::lead(Lane& lane, const Graph& g, const Node& node, const std::vector<Array>& operands) {
   const size_t index = decisions_.size();
   decisions_.emplace_back();  // filled below, for the regions' decisions come after it
-  std::vector<Array> results = evaluate(lane, g, node, operands, false);
   Decision decision;
+  std::vector<Array> results;
+  if (is_computed_once(g, node)) {
+    decision.exact = evaluate(lane, g, node, operands, true)[0];
+    decision.rounded = cast(*decision.exact, g.type(node.results[0]).dtype);
+    results = {decision.rounded};
+  } else {
+    results = evaluate(lane, g, node, operands, false);
+  }
   for (size_t r = 0; r < results.size(); ++r) {
     decision.is_pinned.push_back(is_pinned(node, g.type(node.results[r])));
     decision.pinned.push_back(decision.is_pinned.back() ? results[r] : Array());
@@ -226,11 +242,16 @@ std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, 
     lane.next_decision = decisions_[index].end;
     return decisions_[index].pinned;
   }
-  if (is_f64(lane.mode)) widen(node, operands);
-  if (is_f64(lane.mode) && is_float_cast(g, node)) return {operands[0]};
   if (lane.mode.kernels_for && node.op->rounding != Rounding::exact && node.regions.empty())
     return as_kernels_do(lane, g, node, std::move(operands), decisions_[index], stream);
-  std::vector<Array> results = evaluate(lane, g, node, operands, is_f64(lane.mode));
+  std::vector<Array> results;
+  if (const std::optional<Array>& exact = decisions_[index].exact) {
+    results = {is_f64(lane.mode) ? *exact : decisions_[index].rounded};
+  } else {
+    if (is_f64(lane.mode)) widen(node, operands);
+    if (is_f64(lane.mode) && is_float_cast(g, node)) return {operands[0]};
+    results = evaluate(lane, g, node, operands, is_f64(lane.mode));
+  }
   const Decision& decision = decisions_[index];
   require(lane.next_decision == decision.end, "the lanes of the reference run took different branches");
   for (size_t r = 0; r < results.size(); ++r) {
@@ -250,15 +271,22 @@ std::vector<Array> Walker::as_kernels_do(Lane& lane, const Graph& g, const Node&
   const DType narrow = *lane.mode.kernels_for;
   const double u = lane.mode.noise * unit_roundoff(DType::f32);
   const bool is_product = node.op->name == "dot_general";
+  bool are_given = true;  // the operands, as they are in every lane
   if (is_product) {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (operands[i].dtype() != DType::f32 || cast(cast(operands[i], narrow), DType::f32).same_bytes(operands[i])) continue;
       operands[i] = cast(cast(jittered_by(u, operands[i], nullptr, mixed(stream, 16 + i)), narrow), DType::f32);
+      are_given = false;
     }
   }
   const bool is_narrow = g.type(node.results[0]).dtype == narrow;
-  if (is_narrow) widen(node, operands);
-  std::vector<Array> results = evaluate(lane, g, node, operands, is_narrow);
+  std::vector<Array> results;
+  if (decision.exact && are_given) {
+    results = {is_narrow ? *decision.exact : decision.rounded};
+  } else {
+    if (is_narrow) widen(node, operands);
+    results = evaluate(lane, g, node, operands, is_narrow);
+  }
   for (size_t r = 0; r < results.size(); ++r) {
     const DType dtype = g.type(node.results[r]).dtype;
     if (decision.is_pinned[r]) {

@@ -42,6 +42,8 @@ class Walker {
   struct Decision {
     std::vector<bool> is_pinned;             // per result
     std::vector<Array> pinned;               // per result, where it is pinned
+    std::optional<Array> exact;              // the result without rounding, when it is computed once for all lanes
+    Array rounded;                           // the same, rounded
     std::optional<Array> scale;              // of the terms that the op sums, when a lane is jittered
     double terms = 1;                        // in its longest sum, when a lane has long sums
     size_t end = 0;                          // the decision after those of this node's regions
@@ -55,6 +57,7 @@ class Walker {
                                    uint64_t stream);
   std::vector<Array> run_region(Lane&, const Graph& region, std::vector<Array> inputs);
   bool is_same_in_every_lane(const Node&) const;
+  bool is_computed_once(const Graph&, const Node&) const;
   void bind_data_symbols(const Graph&, const Node&, const std::vector<Array>& results);
   void check_results(const Graph&, const Node&, const std::vector<Array>& results, bool without_rounding) const;
   void define(ValueId, Array);               // in every lane
