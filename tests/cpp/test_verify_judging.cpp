@@ -77,6 +77,21 @@ TEST(Judge, ARowOfLargeNumbersHidesNoErrorOfTheOthers) {
   EXPECT_FALSE(judged(DType::f32, {2, 8, 16}, exact, [](size_t i, double v) { return i / 16 == 9 ? 1.0001 * v : v; }).passed);
 }
 
+// Behind a ReLU: rows in which one element is not zero.
+TEST(Judge, OneOfManyRowsOfOneElementMayBeFurtherOff) {
+  constexpr size_t kRows = 16384, kWidth = 32;
+  std::vector<double> exact(kRows * kWidth);
+  for (size_t row = 0; row < kRows; ++row) exact[row * kWidth + row % kWidth] = 1 + 0.7 * static_cast<double>(row) / kRows;
+  const auto one_off = [&](double roundings) {
+    return judged(DType::f32, {1, kRows, kWidth}, exact,
+                  [=](size_t i, double v) { return i == 7 * kWidth + 7 ? v * (1 + roundings * unit_roundoff(DType::f32)) : v; });
+  };
+  EXPECT_TRUE(one_off(12).passed) << one_off(12).why;
+  EXPECT_FALSE(one_off(64).passed);
+  const auto all_off = [](size_t i, double v) { return i / kWidth == 7 ? v * (1 + 12 * unit_roundoff(DType::f32)) : v; };
+  EXPECT_FALSE(judged(DType::f32, {1, 64, kWidth}, normal(64 * kWidth, 5), all_off).passed) << "a row of many elements";
+}
+
 TEST(Judge, LargeElementsHereAndThereHideNoErrorOfTheOthers) {
   std::vector<double> exact = normal(256, 4);
   for (size_t i = 0; i < 256; i += 17) exact[i] *= 1e30;

@@ -11,17 +11,6 @@ std::string Grouping::name_of(size_t group) const {
   return kind == Kind::rows ? fmt::format("in row {}", group) : fmt::format("at index {} of axis {}", group, axis);
 }
 
-std::vector<double> sums_of(const Grouping& grouping, const std::vector<double>& numbers) {
-  std::vector<double> sums(grouping.count);
-  for (size_t first = 0, g = 0; first < numbers.size(); first += grouping.divisor, g = g + 1 == grouping.count ? 0 : g + 1) {
-    const size_t end = std::min(first + grouping.divisor, numbers.size());
-    double sum = 0;
-    for (size_t i = first; i < end; ++i) sum += numbers[i];
-    sums[g] += sum;
-  }
-  return sums;
-}
-
 std::vector<Grouping> groupings_of(const Sizes& shape, size_t parts) {
   std::vector<Grouping> groupings;
   size_t total = parts;
@@ -57,17 +46,19 @@ std::vector<std::vector<bool>> levels_of(const std::vector<double>& exact, const
       ++count;
     }
     const double bound = std::sqrt(squares / std::max<double>(1, static_cast<double>(count))) / kFarBelow;
-    std::vector<bool> level = rest, below(exact.size());
+    const auto is_below = [&](size_t i) -> bool { return int{rest[i]} & int{std::abs(exact[i]) < bound}; };  // no branch
     size_t count_below = 0;
-    for (size_t i = 0; i < exact.size(); ++i) {
-      if (!rest[i] || std::abs(exact[i]) >= bound) continue;
-      below[i] = true;
-      level[i] = false;
-      ++count_below;
+    for (size_t i = 0; i < exact.size(); ++i) count_below += is_below(i);
+    if (count_below < kFewest || count_below == count) {
+      levels.push_back(std::move(rest));
+      return levels;
     }
-    const bool is_last = count_below < kFewest || count_below == count;
-    levels.push_back(is_last ? rest : level);
-    if (is_last) return levels;
+    std::vector<bool> level = rest, below(exact.size());
+    for (size_t i = 0; i < exact.size(); ++i) {
+      below[i] = is_below(i);
+      level[i] = rest[i] && !below[i];
+    }
+    levels.push_back(std::move(level));
     rest = std::move(below);
   }
 }

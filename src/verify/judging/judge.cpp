@@ -22,11 +22,13 @@ Floor floor_of(const Array& f64, const Array& must_agree, const std::vector<cons
   Floor floor;
   floor.exact = as_reals(f64);
   const std::vector<double> other = as_reals(must_agree);
-  std::vector<double> usual;  // what the scale is made of
+  double squares = 0, usual = 0;  // what the scale is made of
   for (double v : floor.exact) {
-    if (std::isfinite(v) && !is_sentinel(v, dtype)) usual.push_back(v);
+    if (!std::isfinite(v) || is_sentinel(v, dtype)) continue;
+    squares += v * v;
+    ++usual;
   }
-  floor.scale = root_mean_square(usual);
+  floor.scale = usual > 0 ? std::sqrt(squares / usual) : 0;
   for (size_t i = 0; i < other.size(); ++i) {
     if (!std::isfinite(floor.exact[i])) floor.exact[i] = other[i];
   }
@@ -95,48 +97,52 @@ void decide(const std::string& name, const std::string& where, Judgement& result
                         : beyond_floor(name, result.error_rms, "rms", where, result.floor_rms);
 }
 
-// How many floors the RMS of a group of n elements may be: of one element it is as uncertain as the largest of all.
-double group_factor(double n) {
+// How many floors the RMS of a group of n elements may be: of one element it is as uncertain as the largest of all. And of many
+// groups the worst is looked at: the sum of v squared errors is beyond v + 2 √(v t) + 2 t with a chance of e^-t at most (Laurent
+// and Massart 2000), so one of e^t groups is expected there.
+double group_factor(double n, double independent, size_t groups) {
   constexpr double kFewer = kMaxFactor * kMaxFactor / (kRmsFactor * kRmsFactor) - 1;
-  return kRmsFactor * std::sqrt(1 + kFewer / n);
+  const double share = std::log(static_cast<double>(groups)) / independent;
+  return kRmsFactor * std::sqrt(1 + std::max(kFewer / n, 2 * std::sqrt(share) + 2 * share));
 }
 
-// Squares, element by element; nothing where an element does not count.
-struct Squares {
-  std::vector<double> n, errors, sizes;
-  std::vector<std::vector<double>> off;  // per witness
-};
+// What is added up over a group: squares, of the elements that count.
+enum Sum : size_t { kCount, kErrors, kSizes, kFloors, kFloorsSquared, kWitnesses };  // of a floor also the number itself
 
-Squares squares_of(const std::vector<double>& values, const Floor& by, const std::vector<bool>& counts) {
-  const size_t n = values.size();
-  Squares s{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n),
-            std::vector<std::vector<double>>(by.witnesses.size(), std::vector<double>(n))};
-  for (size_t i = 0; i < n; ++i) {
-    if (!counts[i]) continue;
-    const double error = values[i] - by.exact[i];
-    s.n[i] = 1;
-    s.errors[i] = error * error;
-    s.sizes[i] = by.exact[i] * by.exact[i];
-    for (size_t w = 0; w < s.off.size(); ++w) s.off[w][i] = by.witnesses[w][i] * by.witnesses[w][i];
-  }
-  return s;
+std::vector<GroupSums> squares_of(const std::vector<double>& values, const Floor& by, const std::vector<bool>& counts, double u,
+                                  const std::vector<Grouping>& groupings, size_t row) {
+  const size_t witnesses = by.witnesses.size();
+  return sums_over(groupings, values.size(), row, kWitnesses + witnesses, [&](size_t i, double* line) {
+    if (!counts[i]) return std::fill_n(line, kWitnesses + witnesses, 0.0), void();
+    const double error = values[i] - by.exact[i], size = u * by.exact[i];
+    double floor = size * size;
+    line[kCount] = 1;
+    line[kErrors] = error * error;
+    line[kSizes] = floor;
+    for (size_t w = 0; w < witnesses; ++w) {
+      const double off = by.witnesses[w][i] * by.witnesses[w][i];
+      line[kWitnesses + w] = off;
+      floor = std::max(floor, off);
+    }
+    line[kFloors] = std::sqrt(floor);
+    line[kFloorsSquared] = floor;
+  });
 }
 
 // The group that is furthest beyond what it may be off, where one is.
-void judge_groups(const Squares& squares, const Grouping& grouping, const std::string& name, DType dtype, Judgement& result) {
-  const std::vector<double> n = sums_of(grouping, squares.n), errors = sums_of(grouping, squares.errors);
-  std::vector<double> floors = sums_of(grouping, squares.sizes);
-  const double u = unit_roundoff(dtype), least = least_of(dtype);
-  for (double& f : floors) f *= u * u;
-  for (const std::vector<double>& off : squares.off) {
-    const std::vector<double> sums = sums_of(grouping, off);
-    for (size_t g = 0; g < sums.size(); ++g) floors[g] = std::max(floors[g], sums[g]);
-  }
+void judge_groups(const GroupSums& squares, const Grouping& grouping, const std::string& name, DType dtype, Judgement& result) {
+  const double least = least_of(dtype);
   double worst = 1;
   for (size_t g = 0; g < grouping.count; ++g) {
-    if (n[g] == 0) continue;
-    const double floor = std::max(std::sqrt(floors[g] / n[g]), least), error = std::sqrt(errors[g] / n[g]);
-    const double ratio = error / (group_factor(n[g]) * floor);
+    const double* sum = squares.of(g);
+    const double n = sum[kCount];
+    if (n == 0) continue;
+    double largest = sum[kSizes];
+    for (size_t w = kWitnesses; w < squares.width; ++w) largest = std::max(largest, sum[w]);
+    const double floor = std::max(std::sqrt(largest / n), least), error = std::sqrt(sum[kErrors] / n);
+    // A row behind a ReLU may have one element that is not zero: it counts as one.
+    const double independent = sum[kFloorsSquared] > 0 ? sum[kFloors] * sum[kFloors] / sum[kFloorsSquared] : n;
+    const double ratio = error / (group_factor(n, independent, grouping.count) * floor);
     if (ratio <= worst) continue;
     worst = ratio;
     result.passed = false;
@@ -236,11 +242,13 @@ Judgement judge(const Array& candidate, const std::string& name, const Array& mu
     decide(name, " in the rows that are stable", of_stable_rows);
     if (!of_stable_rows.passed) return of_stable_rows;
   }
-  const std::vector<Grouping> groupings = groupings_of(candidate.shape(), is_complex(dtype) ? 2 : 1);
+  const size_t parts = is_complex(dtype) ? 2 : 1;
+  const std::vector<Grouping> groupings = groupings_of(candidate.shape(), parts);
   if (result.passed && !groupings.empty()) {
-    const Squares squares = squares_of(values, by, counts);
-    for (const Grouping& grouping : groupings) {
-      if (result.passed) judge_groups(squares, grouping, name, dtype, result);
+    const size_t row = static_cast<size_t>(candidate.shape().back()) * parts;
+    const std::vector<GroupSums> squares = squares_of(values, by, counts, unit_roundoff(dtype), groupings, row);
+    for (size_t i = 0; i < groupings.size(); ++i) {
+      if (result.passed) judge_groups(squares[i], groupings[i], name, dtype, result);
     }
   }
   if (result.passed) judge_levels(values, by, name, dtype, counts, result);
