@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(parts pycandle_fmt)
-foreach(folder base ir ops import params passes backends ${PYCANDLE_BACKENDS} runtime verify/judging verify/diagnosing
+foreach(folder base ir ops import params passes backends ${PYCANDLE_BACKENDS} runtime generate verify/judging verify/diagnosing
     verify capture text)
   pycandle_target_name(${folder} part)
   list(APPEND parts ${part})

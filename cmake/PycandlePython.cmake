@@ -12,7 +12,7 @@ find_package(nanobind CONFIG REQUIRED)
 set(python_output "${PROJECT_BINARY_DIR}/python/pycandle")
 nanobind_add_module(_core NB_STATIC ${python_sources})
 set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${python_output}")
-target_link_libraries(_core PRIVATE pycandle_flags pycandle_verify $<LINK_ONLY:pycandle_text>)
+target_link_libraries(_core PRIVATE pycandle_flags pycandle_verify pycandle_generate $<LINK_ONLY:pycandle_text>)
 target_link_options(_core PRIVATE ${PYCANDLE_HIDES_STATIC_LIBRARIES})
 
 nanobind_add_stub(pycandle_stub MODULE _core OUTPUT "${python_output}/_core.pyi" PYTHON_PATH "${python_output}" DEPENDS _core)

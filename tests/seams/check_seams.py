@@ -24,6 +24,7 @@ ORDER = [
     "backends/cpu/kernels",
     "backends/cpu",
     "runtime",
+    "generate",
     "verify/judging",
     "verify/diagnosing",
     "verify",
@@ -39,6 +40,7 @@ ORDER = [
 # share code with what prints it.
 UNSEEN = {("backends/cpu/kernels", other) for other in ORDER if other not in ("base", "backends/cpu/kernels")}
 UNSEEN |= {("text", other) for other in ORDER if other not in ("base", "text")}
+UNSEEN |= {(other, "generate") for other in ORDER if other not in ("generate", "cli")}
 UNSEEN.add(("cli", "text"))  # it has the public header
 UNSEEN.add(("emit/proof", "emit/cpp"))
 SOURCE = Path(__file__).resolve().parents[2] / "src"
