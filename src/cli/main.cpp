@@ -8,6 +8,7 @@
 
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/generate.h"
 #include "cli/in_python.h"
 #include "cli/nearest.h"
 #include "cli/python_finder.h"
@@ -60,6 +61,7 @@ void add_all(Command& commands, Context& context) {
   add_in_python(commands, "record");
   add_inspect(commands, context);
   add_forward(commands, context);
+  add_generate(commands, context);
   add_trace(commands, context);
   add_verify(commands, context);
   add_report(commands, context);

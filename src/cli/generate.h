@@ -1,0 +1,8 @@
+// pycandle generate
+#pragma once
+
+#include "cli/command.h"
+
+namespace pycandle::cli {
+void add_generate(Command&, Context&);
+}

@@ -1,0 +1,176 @@
+"""`pycandle generate`: what the command writes, streams, and refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import PYCANDLE
+from generating_models import make, record, train_tokenizer
+
+import pycandle as pc
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A recording, with its tokenizer and its chat template."""
+    folder = tmp_path_factory.mktemp("model")
+    record(make("llama"), folder)
+    train_tokenizer(folder / "tokenizer.json")
+    template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
+    return folder
+
+
+def arguments(model, *more) -> list:
+    return ["generate", model, "--tokenizer", model / "tokenizer.json", "--ignore-end", *more]
+
+
+def test_the_text_is_that_of_python(model, pycandle) -> None:
+    ours = pc.load_model(model, tokenizer=model / "tokenizer.json")
+    expected = ours.generate("the house", max_tokens=20, ignore_end=True)
+    shown = pycandle(*arguments(model, "--prompt", "the house", "--max-tokens", 20), status=0).stdout
+    assert shown == expected.text + "\n"
+    sampled = ours.generate(
+        "the house", max_tokens=20, ignore_end=True, seed=7, temperature=0.9, top_k=40, top_p=0.95, min_p=0.01
+    )
+    flags = ["--seed", 7, "--temperature", 0.9, "--top-k", 40, "--top-p", 0.95, "--min-p", 0.01]
+    out = pycandle.json(*arguments(model, "--prompt", "the house", "--max-tokens", 20, *flags))
+    assert out["results"][0]["tokens"] == sampled.tokens
+    assert out["results"][0]["text"] == sampled.text
+    assert out["seed"] == 7 and out["timings"]["tokens"] == 20
+    assert len(out["results"][0]["log_probabilities"]) == 20
+
+
+def test_every_way_of_generating_runs(model, pycandle, tmp_path) -> None:
+    prompts, schema = tmp_path / "prompts.txt", tmp_path / "schema.json"
+    prompts.write_text("the house\n\nthe hill and the dog\n")
+    schema.write_text('{"type": "array", "items": {"type": "integer"}, "maxItems": 3}')
+    plain = pycandle.json(*arguments(model, "--prompt", "the house", "--max-tokens", 12))["results"][0][
+        "tokens"
+    ]
+    many = pycandle.json(
+        *arguments(model, "--prompts", prompts, "--samples", 2, "--seed", 1, "--max-tokens", 5)
+    )["results"]
+    assert [(r["prompt"], r["sample"]) for r in many] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for flags in (
+        ["--no-kv-cache"],
+        ["--draft", "lookup"],
+        ["--draft", model],
+        ["--cache", "f32"],
+        ["--threads", 1],
+        ["--backend", "reference"],
+    ):
+        assert (
+            pycandle.json(*arguments(model, "--prompt", "the house", "--max-tokens", 12, *flags))["results"][
+                0
+            ]["tokens"]
+            == plain
+        )
+    beams = pycandle.json(
+        *arguments(model, "--prompt", "the house", "--max-tokens", 12, "--beams", 3, "--samples", 2)
+    )["results"]
+    assert beams[0]["score"] >= beams[1]["score"]
+    found = pycandle.json(*arguments(model, "--prompt", "x", "--json-schema", schema))["results"][0]["text"]
+    assert isinstance(json.loads(found), list)
+    short = pycandle.json(*arguments(model, "--prompt", "the house", "--kv-cache-capacity", 10))["results"][0]
+    assert short["finish"] == "length" and short["tokens"] == plain[: len(short["tokens"])]
+    weights = arguments(
+        model,
+        "--prompt",
+        "the house",
+        "--max-tokens",
+        12,
+        "--weights",
+        "bf16",
+        "--presence-penalty",
+        1,
+        "--frequency-penalty",
+        1,
+    )
+    assert pycandle.json(
+        *weights, "--repetition-penalty", 1.1, "--logit-bias", "5=-inf", "--log-probabilities", 2
+    )["results"][0]["alternatives"]
+    shown = pycandle(*arguments(model, "--prompts", prompts, "--max-tokens", 3)).stdout
+    assert "── the house" in shown and "── the hill and the dog" in shown
+
+
+def test_a_chat_uses_the_template(model, pycandle) -> None:
+    once = pycandle(
+        *arguments(model, "--chat", "--system", "Be kind.", "--prompt", "Hello", "--max-tokens", 10)
+    ).stdout
+    prompt = "system: Be kind.\nuser: Hello\nassistant:"
+    assert once == pycandle(*arguments(model, "--prompt", prompt, "--max-tokens", 10)).stdout
+    command = [PYCANDLE, *arguments(model, "--chat", "--max-tokens", 8, "--stop", "\n")]
+    talk = subprocess.run(
+        [str(word) for word in command], input=b"Hello\nWhat now?\n", capture_output=True, check=True
+    )
+    ours = pc.load_model(model, tokenizer=model / "tokenizer.json")
+    options = {"max_tokens": 8, "stop": "\n", "ignore_end": True}
+    first = ours.generate("user: Hello\nassistant:", **options).text
+    second = ours.generate(f"user: Hello\nassistant: {first}\nuser: What now?\nassistant:", **options).text
+    assert talk.stdout.decode() == f"{first}\n{second}\n"
+
+
+def run_on_terminal(command: list, interrupt_after: float | None = None) -> tuple[int, str]:
+    """Exit status, and what the terminal showed."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        list(map(str, command)), stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True
+    )
+    os.close(theirs)
+    shown, started = b"", None
+    while True:
+        try:
+            read = os.read(ours, 4096)
+        except OSError:
+            break
+        if not read:
+            break
+        shown += read
+        started = started or time.monotonic()
+        if interrupt_after is not None and time.monotonic() - started >= interrupt_after:
+            process.send_signal(signal.SIGINT)
+            interrupt_after = None
+    os.close(ours)
+    return process.wait(timeout=60), shown.decode()
+
+
+def test_a_terminal_shows_the_speed_and_ctrl_c_ends_the_text(model) -> None:
+    status, shown = run_on_terminal(
+        [PYCANDLE, *arguments(model, "--prompt", "the house", "--max-tokens", 20)]
+    )
+    assert status == 0 and "20 tokens · " in shown and "tokens a second" in shown
+    long = [
+        PYCANDLE,
+        *arguments(
+            model, "--prompt", "the house", "--max-tokens", 250, "--no-kv-cache", "--backend", "reference"
+        ),
+    ]
+    status, shown = run_on_terminal(long, interrupt_after=0)
+    assert status == 130
+    assert "tokens a second" in shown and "250 tokens ·" not in shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "there is no prompt"),
+        (["--prompt", "x", "--greedy", "--seed", 1], "--greedy takes no draws"),
+        (["--prompt", "x", "--logit-bias", "5"], "--logit-bias is not understood"),
+        (["--prompt", "x", "--temperature", -1], "this temperature is not possible"),
+        (["--prompt", "the house", "--kv-cache-capacity", 1], "the prompt is too long"),
+        (["--prompts", "prompts.txt"], "cannot open prompts.txt"),
+    ],
+)
+def test_what_cannot_be_is_said(model, pycandle, flags, message: str) -> None:
+    assert message in pycandle(*arguments(model, *flags), status=2).stderr
+
+
+def test_text_needs_a_tokenizer(model, pycandle) -> None:
+    assert "text needs a tokenizer" in pycandle("generate", model, "--prompt", "x", status=2).stderr
