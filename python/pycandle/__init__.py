@@ -24,6 +24,7 @@ _HOMES = {
     "Error": "_core",
     "Model": "running.model",
     "load_model": "running.model",
+    "GeneratedText": "running.generation",
     "Decoder": "running.decoder",
     "Cache": "running.decoder",
     "load_decoder": "running.decoder",

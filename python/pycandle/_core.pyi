@@ -1,6 +1,6 @@
 """The C++ side of pycandle: load_model() in the package is what to use."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 import os
 from typing import Annotated
 
@@ -269,3 +269,285 @@ class ChatTemplate:
 
     def render(self, variables: str) -> str:
         """`variables` is the text of a JSON object."""
+
+class LanguageModel:
+    """A model with its decode step and tokenizer."""
+
+    def start(self, prompts: Sequence[str], options: GenerationOptions) -> Generation: ...
+
+    def start_tokens(self, prompts: Sequence[Sequence[int]], options: GenerationOptions) -> Generation: ...
+
+    def logits(self, tokens: Sequence[int], whole: bool) -> object: ...
+
+    @property
+    def vocabulary(self) -> int: ...
+
+    @property
+    def end_tokens(self) -> list[int]: ...
+
+    @property
+    def longest(self) -> int | None: ...
+
+class GenerationOptions:
+    """
+    How text is generated: include/pycandle/generation.h says what each means.
+    """
+
+    def __init__(self) -> None: ...
+
+    @property
+    def max_tokens(self) -> int: ...
+
+    @max_tokens.setter
+    def max_tokens(self, arg: int, /) -> None: ...
+
+    @property
+    def stop(self) -> list[str]: ...
+
+    @stop.setter
+    def stop(self, arg: Sequence[str], /) -> None: ...
+
+    @property
+    def stop_tokens(self) -> list[int]: ...
+
+    @stop_tokens.setter
+    def stop_tokens(self, arg: Sequence[int], /) -> None: ...
+
+    @property
+    def ignore_end(self) -> bool: ...
+
+    @ignore_end.setter
+    def ignore_end(self, arg: bool, /) -> None: ...
+
+    @property
+    def samples(self) -> int: ...
+
+    @samples.setter
+    def samples(self, arg: int, /) -> None: ...
+
+    @property
+    def beams(self) -> int: ...
+
+    @beams.setter
+    def beams(self, arg: int, /) -> None: ...
+
+    @property
+    def length_penalty(self) -> float: ...
+
+    @length_penalty.setter
+    def length_penalty(self, arg: float, /) -> None: ...
+
+    @property
+    def log_probabilities(self) -> bool: ...
+
+    @log_probabilities.setter
+    def log_probabilities(self, arg: bool, /) -> None: ...
+
+    @property
+    def alternatives(self) -> int: ...
+
+    @alternatives.setter
+    def alternatives(self, arg: int, /) -> None: ...
+
+    @property
+    def json_schema(self) -> str: ...
+
+    @json_schema.setter
+    def json_schema(self, arg: str, /) -> None: ...
+
+    @property
+    def use_cache(self) -> bool: ...
+
+    @use_cache.setter
+    def use_cache(self, arg: bool, /) -> None: ...
+
+    @property
+    def cache_capacity(self) -> int: ...
+
+    @cache_capacity.setter
+    def cache_capacity(self, arg: int, /) -> None: ...
+
+    @property
+    def batch(self) -> int: ...
+
+    @batch.setter
+    def batch(self, arg: int, /) -> None: ...
+
+    @property
+    def keep_prefix(self) -> bool: ...
+
+    @keep_prefix.setter
+    def keep_prefix(self, arg: bool, /) -> None: ...
+
+    @property
+    def prompt_lookup(self) -> bool: ...
+
+    @prompt_lookup.setter
+    def prompt_lookup(self, arg: bool, /) -> None: ...
+
+    @property
+    def draft_tokens(self) -> int: ...
+
+    @draft_tokens.setter
+    def draft_tokens(self, arg: int, /) -> None: ...
+
+    @property
+    def draft(self) -> LanguageModel | None: ...
+
+    @draft.setter
+    def draft(self, arg: LanguageModel, /) -> None: ...
+
+    def set_inputs(self, inputs: dict) -> None: ...
+
+    @property
+    def choice(self) -> Choice: ...
+
+    @choice.setter
+    def choice(self, arg: Choice, /) -> None: ...
+
+class Choice:
+    """How the next token is chosen."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def logit_bias(self) -> dict[int, float]: ...
+
+    @logit_bias.setter
+    def logit_bias(self, arg: Mapping[int, float], /) -> None: ...
+
+    @property
+    def repetition_penalty(self) -> float: ...
+
+    @repetition_penalty.setter
+    def repetition_penalty(self, arg: float, /) -> None: ...
+
+    @property
+    def frequency_penalty(self) -> float: ...
+
+    @frequency_penalty.setter
+    def frequency_penalty(self, arg: float, /) -> None: ...
+
+    @property
+    def presence_penalty(self) -> float: ...
+
+    @presence_penalty.setter
+    def presence_penalty(self, arg: float, /) -> None: ...
+
+    @property
+    def sample(self) -> bool: ...
+
+    @sample.setter
+    def sample(self, arg: bool, /) -> None: ...
+
+    @property
+    def temperature(self) -> float: ...
+
+    @temperature.setter
+    def temperature(self, arg: float, /) -> None: ...
+
+    @property
+    def top_k(self) -> int: ...
+
+    @top_k.setter
+    def top_k(self, arg: int, /) -> None: ...
+
+    @property
+    def top_p(self) -> float: ...
+
+    @top_p.setter
+    def top_p(self, arg: float, /) -> None: ...
+
+    @property
+    def min_p(self) -> float: ...
+
+    @min_p.setter
+    def min_p(self, arg: float, /) -> None: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @seed.setter
+    def seed(self, arg: int, /) -> None: ...
+
+class GeneratedToken:
+    """A token, with what the model thought of it."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def log_probability(self) -> float: ...
+
+    @property
+    def alternatives(self) -> list[tuple[int, float]]: ...
+
+class Generated:
+    """One text, and how it came to be."""
+
+    @property
+    def prompt(self) -> int: ...
+
+    @property
+    def sample(self) -> int: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def tokens(self) -> list[GeneratedToken]: ...
+
+    @property
+    def score(self) -> float: ...
+
+    @property
+    def finish(self) -> str: ...
+
+class GenerationCounts:
+    """What a generation took."""
+
+    @property
+    def prompt_seconds(self) -> float: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def prompt_tokens(self) -> int: ...
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def drafted(self) -> int: ...
+
+    @property
+    def accepted(self) -> int: ...
+
+class Generation:
+    """A generation that goes on when asked."""
+
+    def next(self) -> list[tuple[int, str]] | None:
+        """
+        What the next run of the model adds, as (sequence, text); None when all is done.
+        """
+
+    def cancel(self) -> None: ...
+
+    def result(self, sequence: int) -> Generated: ...
+
+    def finish(self, sequence: int) -> str: ...
+
+    def __len__(self) -> int: ...
+
+    @property
+    def counts(self) -> GenerationCounts: ...
+
+def language_model(model: Model, tokenizer: Tokenizer | None, generation_config: str, threads: int, weights: str, pack_weights: bool, cache: str) -> LanguageModel:
+    """The decode step of a model, with its tokenizer."""
+
+def forward_tokens(model: Model, tokens: Annotated[NDArray, dict(order='C', device='cpu', writable=False)]) -> dict:
+    """The outputs of whole sequences of tokens [batch, tokens]."""

@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/version.h"
 #include "decoding.h"
+#include "generation.h"
 #include "import/single_call.h"
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
@@ -246,4 +247,5 @@ NB_MODULE(_core, m) {
   bind_weights(m);
   bind_decoding(m);
   bind_text(m);
+  bind_generation(m);
 }

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import generating_models
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -468,3 +469,12 @@ def test_capturing_costs_as_much_a_node_in_a_deep_model_as_in_a_shallow_one(pref
 def test_the_program_says_where_the_cmake_package_is(pycandle) -> None:
     folder = Path(pycandle("--cmake-dir").stdout.strip())
     assert (folder / "pycandleConfig.cmake").exists()
+
+
+def test_a_program_writes_the_text_that_python_writes(examples, tmp_path) -> None:
+    import pycandle
+
+    generating_models.record(generating_models.make("llama"), tmp_path)
+    tokenizer = generating_models.train_tokenizer(tmp_path / "tokenizer.json")
+    expected = pycandle.load_model(tmp_path, tokenizer=tokenizer).generate("the house", max_tokens=20).text
+    assert run(examples / "generate", tmp_path, tokenizer, "the house") == expected + "\n"

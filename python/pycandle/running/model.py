@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import _core
 from .arrays import contiguous, is_torch, to_numpy, to_torch
+from .generation import Generates
 from .states import Stateful
 
 
@@ -25,7 +26,7 @@ class TensorInfo:
     shape: tuple[int | str, ...]
 
 
-class Model(Stateful):
+class Model(Stateful, Generates):
     """A recorded model, ready to run. Made by `load_model`.
 
     A model that changes its buffers has `states`: a call starts from what the last one left. Any model may be called
@@ -37,8 +38,10 @@ class Model(Stateful):
         core: _core.Model,
         traced: Callable[[], _core.Model] | None = None,
         opened: dict[str, Any] | None = None,
+        text: dict[str, Any] | None = None,
     ) -> None:
         self._core = core
+        self._text = text or {}
         self._traced = functools.cache(traced or (lambda: core))  # with whatever states
         self._opened = opened  # the arguments of load_model
 
@@ -48,7 +51,7 @@ class Model(Stateful):
             raise TypeError(
                 f"{self.name} was not loaded from files, so it cannot be pickled: load_model(path) can"
             )
-        return _load_again, (self._opened, self.states.copy())
+        return _load_again, ({**self._opened, **self._text}, self.states.copy())
 
     @property
     def name(self) -> str:
@@ -81,7 +84,7 @@ class Model(Stateful):
 
     def session(self) -> Model:
         """The same weights and plans, with states of its own that begin as recorded: one for each caller."""
-        return Model(self._core.session(), self._traced, self._opened)
+        return Model(self._core.session(), self._traced, self._opened, self._text)
 
     def forward(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
         """Outputs by name, in the order of `outputs`. States that the model changes stay changed.
@@ -145,6 +148,9 @@ def load_model(
     lora: str | os.PathLike = "",
     section: str | None = None,
     strict: bool = False,
+    tokenizer: str | os.PathLike | _core.Tokenizer | None = None,
+    generation_config: str | os.PathLike | None = None,
+    cache: str = "f32",
 ) -> Model:
     """Opens a manifest, the folder of one, or a bundle, and the weights.
 
@@ -155,6 +161,8 @@ def load_model(
     check_weights  read all of them first, and refuse those whose checksum is not the recorded one
     checkpoint     weights from this file or folder, not from the recording: safetensors, torch, GGUF, NumPy or HDF5. `rules`,
                    `lora`, `section` and `strict` are those of `pycandle.weights.extract`; `Model.ledger` says what was used
+    tokenizer      of a language model: tokenizer.json, for `Model.generate`; generation_config: its generation_config.json
+    cache          what its cache keeps rows in: "f32", or "bf16", "f16" in half the bytes
 
     The files may be replaced afterwards (by renaming), not changed in place."""
     check_threads(threads)
@@ -179,7 +187,12 @@ def load_model(
     opened = {"path": place, "backend": backend, "threads": threads, "weights": weights, "memory": memory}
     if taken is not None:
         opened |= dict(zip(("checkpoint", "rules", "lora", "section", "strict"), taken, strict=True))
-    return Model(core, (lambda: core.on("reference")) if backend is None else None, opened)
+    text = {
+        "tokenizer": os.path.abspath(tokenizer) if isinstance(tokenizer, (str, os.PathLike)) else tokenizer,
+        "generation_config": generation_config and os.path.abspath(generation_config),
+        "cache": cache,
+    }
+    return Model(core, (lambda: core.on("reference")) if backend is None else None, opened, text)
 
 
 def _load_again(opened: dict[str, Any], states: dict[str, Any]) -> Model:
