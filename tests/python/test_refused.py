@@ -55,6 +55,55 @@ def test_a_tensor_is_made_of_tensors(tmp_path, pycandle):
     agrees(tmp_path, pycandle, Calls(call), torch.randn(3, 5), others=[(torch.randn(7, 5),)])
 
 
+def test_an_element_is_picked_and_set_by_a_tensor_of_one_integer(tmp_path, pycandle):
+    def call(x):
+        i, j = x.sum().long() % 3, -1 - x[0].sum().int() % 2
+        y = x.clone()
+        y[..., i] = 1.5
+        y[j, i] = 9.0
+        y[None, :, i] = y[:1, i].clone()
+        y[j, x[0] > 0] = 4.0
+        y[i] += x[j]
+        best = x[x.sum(1).argmax()] + x[:, x[0].argmin()].mean()
+        return y, best, x[i, j], x[..., None, j], x[torch.tensor([0, 2]), i], x[j][x[0] > -99]
+
+    others = [(torch.randn(rows, 5),) for rows in (3, 4, 7)]
+    agrees(tmp_path, pycandle, Calls(call), torch.randn(3, 5), others=others)
+
+
+class Ring(nn.Module):
+    """The last four inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("step", torch.tensor(0))
+        self.register_buffer("last", torch.zeros(4, 3))
+
+    def forward(self, x):
+        self.last[self.step % 4] = x.mean(0)
+        self.step += 1
+        return x + self.last.sum(0)
+
+
+def test_a_ring_of_states_is_written_at_its_counter():
+    model, x = Ring().eval(), torch.randn(2, 3)
+    compiled = compile(model, x)
+    for call in range(9):
+        torch.testing.assert_close(compiled(x + call), model(x + call))
+
+
+def test_a_picked_row_that_is_written_through_is_refused(tmp_path):
+    """In torch it is a view: what is written into it changes the tensor, and the other way round."""
+
+    def call(x):
+        y = x.clone()
+        y[x[0].argmax()].mul_(2)
+        return y
+
+    with pytest.raises(RecordingError, match="is not the model"):
+        GoldenRecorder(tmp_path).record(Calls(call).eval(), torch.randn(3, 3))
+
+
 class Equal(nn.Module):
     def forward(self, x, y):
         same, close = torch.equal(x, y), torch.allclose(x, y, atol=1e-3, equal_nan=True)

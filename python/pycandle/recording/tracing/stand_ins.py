@@ -9,6 +9,7 @@ torch.linspace(0, 1, x.shape[0])           size_numbers.py; triu_indices and ada
 if (x < 0).any(): raise …                  goes on (data_checks.py)
 x.tensor_split(3)                          even_splits.py
 torch.take_along_dim(x, i, 1)              gather, which leaves the other axes open
+x[x.argmax()]                              tensor_indices.py
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from .data_checks import asking_frame, checks_of_numbers_pass, is_caught, is_of_
 from .decompositions import DECOMPOSITIONS
 from .even_splits import split_tensor
 from .size_numbers import adaptive_max_pool2d, adaptive_max_pool3d, linspace, tril_indices, triu_indices
+from .tensor_indices import get_item, holds_places, set_item
 
 
 def _equal(a, b):
@@ -150,6 +152,7 @@ _OF_LISTS = {
     torch.as_tensor: (0, _tensor),
     torch.Tensor.new_tensor: (1, _new_tensor),
 }
+_OF_INDICES = {torch.Tensor.__getitem__: get_item, torch.Tensor.__setitem__: set_item}
 
 
 class StandIns(TorchFunctionMode):
@@ -173,6 +176,8 @@ class StandIns(TorchFunctionMode):
         if func in _OF_LISTS:
             place, stand_in = _OF_LISTS[func]
             func = stand_in if len(args) > place and _holds_tensors(args[place]) else func
+        if func in _OF_INDICES and holds_places(args[1]):
+            func = _OF_INDICES[func]
         return _STAND_INS.get(func, func)(*args, **kwargs)
 
     def _truth(self, func, tensor: torch.Tensor) -> bool:
