@@ -2,7 +2,7 @@
 // empty caches, sequences of different lengths, grouped heads, windows and masks, the length in one piece and in several.
 #include <algorithm>
 
-#include "backends/cpu/kernels/cache_kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "base/half.h"
 #include "kernel_cases.h"
 
@@ -97,7 +97,7 @@ Guarded<float> kept_rows(Random& random, const CachedAttention& g, const int64_t
         std::fill_n(rows.data() + b * s.batch + h * s.head + j * s.row, size, kNan);
   if (g.kept == WeightFormat::f32) return rows;
   std::vector<uint16_t> halves(static_cast<size_t>(rows.size()));
-  cache_kernels(k).narrow(g.kept, rows.data(), rows.size(), halves.data());
+  k.narrow(g.kept, rows.data(), rows.size(), halves.data());
   std::memcpy(rows.data(), halves.data(), halves.size() * 2);
   return rows;
 }
@@ -160,11 +160,11 @@ void cached_case(Random& random, const Kernels& k, bool is_few) {
   g.positions_batch = g.call.keys;
   g.alibi_scale = 0.125f;
   g.call.q = q.data(), g.call.k = key.data(), g.call.v = value.data(), g.call.out = out.data();
-  Guarded<float> partial(random, cache_kernels(k).partial_attention_size(g));
+  Guarded<float> partial(random, k.partial_attention_size(g));
   g.partial = partial.data();
   if (is_few) {
-    RUN(cache_kernels(k), cached_attention, g);
-    if (g.splits > 1) RUN(cache_kernels(k), merge_attention, g);
+    RUN(k, cached_attention, g);
+    if (g.splits > 1) RUN(k, merge_attention, g);
   } else {
     each_sequence(random, k, g);
   }
@@ -205,7 +205,7 @@ TEST(CachedAttention, KeepsANanToTheQueryThatHasIt) {
     q[72 + 24 + 5] = kNan;  // query 1 of head 1
     const Guarded<float> rows = numbers(random, 150 * 24);
     g.call.q = q.data(), g.call.k = g.call.v = rows.data(), g.call.out = out.data();
-    RUN(cache_kernels(k), cached_attention, g);
+    RUN(k, cached_attention, g);
     for (int64_t i = 0; i < 144; ++i) ASSERT_EQ(std::isnan(out[i]), i / 24 == 4) << i / 24;
   });
 }
@@ -216,7 +216,7 @@ TEST(Halves, WidenToWhatTheyAre) {
   each_isa([&](const Kernels& k) {
     for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::f16}) {
       std::vector<float> wide(all.size());
-      cache_kernels(k).widen(format, all.data(), 65536, wide.data());
+      k.widen(format, all.data(), 65536, wide.data());
       for (size_t i = 0; i < all.size(); ++i) {
         const float want = format == WeightFormat::bf16 ? detail::bf16_to_float(all[i]) : detail::f16_to_float(all[i]);
         ASSERT_TRUE(std::isnan(want) ? std::isnan(wide[i]) : std::memcmp(&wide[i], &want, 4) == 0) << i << ": " << wide[i];
@@ -241,7 +241,7 @@ TEST(Halves, AreRoundedAsTheReferenceRounds) {
   each_isa([&](const Kernels& k) {
     for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::f16}) {
       std::vector<uint16_t> narrow(x.size());
-      cache_kernels(k).narrow(format, x.data(), static_cast<int64_t>(x.size()), narrow.data());
+      k.narrow(format, x.data(), static_cast<int64_t>(x.size()), narrow.data());
       for (size_t i = 0; i < x.size(); ++i) {
         const bool is_bf16 = format == WeightFormat::bf16;
         const uint16_t want = is_bf16 ? detail::double_to_bf16(double(x[i])) : detail::double_to_f16(double(x[i]));

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "backends/cpu/kernels/cache_kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/planner.h"
 
 namespace pycandle::cpu {

@@ -185,7 +185,7 @@ int64_t splits_for(const Attention& args, int threads) {
 
 // How much there is to do is known when it runs, so the threads are counted there.
 void add_few_queries(Planner& p, CachedAttention args, std::vector<Bound> bound, const View& memory) {
-  const CacheKernels& kernel = cache_kernels();
+  const Kernels& kernel = kernels();
   args.splits = splits_for(args.call, p.threads());
   const int64_t units = kernel.cached_attention_units(args);
   const int64_t scratch = (kernel.cached_attention_scratch(args) + 15) / 16 * 16;

@@ -140,7 +140,7 @@ bool lower_cast(Planner& p, size_t index) {
   step.reads = {from.buffer};
   step.writes = {to.buffer};
   step.work = static_cast<double>(from.count());
-  step.run = [=, format = *half_format(p.dtype(widens ? x : y)), &k = cache_kernels()](Context& c) {
+  step.run = [=, format = *half_format(p.dtype(widens ? x : y)), &k = kernels()](Context& c) {
     run_parts(parts, [&](int part) {
       const int64_t begin = part_of(from.count(), parts, part), count = part_of(from.count(), parts, part + 1) - begin;
       if (widens) {
@@ -168,7 +168,7 @@ View widened_rows(Planner& p, const View& rows, const View& starts, int64_t fres
   step.reads = {rows.buffer, starts.buffer};
   step.writes = {out.buffer};
   step.work = static_cast<double>(rows.count());
-  step.run = [=, format = *format, &k = cache_kernels()](Context& c) {
+  step.run = [=, format = *format, &k = kernels()](Context& c) {
     run_parts(parts, [&](int part) {
       for (int64_t unit = part_of(heads, parts, part); unit < part_of(heads, parts, part + 1); ++unit) {
         const int64_t b = unit / rows.sizes[1], h = unit % rows.sizes[1];

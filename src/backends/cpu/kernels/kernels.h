@@ -230,6 +230,20 @@ struct Attention {
   bool nan_when_nothing = false;  // a query that attends nowhere gives NaN, else zeros
 };
 
+// Attention over a cache: query i of batch b stands at starts[b] + i, which is known only when it runs, and attends to the keys
+// up to there; later keys are never read. For a few queries; call.causal and call.query_offset are ignored. Units: batch *
+// kv_heads * splits. With several splits merge_attention must follow.
+struct CachedAttention {
+  Attention call;
+  const int64_t* starts = nullptr;
+  WeightFormat kept = WeightFormat::f32;  // or bf16, f16: what k and v point to
+  const float *slopes = nullptr, *positions = nullptr;  // slopes[head] * positions[batch, key] * alibi_scale is added
+  int64_t positions_batch = 0;
+  float alibi_scale = 1;
+  int64_t splits = 1;
+  float* partial = nullptr;  // partial_attention_size(…) floats
+};
+
 // Turns pairs of x by the angles whose cos and sin are given: pairs are i and i + rotated / 2, or 2i and 2i + 1
 // (interleaved). Dims [batch, length, heads, size] by strides, last contiguous; cos and sin have `rotated` entries a
 // position, or rotated / 2 (paired). Entries past `rotated` are copied. In place. Units: batch * length.
@@ -375,6 +389,10 @@ struct Kernels {
   int64_t (*packed_size)(int64_t k, int64_t n);
   int64_t (*packed_a_size)(int64_t m, int64_t k);
   int64_t (*packed_recurrent_size)(Cell cell, int64_t hidden);
+  int64_t (*partial_attention_size)(const CachedAttention& args);
+  // n numbers of bf16 or f16 as f32, and f32 rounded to those.
+  void (*widen)(WeightFormat format, const uint16_t* x, int64_t n, float* out);
+  void (*narrow)(WeightFormat format, const float* x, int64_t n, uint16_t* out);
   // The machine's limits, to measure others against: fma_loop returns how many operations it did; read_loop reads n floats.
   int64_t (*fma_loop)(int64_t rounds, float* sink);
   void (*read_loop)(const float* x, int64_t n, int streams, float* sink);  // 1, 2 or 4 streams

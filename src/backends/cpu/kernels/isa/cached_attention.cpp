@@ -6,7 +6,6 @@
 //
 // The length may be cut into splits for several threads. Each leaves its sums and the maximum that they are relative to;
 // merge_attention puts them together.
-#include "backends/cpu/kernels/cache_kernels.h"
 #include "backends/cpu/kernels/isa/attention.h"
 #include "backends/cpu/kernels/isa/halves.h"
 #include "backends/cpu/kernels/isa/transpose.h"
@@ -264,7 +263,7 @@ static int64_t partial_attention_size(const CachedAttention& g) {
   return g.splits > 1 ? cached_attention_units(g) * rows_of(g) * partial_size(g) : 0;
 }
 
-void fill_cache(CacheKernels& k) {
+void fill_cached_attention(Kernels& k) {
   k.cached_attention = cached_attention;
   k.cached_attention_units = cached_attention_units;
   k.cached_attention_scratch = cached_attention_scratch;

@@ -13,6 +13,7 @@ void fill_gemm(Kernels& k);
 void fill_narrow(Kernels& k);
 void fill_rows(Kernels& k);
 void fill_attention(Kernels& k);
+void fill_cached_attention(Kernels& k);
 void fill_moving(Kernels& k);
 void fill_windows(Kernels& k);
 void fill_recurrent(Kernels& k);

@@ -14,6 +14,7 @@ void fill(Kernels& k) {
   fill_narrow(k);
   fill_rows(k);
   fill_attention(k);
+  fill_cached_attention(k);
   fill_moving(k);
   fill_windows(k);
   fill_recurrent(k);
