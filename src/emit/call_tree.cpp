@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <queue>
 #include <set>
@@ -24,13 +25,13 @@ void collect_paths(const Tree& tree, const std::string& path, std::vector<std::p
   for (size_t i = 0; i < tree.items.size(); ++i) {
     const std::string& key = tree.items[i].first;
     const std::string part = key.empty() ? std::to_string(i) : key;
-    collect_paths(tree.items[i].second, path.empty() ? part : path + "." + part, found);
+    collect_paths(tree.items[i].second, path.empty() ? part : fmt::format("{}.{}", path, part), found);
   }
 }
 
 NodeId defining_node(const Graph& g, ValueId v) { return g.values[v].node; }
 
-template <class Visit> void each_value(const Implicit& implicit, size_t node, const Visit& visit) {
+template <class Visit> void each_value(const Implicit& implicit, NodeId node, const Visit& visit) {
   for (size_t i = 0; i < implicit.operand_count(node); ++i) {
     const ValueId* v = std::get_if<ValueId>(&implicit.operand(node, i));
     if (v && *v != kNoValue) visit(*v);
@@ -110,7 +111,7 @@ int32_t CallTree::parent(int32_t call) const {
   return up;
 }
 
-int32_t CallTree::call_of(size_t node) const {
+int32_t CallTree::call_of(NodeId node) const {
   const int32_t call = std::max(p_->graph.nodes[node].origin.call, 0);
   return inlined_[call] ? parent(call) : call;
 }
@@ -155,7 +156,7 @@ void CallTree::build() {
   bodies_.assign(count, {});
   own_nodes_.assign(count, {});
   children_.assign(count, {});
-  for (size_t n = 0; n < p_->graph.nodes.size(); ++n) {
+  for (NodeId n = 0; p_->graph.nodes.has(n); ++n) {
     if (!implicit_->unwritten(n)) own_nodes_[call_of(n)].push_back(n);
   }
   bodies_[0].written = true;
@@ -192,23 +193,23 @@ std::vector<int32_t> CallTree::depth_first() const {
 }
 
 template <class Visit> void CallTree::visit_nodes(int32_t call, const Visit& visit) const {
-  for (const size_t n : own_nodes_[call]) visit(n);
+  for (const NodeId n : own_nodes_[call]) visit(n);
   for (const int32_t child : children_[call]) visit_nodes(child, visit);
 }
 
 // The steps in the order of the program, as far as each call is one step. False: a call could not be one, and was inlined.
 bool CallTree::order_units(int32_t call) {
-  std::map<size_t, size_t> unit_of_node;
+  std::map<NodeId, size_t> unit_of_node;
   std::vector<Unit> units;
-  std::vector<size_t> first;
-  for (const size_t n : own_nodes_[call]) {
+  std::vector<NodeId> first;
+  for (const NodeId n : own_nodes_[call]) {
     unit_of_node[n] = units.size();
-    units.push_back({static_cast<NodeId>(n), -1});
+    units.push_back({n, -1});
     first.push_back(n);
   }
   for (const int32_t child : children_[call]) {
-    size_t smallest = SIZE_MAX;
-    visit_nodes(child, [&](size_t n) {
+    NodeId smallest = std::numeric_limits<NodeId>::max();
+    visit_nodes(child, [&](NodeId n) {
       unit_of_node[n] = units.size();
       smallest = std::min(smallest, n);
     });
@@ -220,7 +221,7 @@ bool CallTree::order_units(int32_t call) {
   for (const auto& [n, unit] : unit_of_node) {
     each_value(*implicit_, n, [&, unit = unit](ValueId v) {
       const NodeId from = defining_node(p_->graph, v);
-      const auto found = from < 0 ? unit_of_node.end() : unit_of_node.find(static_cast<size_t>(from));
+      const auto found = from < 0 ? unit_of_node.end() : unit_of_node.find(from);
       if (found != unit_of_node.end() && found->second != unit && after[found->second].insert(unit).second) ++waits[unit];
     });
   }
@@ -255,7 +256,7 @@ void CallTree::find_boundary(int32_t call) {
   const ModuleCall& recorded = p_->calls[call];
   const Graph& g = p_->graph;
   std::set<NodeId> inside;
-  visit_nodes(call, [&](size_t n) { inside.insert(static_cast<NodeId>(n)); });
+  visit_nodes(call, [&](NodeId n) { inside.insert(n); });
   Values taken;
   const auto take = [&](ValueId v) {
     const NodeId from = defining_node(g, v);
@@ -302,8 +303,8 @@ void CallTree::find_boundary(int32_t call) {
   for (const State& s : p_->states) {
     if (cache_lengths_ == kNoValue && s.updated != kNoValue && !contains(call, updating_call(s))) needed.insert(s.updated);
   }
-  for (size_t n = 0; n < g.nodes.size(); ++n) {
-    if (implicit_->unwritten(n) || inside.count(static_cast<NodeId>(n)) != 0) continue;
+  for (NodeId n = 0; g.nodes.has(n); ++n) {
+    if (implicit_->unwritten(n) || inside.count(n) != 0) continue;
     each_value(*implicit_, n, [&](ValueId v) { needed.insert(v); });
   }
   const auto given = [&](ValueId v) { return needed.count(v) != 0 && inside.count(defining_node(g, v)) != 0; };

@@ -51,7 +51,7 @@ class CallTree {
   const Implicit& implicit() const { return *implicit_; }
   // Does a node of the call itself give this size, which only the data decides?
   bool binds(int32_t call, const std::string& symbol) const;
-  int32_t call_of(size_t node) const;   // the written call that the node stands in
+  int32_t call_of(NodeId node) const;   // the written call that the node stands in
   // The call whose node gives a size of `d` that only the data decides, when that is not seen in `from`; -1 when there is none.
   int32_t hidden_binder(Dim d, int32_t from) const;
   bool contains(int32_t call, int32_t inner) const;
@@ -69,7 +69,7 @@ class CallTree {
   const Implicit* implicit_;
   std::vector<CallBody> bodies_;
   std::vector<bool> inlined_;
-  std::vector<std::vector<size_t>> own_nodes_;
+  std::vector<std::vector<NodeId>> own_nodes_;
   std::vector<std::vector<int32_t>> children_;
   PerValue<const Parameter*> parameter_of_;
   std::map<ValueId, const State*> state_of_;

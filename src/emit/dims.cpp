@@ -89,7 +89,7 @@ std::optional<Dim> unsaid_size(const CallTree& tree, int32_t call) {
       scope.insert(scope.end(), results.begin(), results.end());
       continue;
     }
-    const auto n = static_cast<size_t>(unit.node);
+    const NodeId n = unit.node;
     for (size_t i = 0; i < tree.implicit().operand_count(n); ++i) {
       const Dim* d = std::get_if<Dim>(&tree.implicit().operand(n, i));
       if (d && !fine(*d)) return *d;

@@ -15,10 +15,10 @@ class Implicit {
   Implicit(const Program&, const OpTable&);
 
   // What stands in the source for operand i of a node: a value, a number, or a size.
-  const Operand& operand(size_t node, size_t i) const { return operands_[node][i]; }
-  size_t operand_count(size_t node) const { return operands_[node].size(); }
+  const Operand& operand(NodeId node, size_t i) const { return operands_[node][i]; }
+  size_t operand_count(NodeId node) const { return operands_[node].size(); }
   // Nobody writes this node: all who need it write what is behind it.
-  bool unwritten(size_t node) const { return unwritten_[node]; }
+  bool unwritten(NodeId node) const { return unwritten_[node]; }
 
  private:
   std::vector<std::vector<Operand>> operands_;

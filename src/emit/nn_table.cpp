@@ -14,8 +14,7 @@ namespace {
 // A node of a call, read by the names of its op's definition.
 class Reader {
  public:
-  Reader(const CallTree& tree, int32_t call, size_t node)
-      : tree_(&tree), call_(call), node_(&tree.program().graph.nodes[node]), index_(node) {}
+  Reader(const CallTree& tree, int32_t call, NodeId node) : tree_(&tree), call_(call), node_(&tree.program().graph.nodes[node]) {}
 
   const Node& node() const { return *node_; }
   ValueId value(std::string_view operand) const {
@@ -47,7 +46,6 @@ class Reader {
   const CallTree* tree_;
   int32_t call_;
   const Node* node_;
-  size_t index_;
 };
 
 constexpr const char* kAttention = "MultiheadAttention";  // a module of several nodes
@@ -59,7 +57,7 @@ std::optional<ValueId> only_input(const CallTree& tree, int32_t call) {
   return inputs[0];
 }
 
-std::optional<NnModule> single_node(const CallTree& tree, int32_t call, size_t n) {
+std::optional<NnModule> single_node(const CallTree& tree, int32_t call, NodeId n) {
   const Reader r(tree, call, n);
   const auto input = only_input(tree, call);
   if (!input || r.node().results.size() != 1 || tree.body(call).outputs != r.node().results) return {};
@@ -104,7 +102,7 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
   const CallBody& body = tree.body(call);
   const Unit last = body.units.back();
   if (last.node < 0) return {};
-  const Reader r(tree, call, static_cast<size_t>(last.node));
+  const Reader r(tree, call, last.node);
   const LayerForm& layer = r.node().op->layer;
   if (layer.classes.empty() || layer.arguments || tree.parameter(r.value("x"))) return {};
   const bool biases = r.get<bool>("has_biases"), both = r.get<bool>("bidirectional"), first = r.get<bool>("batch_first");

@@ -86,9 +86,8 @@ class Recogniser {
 
   void look_at(const Graph& g, bool is_program) {
     index(g, is_program);
-    for (size_t n = g.nodes.size(); n-- > 0;) {
-      const Node& node = g.nodes[n];
-      if (!gone_[n] && node.results.size() == 1) look_at_node(static_cast<NodeId>(n));
+    for (NodeId n = g.nodes.size(); n-- > 0;) {
+      if (!gone_[n] && g.nodes[n].results.size() == 1) look_at_node(n);
     }
     for (const Node& node : g.nodes) {
       for (const Graph& region : node.regions) look_at(region, false);
@@ -102,9 +101,9 @@ class Recogniser {
     modules_.emplace(p_, g);
     users_.assign(g.values.size(), {});
     gone_.assign(g.nodes.size(), false);
-    for (size_t n = 0; n < g.nodes.size(); ++n) {
+    for (NodeId n = 0; g.nodes.has(n); ++n) {
       for (ValueId v : g.nodes[n].operands) {
-        if (v != kNoValue) users_[v].push_back(static_cast<NodeId>(n));
+        if (v != kNoValue) users_[v].push_back(n);
       }
     }
     for (ValueId v : g.outputs) users_[v].push_back(kOutside);

@@ -78,7 +78,7 @@ bool ExpressionPrinter::is_select(const Graph& g, const Node& reshape) {
   return without == g.type(reshape.results[0]).shape;
 }
 
-Expression ExpressionPrinter::operand(size_t n, size_t i) const {
+Expression ExpressionPrinter::operand(NodeId n, size_t i) const {
   const Operand& operand = tree_->implicit->operand(n, i);
   const std::string name = fmt::format("operand {}", i);
   if (const ValueId* v = std::get_if<ValueId>(&operand)) return around_->value(*v);
@@ -89,7 +89,7 @@ Expression ExpressionPrinter::operand(size_t n, size_t i) const {
   return {text, text[0] == '-' ? Binds::unary : Binds::primary};
 }
 
-Expression ExpressionPrinter::dim_at(size_t n, const std::string& name, int32_t element, Dim d) const {
+Expression ExpressionPrinter::dim_at(NodeId n, const std::string& name, int32_t element, Dim d) const {
   const auto field = class_->places.find({static_cast<int32_t>(n), name, element});
   if (field != class_->places.end()) return {class_->numbers[field->second].name};
   for (const Setting& setting : class_->settings) {
@@ -98,14 +98,14 @@ Expression ExpressionPrinter::dim_at(size_t n, const std::string& name, int32_t 
   return around_->dim(d);
 }
 
-std::string ExpressionPrinter::dims(size_t n, const std::string& name) const {
+std::string ExpressionPrinter::dims(NodeId n, const std::string& name) const {
   std::vector<std::string> texts;
   const Dims& all = std::get<Dims>(attribute_of(at(n), name));
   for (size_t i = 0; i < all.size(); ++i) texts.push_back(dim_at(n, name, static_cast<int32_t>(i), all[i]).text);
   return "{" + joined(texts) + "}";
 }
 
-std::string ExpressionPrinter::attribute(size_t n, const std::string& name) const {
+std::string ExpressionPrinter::attribute(NodeId n, const std::string& name) const {
   const Attribute& value = attribute_of(at(n), name);
   if (const Dim* d = std::get_if<Dim>(&value)) return dim_at(n, name, -1, *d).text;
   if (std::holds_alternative<Dims>(value)) return dims(n, name);
@@ -115,18 +115,18 @@ std::string ExpressionPrinter::attribute(size_t n, const std::string& name) cons
   return (std::holds_alternative<Numbers>(value) ? "Numbers" : "") + cpp_literal(value);
 }
 
-Expression ExpressionPrinter::infix(size_t n, const char* symbol, Binds binds) const {
+Expression ExpressionPrinter::infix(NodeId n, const char* symbol, Binds binds) const {
   const Expression left = operand(n, 0), right = operand(n, 1);
   // a - b - c is (a - b) - c; a number at the left is as good as anywhere
   const bool chains = left.binds == binds && binds <= Binds::sum;
   return {fmt::format("{} {} {}", chains ? left.text : left.within(binds), symbol, right.within(binds)), binds};
 }
 
-Expression ExpressionPrinter::reshape(size_t n) const {
+Expression ExpressionPrinter::reshape(NodeId n) const {
   const Node& node = at(n);
   const Graph& g = tree_->program->graph;
   if (is_select(g, node) && around_->is_used_once(node.operands[0])) {
-    const auto s = static_cast<size_t>(g.values[node.operands[0]].node);
+    const NodeId s = g.values[node.operands[0]].node;
     const int64_t axis = sliced_axis(g, at(s));
     const Dim start = std::get<Dims>(attribute_of(at(s), "starts"))[axis];
     return {fmt::format("{}.select({}, {})", receiver(s), axis, dim_at(s, "starts", static_cast<int32_t>(axis), start).text)};
@@ -135,7 +135,7 @@ Expression ExpressionPrinter::reshape(size_t n) const {
   return {receiver(n) + (plain.empty() ? fmt::format(".reshape({})", dims(n, "shape")) : plain)};
 }
 
-std::string ExpressionPrinter::plain_reshape(size_t n) const {
+std::string ExpressionPrinter::plain_reshape(NodeId n) const {
   const Node& node = at(n);
   const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
   if (const int64_t axis = axis_of_one(before, after); axis >= 0) return fmt::format(".unsqueeze({})", axis);
@@ -158,7 +158,7 @@ std::string ExpressionPrinter::plain_reshape(size_t n) const {
   return {};
 }
 
-std::vector<Dim> ExpressionPrinter::written_dims(size_t n) const {
+std::vector<Dim> ExpressionPrinter::written_dims(NodeId n) const {
   const Node& node = at(n);
   const Graph& g = tree_->program->graph;
   std::vector<Dim> found;
@@ -192,7 +192,7 @@ std::vector<Dim> ExpressionPrinter::written_dims(size_t n) const {
   return found;
 }
 
-Expression ExpressionPrinter::transpose(size_t n) const {
+Expression ExpressionPrinter::transpose(NodeId n) const {
   const Ints& order = std::get<Ints>(attribute_of(at(n), "permutation"));
   std::vector<size_t> moved;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -202,7 +202,7 @@ Expression ExpressionPrinter::transpose(size_t n) const {
   return {fmt::format("{}.permute({})", receiver(n), cpp_literal(order))};
 }
 
-Expression ExpressionPrinter::broadcast(size_t n) const {
+Expression ExpressionPrinter::broadcast(NodeId n) const {
   const Node& node = at(n);
   const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
   const size_t more = after.size() - before.size();
@@ -215,7 +215,7 @@ Expression ExpressionPrinter::broadcast(size_t n) const {
   return {fmt::format("{}.expand({{{}}})", receiver(n), joined(sizes))};
 }
 
-Expression ExpressionPrinter::slice(size_t n) const {
+Expression ExpressionPrinter::slice(NodeId n) const {
   const Node& node = at(n);
   const int64_t axis = sliced_axis(tree_->program->graph, node);
   if (axis < 0) return functional(n);
@@ -229,7 +229,7 @@ Expression ExpressionPrinter::slice(size_t n) const {
   return {fmt::format("{}.slice({}, {}, {}{})", receiver(n), axis, from, to, last)};
 }
 
-Expression ExpressionPrinter::split(size_t n) const {
+Expression ExpressionPrinter::split(NodeId n) const {
   const Node& node = at(n);
   const Dims& sizes = std::get<Dims>(attribute_of(node, "sizes"));
   const std::string axis = attribute(n, "axis");
@@ -239,7 +239,7 @@ Expression ExpressionPrinter::split(size_t n) const {
   return {fmt::format("{}.split<{}>({}, {})", receiver(n), sizes.size(), dims(n, "sizes"), axis)};
 }
 
-Expression ExpressionPrinter::arange(size_t n) const {
+Expression ExpressionPrinter::arange(NodeId n) const {
   const Node& node = at(n);
   const bool from_zero = std::get<Dim>(attribute_of(node, "start")) == Dim(0);
   const bool by_one = std::get<int64_t>(attribute_of(node, "step")) == 1;
@@ -252,7 +252,7 @@ Expression ExpressionPrinter::arange(size_t n) const {
 }
 
 // x.sum({1}), x.mean({-1}, true): the reductions that tensors have as members; others are functionals.
-Expression ExpressionPrinter::reduction(size_t n, const char* member) const {
+Expression ExpressionPrinter::reduction(NodeId n, const char* member) const {
   const Node& node = at(n);
   const DType dtype = tree_->program->graph.type(node.operands[0]).dtype;
   const bool is_field = class_->places.count({static_cast<int32_t>(n), "axes", -1}) != 0;
@@ -267,7 +267,7 @@ Expression ExpressionPrinter::reduction(size_t n, const char* member) const {
 }
 
 // cache.key.append(key): the cache knows the lengths.
-Expression ExpressionPrinter::of_cache(size_t n) const {
+Expression ExpressionPrinter::of_cache(NodeId n) const {
   const Node& node = at(n);
   const int64_t axis = std::get<int64_t>(attribute_of(node, "axis"));
   const bool is_usual = axis + 2 == static_cast<int64_t>(shape(node.operands[0]).size());
@@ -275,7 +275,7 @@ Expression ExpressionPrinter::of_cache(size_t n) const {
                       is_usual ? "" : fmt::format(", {}", axis))};
 }
 
-Expression ExpressionPrinter::functional(size_t n) const {
+Expression ExpressionPrinter::functional(NodeId n) const {
   const Node& node = at(n);
   const CallSpelling spelling = spelling_of(*node.op);
   using Part = CallSpelling::Part;
@@ -306,7 +306,7 @@ Expression ExpressionPrinter::functional(size_t n) const {
   return {fmt::format("{}{}({})", spelling.is_free ? "" : "functional::", spelling.name, joined(arguments))};
 }
 
-Expression ExpressionPrinter::node(size_t n) const {
+Expression ExpressionPrinter::node(NodeId n) const {
   const Node& node = at(n);
   const std::string& op = node.op->name;
   const auto& [form, text] = node.op->cpp;

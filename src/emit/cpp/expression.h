@@ -21,34 +21,34 @@ class ExpressionPrinter {
   ExpressionPrinter(const ModelTree& tree, const ModuleClass& made, const Surroundings& around)
       : tree_(&tree), class_(&made), around_(&around) {}
 
-  Expression node(size_t n) const;
+  Expression node(NodeId n) const;
   // reshape of a slice of one is x.select(axis, i): the slice is written with it, not on its own.
   static bool is_select(const Graph&, const Node& reshape);
   // The sizes that stand in the text of a node; x.flatten(1) says none.
-  std::vector<Dim> written_dims(size_t n) const;
+  std::vector<Dim> written_dims(NodeId n) const;
 
  private:
-  Expression operand(size_t n, size_t i) const;
-  std::string argument(size_t n, size_t i) const { return operand(n, i).text; }
-  std::string receiver(size_t n) const { return operand(n, 0).within(Binds::unary); }
-  std::string attribute(size_t n, const std::string& name) const;
-  Expression dim_at(size_t n, const std::string& name, int32_t element, Dim d) const;
-  std::string dims(size_t n, const std::string& name) const;
-  const Node& at(size_t n) const { return tree_->program->graph.nodes[n]; }
+  Expression operand(NodeId n, size_t i) const;
+  std::string argument(NodeId n, size_t i) const { return operand(n, i).text; }
+  std::string receiver(NodeId n) const { return operand(n, 0).within(Binds::unary); }
+  std::string attribute(NodeId n, const std::string& name) const;
+  Expression dim_at(NodeId n, const std::string& name, int32_t element, Dim d) const;
+  std::string dims(NodeId n, const std::string& name) const;
+  const Node& at(NodeId n) const { return tree_->program->graph.nodes[n]; }
   const Shape& shape(ValueId v) const { return tree_->program->graph.type(v).shape; }
 
   // x.unsqueeze(1), x.squeeze(0), x.flatten(2): a reshape without sizes; empty when it is none of these.
-  std::string plain_reshape(size_t n) const;
-  Expression infix(size_t n, const char* symbol, Binds binds) const;
-  Expression reshape(size_t n) const;
-  Expression transpose(size_t n) const;
-  Expression broadcast(size_t n) const;
-  Expression slice(size_t n) const;
-  Expression split(size_t n) const;
-  Expression arange(size_t n) const;
-  Expression reduction(size_t n, const char* member) const;
-  Expression of_cache(size_t n) const;
-  Expression functional(size_t n) const;
+  std::string plain_reshape(NodeId n) const;
+  Expression infix(NodeId n, const char* symbol, Binds binds) const;
+  Expression reshape(NodeId n) const;
+  Expression transpose(NodeId n) const;
+  Expression broadcast(NodeId n) const;
+  Expression slice(NodeId n) const;
+  Expression split(NodeId n) const;
+  Expression arange(NodeId n) const;
+  Expression reduction(NodeId n, const char* member) const;
+  Expression of_cache(NodeId n) const;
+  Expression functional(NodeId n) const;
 
   const ModelTree* tree_;
   const ModuleClass* class_;

@@ -325,11 +325,11 @@ void Deriver::order_nodes(Part& part) const {
   using Entry = std::pair<size_t, size_t>;  // its place, and its number
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   std::vector<size_t> waits(graph.nodes.size(), 0);
-  std::vector<std::vector<size_t>> users(graph.nodes.size());
+  PerNode<std::vector<size_t>> users(graph.nodes.size());
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     for (const ValueId v : graph.nodes[n].operands) {
       if (v == kNoValue || graph.values[v].node < 0) continue;
-      users[static_cast<size_t>(graph.values[v].node)].push_back(n);
+      users[graph.values[v].node].push_back(n);
       ++waits[n];
     }
     if (waits[n] == 0) ready.emplace(part.place[n], n);

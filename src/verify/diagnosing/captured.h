@@ -37,8 +37,8 @@ struct CapturedProgram {
   std::vector<AbsentLayer> absent;
   std::vector<ExchangedModules> exchanged;
   std::set<std::pair<std::string, std::string>> recorded_ops;  // op and module of all that PyTorch's program computes
-  std::vector<CodeLine> code;  // per node; without a captured program there is none
-  CodeLine code_of(NodeId node) const { return node < 0 || static_cast<size_t>(node) >= code.size() ? CodeLine{} : code[node]; }
+  PerNode<CodeLine> code;  // without a captured program there is none
+  CodeLine code_of(NodeId node) const { return code.has(node) ? code[node] : CodeLine{}; }
 };
 
 // Parameters and states of the recording, found by name, with their files: every state, also one that the code only reads

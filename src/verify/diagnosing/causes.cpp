@@ -42,8 +42,8 @@ Causes Search::run() {
   catalogue_mistakes();
   if (keep_what_was_recorded() || is_mistyped_) return result();
   if (is_found()) {  // the same op may have another number, which gives the same value
-    std::set<size_t> named;
-    for (const Found& f : found_) named.insert({f.at, static_cast<size_t>(f.cause.node)});
+    std::set<NodeId> named;
+    for (const Found& f : found_) named.insert({f.at, f.cause.node});
     const std::vector<Found> without_numbers = found_;
     const bool is_source = recorded_program().has_value();
     numbers(Numbers::all, is_source ? nullptr : &named);
@@ -128,11 +128,11 @@ bool Search::is_another(const Structure& made) const {
 
 void Search::add(Cause cause, Fit fit) {
   Structure structure = structure_of(fit.program);
-  const auto at = static_cast<size_t>(cause.node);
+  const NodeId at = cause.node;
   found_.push_back({std::move(cause), std::move(fit), std::move(structure), at});
 }
 
-bool Search::add_mistake(size_t n, const Mistake& v, double number, const std::string& instead, Fit fit) {
+bool Search::add_mistake(NodeId n, const Mistake& v, double number, const std::string& instead, Fit fit) {
   if (!is_another(structure_of(fit.program))) return false;
   bool is_out = false;
   attempt([&] { is_out = is_contradicted(n, v, number); });
@@ -146,11 +146,11 @@ std::string Search::sentence(const std::string& now, const std::string& instead)
   return fmt::format("looks like {} where the model uses {}", s_.is_backend ? instead : now, s_.is_backend ? now : instead);
 }
 
-Cause Search::cause(size_t node, const std::string& kind, const std::string& now, const std::string& instead) const {
-  return {kind, sentence(now, instead), static_cast<NodeId>(reader_of(node))};
+Cause Search::cause(NodeId node, const std::string& kind, const std::string& now, const std::string& instead) const {
+  return {kind, sentence(now, instead), reader_of(node)};
 }
 
-bool Search::try_mistake(size_t n, const Mistake& v) {
+bool Search::try_mistake(NodeId n, const Mistake& v) {
   if (is_over() || (is_mistyped_ && v.only_rounds)) return false;
   const Node& node = graph().nodes[n];
   auto p = is_mistyped_ ? with_mistake_of_any_type(s_.slice, trials_.table(), node, v)
@@ -206,7 +206,7 @@ void Search::alike_mistakes(int most_digits) {
   }
 }
 
-bool Search::try_alike(size_t n, const std::vector<std::pair<const Node*, Mistake>>& each, int most_digits) {
+bool Search::try_alike(NodeId n, const std::vector<std::pair<const Node*, Mistake>>& each, int most_digits) {
   const Mistake& v = each[0].second;
   const auto try_number = [&](double number, const std::string& text) {
     if (is_over()) return false;
@@ -235,22 +235,22 @@ bool Search::try_alike(size_t n, const std::vector<std::pair<const Node*, Mistak
 
 // ---- the slice
 
-size_t Search::reader_of(size_t node) const {
+NodeId Search::reader_of(NodeId node) const {
   static const std::set<std::string, std::less<>> kOnlyHands{"constant", "broadcast"};
   while (kOnlyHands.count(graph().nodes[node].op->name) != 0) {
-    const size_t reader = user_of(graph().nodes[node].results[0]);
+    const NodeId reader = user_of(graph().nodes[node].results[0]);
     if (reader <= node) break;
     node = reader;
   }
   return node;
 }
 
-size_t Search::user_of(ValueId v) const {
-  const std::vector<Node>& nodes = graph().nodes;
-  for (size_t n = 0; n < nodes.size(); ++n) {
+NodeId Search::user_of(ValueId v) const {
+  const auto& nodes = graph().nodes;
+  for (NodeId n = 0; nodes.has(n); ++n) {
     if (std::find(nodes[n].operands.begin(), nodes[n].operands.end(), v) != nodes[n].operands.end()) return n;
   }
-  return nodes.size() - 1;
+  return last_node();
 }
 
 std::string Search::input_name(size_t i) const {

@@ -1,4 +1,4 @@
-// Why a value is wrong: the mistake that, made on purpose, gives exactly that value. docs/verification.md has the method.
+// Why a value is wrong: the mistake that, made on purpose, gives exactly that value. docs/causes.md has the method.
 #pragma once
 
 #include <functional>

@@ -305,8 +305,7 @@ std::vector<std::pair<std::string, Array>> Diagnostician::beside(ValueId target,
       found.emplace_back(name_of_input(v), goldens_.get(v));
   };
   for (ValueId v = target; v-- > 0;) look_at(v);
-  const auto last = end == kNoValue ? static_cast<ValueId>(p_.graph.values.size()) : end;
-  for (ValueId v = target + 1; v < last; ++v) look_at(v);
+  for (ValueId v = target + 1; p_.graph.values.has(v) && (end == kNoValue || v < end); ++v) look_at(v);
   return found;
 }
 
@@ -317,11 +316,10 @@ std::vector<Suspect::RightValue> Diagnostician::right_values(ValueId target, Nod
   const PerValue<bool> is_known = known_values(p_, goldens_);
   std::vector<Suspect::RightValue> found;
   for (ValueId v : p_.graph.nodes.at(node).results) is_reached[v] = true;
-  for (size_t n = static_cast<size_t>(node); n < p_.graph.nodes.size() && found.size() < kEnough; ++n) {
+  for (NodeId n = node; p_.graph.nodes.has(n) && found.size() < kEnough; ++n) {
     const Node& user = p_.graph.nodes[n];
-    const bool reads = n == static_cast<size_t>(node) || std::any_of(user.operands.begin(), user.operands.end(), [&](ValueId v) {
-                         return v != kNoValue && is_reached[v] && !is_known[v];
-                       });
+    const bool reads = n == node || std::any_of(user.operands.begin(), user.operands.end(),
+                                                [&](ValueId v) { return v != kNoValue && is_reached[v] && !is_known[v]; });
     for (ValueId v : user.results) {
       if (!reads) continue;
       is_reached[v] = !is_known[v];

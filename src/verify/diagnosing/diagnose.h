@@ -1,4 +1,4 @@
-// A layer that is wrong: which op, which pass, and why. docs/verification.md has the method.
+// A layer that is wrong: which op, which pass, and why. docs/diagnosis.md has the method.
 #pragma once
 
 #include <functional>

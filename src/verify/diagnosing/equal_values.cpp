@@ -64,12 +64,12 @@ EqualValues::EqualValues(const Program& recorded, const Program& captured, const
   give(by_name(r_.states, name), by_name(c_.states, name));
   size_t random_ops = 0;
   std::set<NodeId> matched;
-  for (size_t n = 0; n < c_.graph.nodes.size(); ++n) matched.insert(matches.recorded_of(static_cast<NodeId>(n)));
-  for (size_t n = 0; n < r_.graph.nodes.size(); ++n) {
+  for (NodeId n = 0; c_.graph.nodes.has(n); ++n) matched.insert(matches.recorded_of(n));
+  for (NodeId n = 0; r_.graph.nodes.has(n); ++n) {
     const Node& node = r_.graph.nodes[n];
-    node_of_key_.emplace(key(r_.graph, node, hashes_, random_ops), static_cast<NodeId>(n));
+    node_of_key_.emplace(key(r_.graph, node, hashes_, random_ops), n);
     if (node.op->is_random) ++random_ops;
-    if (matched.count(static_cast<NodeId>(n)) == 0) unmatched_[r_.module_path(node.origin)].push_back(static_cast<NodeId>(n));
+    if (matched.count(n) == 0) unmatched_[r_.module_path(node.origin)].push_back(n);
   }
 }
 
@@ -100,7 +100,7 @@ void EqualValues::find(const AtTap& at_tap) {
   std::map<NodeId, std::vector<const Tap*>> taps_of;  // by the node that gives the value
   for (const Tap& tap : c_.taps) taps_of[c_.graph.values[tap.value].node].push_back(&tap);
   size_t random_ops = 0;
-  for (size_t n = 0; n < c_.graph.nodes.size(); ++n) {
+  for (NodeId n = 0; c_.graph.nodes.has(n); ++n) {
     const Node& node = c_.graph.nodes[n];
     const auto same = node_of_key_.find(key(c_.graph, node, equal_, random_ops));
     if (node.op->is_random) ++random_ops;
@@ -110,7 +110,7 @@ void EqualValues::find(const AtTap& at_tap) {
       continue;
     }
     for (size_t i = 0; i < node.results.size() && failures_ < kMostFailures; ++i) {
-      const Hash128 equal = by_formula(static_cast<NodeId>(n), i);
+      const Hash128 equal = by_formula(n, i);
       if (equal == Hash128{}) {
         ++failures_;
       } else {
@@ -118,7 +118,7 @@ void EqualValues::find(const AtTap& at_tap) {
       }
     }
     if (!at_tap) continue;
-    for (const Tap* tap : taps_of[static_cast<NodeId>(n)]) {
+    for (const Tap* tap : taps_of[n]) {
       const auto there = recorded_tap.find(tap->id);
       if (is_known(tap->value) || there == recorded_tap.end()) continue;
       const Value& value = r_.graph.values[there->second];

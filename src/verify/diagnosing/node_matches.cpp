@@ -33,9 +33,9 @@ NodeMatches::Side::Side(const Program& p) : program(p), hashes(value_hashes(p)) 
     if (q.value != kNoValue) given[q.value] = q.name;
   }
   for (const State& s : p.states) given[s.value] = s.name;
-  for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
+  for (NodeId n = 0; p.graph.nodes.has(n); ++n) {
     const Node& made = p.graph.nodes[n];
-    nodes_of[p.module_path(made.origin)].push_back(static_cast<NodeId>(n));
+    nodes_of[p.module_path(made.origin)].push_back(n);
     std::string attributes;
     for (const auto& [name, value] : made.attributes) attributes += to_string(value) + ";";
     settings.push_back(hash128(attributes));
@@ -137,15 +137,11 @@ void NodeMatches::match_call(const std::vector<NodeId>& recorded, const std::vec
 // Into a class of their own, say: what they compute is the same.
 void NodeMatches::match_moved_nodes() {
   std::multimap<Hash128, NodeId> free;
-  for (size_t n = 0; n < captured_of_.size(); ++n) {
-    if (captured_of_[n] < 0) {
-      const auto node = static_cast<NodeId>(n);
-      free.emplace(r_.hashes[r_.node(node).results[0]], node);
-    }
+  for (NodeId node = 0; captured_of_.has(node); ++node) {
+    if (captured_of_[node] < 0) free.emplace(r_.hashes[r_.node(node).results[0]], node);
   }
-  for (size_t n = 0; n < recorded_of_.size(); ++n) {
-    if (recorded_of_[n] >= 0) continue;
-    const auto node = static_cast<NodeId>(n);
+  for (NodeId node = 0; recorded_of_.has(node); ++node) {
+    if (recorded_of_[node] >= 0) continue;
     const auto found = free.find(c_.hashes[c_.node(node).results[0]]);
     if (found == free.end()) continue;
     pair(found->second, node);
@@ -260,16 +256,14 @@ std::vector<DifferingPart> NodeMatches::differences() const {
     return made;
   };
   for (const bool with_hidden : {false, true}) {
-    for (size_t i = 0; i < captured_of_.size(); ++i) {
-      const auto n = static_cast<NodeId>(i);
+    for (NodeId n = 0; captured_of_.has(n); ++n) {
       if (is_hidden(r_.node(n)) && !with_hidden) continue;
-      const NodeId other = captured_of_[i];
+      const NodeId other = captured_of_[n];
       if (other < 0 || !(is_same_node(n, other) || only_follows(n, other))) part(r_, n).ops.push_back(described(r_, n, other));
     }
-    for (size_t i = 0; i < recorded_of_.size(); ++i) {
-      const auto n = static_cast<NodeId>(i);
+    for (NodeId n = 0; recorded_of_.has(n); ++n) {
       if (is_hidden(c_.node(n)) && !with_hidden) continue;
-      const NodeId other = recorded_of_[i];
+      const NodeId other = recorded_of_[n];
       if (other < 0 || !(is_same_node(other, n) || only_follows(other, n))) part(c_, n).ops.push_back(described(c_, n, other));
     }
     if (!part_of.empty()) break;

@@ -46,7 +46,7 @@ class Search {
     Cause cause;
     Fit fit;
     Structure structure;
-    size_t at = 0;  // the node that was changed
+    NodeId at = kNoNode;  // the node that was changed
   };
 
   bool is_over() const { return seconds_worked() > end_; }
@@ -65,30 +65,30 @@ class Search {
   std::optional<Fit> rounded_to(Program);
   bool is_another(const Structure&) const;
   void add(Cause, Fit);
-  bool add_mistake(size_t node, const Mistake&, double number, const std::string& instead, Fit);
+  bool add_mistake(NodeId node, const Mistake&, double number, const std::string& instead, Fit);
   std::string sentence(const std::string& now, const std::string& instead) const;
-  Cause cause(size_t node, const std::string& kind, const std::string& now, const std::string& instead) const;
-  bool try_mistake(size_t node, const Mistake&);
-  bool try_alike(size_t node, const std::vector<std::pair<const Node*, Mistake>>& each, int most_digits);
+  Cause cause(NodeId node, const std::string& kind, const std::string& now, const std::string& instead) const;
+  bool try_mistake(NodeId node, const Mistake&);
+  bool try_alike(NodeId node, const std::vector<std::pair<const Node*, Mistake>>& each, int most_digits);
 
   // ---- which of those found it is
   const std::optional<Program>& recorded_program();
   bool keep_what_was_recorded();
   void leave_out_slack();
   void leave_out_equal();
-  bool is_contradicted(size_t node, const Mistake&, double number) const;
+  bool is_contradicted(NodeId node, const Mistake&, double number) const;
   bool are_equal(const Found&, const Found&) const;
   Causes result();
 
   // ---- what is tried
   void catalogue_mistakes();
   enum class Numbers { usual, all };
-  void numbers(Numbers, const std::set<size_t>* only_at = nullptr);
-  bool try_number(size_t node, const Mistake&, Numbers);
-  bool try_this_number(size_t node, const Mistake&, double number, const std::string& text);
-  bool try_digits_of(double found, size_t node, const Mistake&);
-  bool try_short_numbers(size_t node, const Mistake&);
-  std::optional<double> fitted_number(size_t node, const Mistake&);
+  void numbers(Numbers, const std::set<NodeId>* only_at = nullptr);
+  bool try_number(NodeId node, const Mistake&, Numbers);
+  bool try_this_number(NodeId node, const Mistake&, double number, const std::string& text);
+  bool try_digits_of(double found, NodeId node, const Mistake&);
+  bool try_short_numbers(NodeId node, const Mistake&);
+  std::optional<double> fitted_number(NodeId node, const Mistake&);
   std::optional<double> best_number(const std::vector<double>& grid, const std::function<double(double)>& error_of);
   void weights();
   void absent_parameters();
@@ -106,9 +106,9 @@ class Search {
   void alike_mistakes(int most_digits);
   void residuals_before();
   void absent_factors();
-  void try_factor(size_t node, const Mistake&, const std::string& op);
+  void try_factor(NodeId node, const Mistake&, const std::string& op);
   void absent_masks();
-  void try_mask(size_t node, const Suspect::InputValue&,
+  void try_mask(NodeId node, const Suspect::InputValue&,
                 const std::function<ValueId(const MistakeSite&, ValueId given)>& mask_from);
   void absent_activations();
   void norm_order();
@@ -116,8 +116,9 @@ class Search {
   // ---- the slice
   const Program& program() const { return s_.slice.program; }
   const Graph& graph() const { return s_.slice.program.graph; }
-  size_t reader_of(size_t node) const;  // people know the op that reads a number, not the one that makes it
-  size_t user_of(ValueId) const;
+  NodeId reader_of(NodeId node) const;  // people know the op that reads a number, not the one that makes it
+  NodeId user_of(ValueId) const;  // the last node where nothing reads it
+  NodeId last_node() const { return graph().nodes.size() - 1; }
   std::string input_name(size_t) const;
   std::vector<int64_t> looked_up_rows(const Parameter&) const;
 

@@ -103,7 +103,7 @@ void Search::absent_factors() {
   }
 }
 
-void Search::try_factor(size_t n, const Mistake& v, const std::string& op) {
+void Search::try_factor(NodeId n, const Mistake& v, const std::string& op) {
   if (try_mistake(n, v)) found_.back().cause.op = op;
 }
 
@@ -133,7 +133,7 @@ void Search::absent_masks() {
   }
 }
 
-void Search::try_mask(size_t n, const Suspect::InputValue& input,
+void Search::try_mask(NodeId n, const Suspect::InputValue& input,
                       const std::function<ValueId(const MistakeSite&, ValueId given)>& mask_from) {
   Slice more{program(), {}, {}, {}, false};
   const ValueId extra = add_input(more.program, input.type, input.name);

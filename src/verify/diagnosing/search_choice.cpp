@@ -32,7 +32,7 @@ void Search::leave_out_slack() {
 }
 
 // The node is used for another value too, which is right as it is and would be wrong with this mistake.
-bool Search::is_contradicted(size_t at, const Mistake& mistake, double number) const {
+bool Search::is_contradicted(NodeId at, const Mistake& mistake, double number) const {
   if (mistake.only_rounds || !s_.right_values) return false;
   const NodeId original = graph().nodes[at].origin.sliced_from;
   for (const Suspect::RightValue& other : s_.right_values(original)) {

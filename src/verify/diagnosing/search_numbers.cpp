@@ -25,7 +25,7 @@ std::vector<double> numbers_of(const Node& node) {
 
 }  // namespace
 
-void Search::numbers(Numbers which, const std::set<size_t>* only_at) {
+void Search::numbers(Numbers which, const std::set<NodeId>* only_at) {
   for (size_t n = graph().nodes.size(); n-- > 0;) {
     if (only_at && only_at->count(n) == 0 && only_at->count(reader_of(n)) == 0) continue;
     attempt([&] {
@@ -36,7 +36,7 @@ void Search::numbers(Numbers which, const std::set<size_t>* only_at) {
   }
 }
 
-bool Search::try_this_number(size_t n, const Mistake& v, double number, const std::string& text) {
+bool Search::try_this_number(NodeId n, const Mistake& v, double number, const std::string& text) {
   if (is_over()) return false;
   auto p = with_mistake(s_.slice, trials_.table(), graph().nodes[n], v, number);
   if (!p) return false;
@@ -46,7 +46,7 @@ bool Search::try_this_number(size_t n, const Mistake& v, double number, const st
   return true;
 }
 
-bool Search::try_number(size_t n, const Mistake& v, Numbers which) {
+bool Search::try_number(NodeId n, const Mistake& v, Numbers which) {
   for (double number : v.usual) {
     if (try_this_number(n, v, number, fmt::format("{:.9g}", number))) return true;
   }
@@ -57,7 +57,7 @@ bool Search::try_number(size_t n, const Mistake& v, Numbers which) {
 
 // A number that somebody wrote is short, or one by a short one, or the present one times or by a short one. A long number that
 // fits is made of something else: another formula, of which this number would be a part.
-bool Search::try_digits_of(double found, size_t n, const Mistake& v) {
+bool Search::try_digits_of(double found, NodeId n, const Mistake& v) {
   // Any value is some number times another: one that was found in two elements must be short to be believed.
   const int most_digits = s_.value.size() > 2 ? kMostDigits : 2;
   const auto in_digits = [](double number, int digits) { return fmt::format("{:.{}g}", number, digits); };
@@ -81,7 +81,7 @@ bool Search::try_digits_of(double found, size_t n, const Mistake& v) {
 
 // Where rounding or a comparison follows, the error is no curve with one lowest point: numbers of two digits are tried one by
 // one, around the best of the grid.
-bool Search::try_short_numbers(size_t n, const Mistake& v) {
+bool Search::try_short_numbers(NodeId n, const Mistake& v) {
   constexpr int64_t kSmall = 1 << 14;  // elements: there are a hundred runs
   if (s_.value.size() > kSmall) return false;
   const bool has_steps = std::any_of(graph().nodes.begin(), graph().nodes.end(), [](const Node& node) {
@@ -108,7 +108,7 @@ bool Search::try_short_numbers(size_t n, const Mistake& v) {
   return least * kRemoves <= before_ && try_this_number(n, v, best, fmt::format("{:.2g}", best));
 }
 
-std::optional<double> Search::fitted_number(size_t n, const Mistake& v) {
+std::optional<double> Search::fitted_number(NodeId n, const Mistake& v) {
   const Node& node = graph().nodes[n];
   return best_number(v.grid, [&](double x) {
     const auto p = with_mistake(s_.slice, trials_.table(), node, v, x);

@@ -97,7 +97,7 @@ void Search::exchanged_parameters() {
       auto fit = explained_by(std::move(changed), s_.inputs);
       if (!fit) continue;
       add({"operand order", fmt::format("looks like {} and {} are exchanged", parameters[i].name, parameters[j].name),
-           static_cast<NodeId>(user_of(parameters[i].value))},
+           user_of(parameters[i].value)},
           std::move(*fit));
     }
   }
@@ -154,7 +154,7 @@ void Search::changed_parameters() {
                                                : Fit{open, given(use.values), s_.floor_rms, s_.floor_rms};
         if (!fit) return false;
         Cause changed{"stored weight", fmt::format("looks like {} {} where the model uses it unchanged", q.name, change.text),
-                      static_cast<NodeId>(user_of(q.value))};
+                      user_of(q.value)};
         changed.parameter = q.name;
         add(std::move(changed), std::move(*fit));
         return true;

@@ -76,7 +76,7 @@ void Search::stale_states() {
 void Search::add_absent(const AbsentLayer& layer, Fit fit) {
   add({"missing layer",
        fmt::format("looks like {} was left out", layer.op.empty() ? layer.path : fmt::format("{} ({})", layer.path, layer.op)),
-       static_cast<NodeId>(graph().nodes.size() - 1), layer.op, layer.path},
+       last_node(), layer.op, layer.path},
       std::move(fit));
 }
 
@@ -101,7 +101,7 @@ void Search::exchanged_inputs() {
       auto fit = explained_by(program(), std::move(inputs));
       if (!fit) continue;
       add({"operand order", fmt::format("looks like {} and {} are exchanged", input_name(i), input_name(j)),
-           static_cast<NodeId>(user_of(program().inputs[i].value))},
+           user_of(program().inputs[i].value)},
           std::move(*fit));
     }
   }

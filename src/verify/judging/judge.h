@@ -1,4 +1,4 @@
-// One value: the golden, ours, and the reference runs from the same golden inputs. docs/verification.md has the method.
+// One value: the golden, ours, and the reference runs from the same golden inputs. docs/judging.md has the method.
 #pragma once
 
 #include <optional>

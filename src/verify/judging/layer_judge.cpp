@@ -53,8 +53,7 @@ void look_at_stability(const Judgement& j, LayerResult& result) {
 }  // namespace
 
 bool Taint::reaches(ValueId v) {
-  const auto end = static_cast<size_t>(g_.values[v].node) + 1;
-  for (; next_node_ < end; ++next_node_) {
+  for (; next_node_ <= g_.values[v].node; ++next_node_) {
     const Node& node = g_.nodes[next_node_];
     if (std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId o) { return o != kNoValue && is_tainted_[o]; })) {
       for (ValueId r : node.results) add(r);

@@ -31,7 +31,7 @@ class Taint {
  private:
   const Graph& g_;
   PerValue<bool> is_tainted_;
-  size_t next_node_ = 0;
+  NodeId next_node_ = 0;
 };
 
 class LayerJudge {
