@@ -48,7 +48,7 @@ std::vector<Todo> find_todos(const fs::path& path) {
   if (fs::is_directory(path, failure)) {
     for (auto entry = fs::recursive_directory_iterator(path, failure); entry != fs::recursive_directory_iterator(); ++entry) {
       const std::string name = entry->path().filename().string();
-      if (entry->is_directory() && (name.starts_with(".") || name == "build")) entry.disable_recursion_pending();
+      if (entry->is_directory() && (name.starts_with('.') || name == "build")) entry.disable_recursion_pending();
       if (entry->is_regular_file() && is_source(entry->path())) files.push_back(entry->path());
     }
   } else {

@@ -98,7 +98,7 @@ class Splitter {
                 .is_const = false,
                 .is_function = false,
                 .others = {}};
-      if (forward.statements[s].ends_with("{")) {
+      if (forward.statements[s].ends_with('{')) {
         while (forward.statements[unit.end][0] != '}') ++unit.end;
         ++unit.end;
       }

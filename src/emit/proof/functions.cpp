@@ -369,7 +369,7 @@ Value call_of_rows(const front::CacheRows& rows, const std::string& name, Argume
 
 // ---- operators
 
-template <class T> Value computed(const std::string& sign, T a, T b) {
+template <class T> Value computed(const std::string& sign, const T& a, const T& b) {
   if (sign == "+") return a + b;
   if (sign == "-") return a - b;
   if (sign == "*") return a * b;

@@ -291,8 +291,8 @@ OpDef interpolate() {
         return y;
       })
       .decompose([](Builder& b, const Call& c) {
-        const Type type = c.type("x");
-        const Dims size = c.dims("output_size");
+        const Type& type = c.type("x");
+        const Dims& size = c.dims("output_size");
         ValueId x = is_nearest(c) ? c.value("x") : b.widened(c.value("x"));
         for (size_t i = size.size(); i-- > 0;) {  // the last axis first, as torch does
           Axis axis{static_cast<int64_t>(i) + 2, type.shape[i + 2], size[i], std::nullopt, std::nullopt};
