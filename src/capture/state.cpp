@@ -24,7 +24,8 @@ const State& State::operator=(const State& next) const { return *this = Tensor(n
 
 const State& State::operator=(const Tensor& next) const {
   const Leaf* leaf = Capture::leaf_of(*this);
-  if (!leaf) throw Error(ErrorCode::bad_input, "a state that is absent is assigned to").module_path(current_module());
+  if (!leaf)
+    throw Error(ErrorCode::bad_input, "a value is assigned to a state that does not exist").module_path(current_module());
   if (next.type_text() != leaf->type.text())
     throw Error(ErrorCode::bad_input, fmt::format("state {} changes its type", leaf->name))
         .module_path(current_module())

@@ -103,7 +103,8 @@ Dim Tensor::dim(int64_t axis) const {
 
 double Tensor::item() const {
   const Array value = array();
-  if (value.size() != 1) throw Error(ErrorCode::bad_input, "item() is for one element").expected("1 element").found(type_text());
+  if (value.size() != 1)
+    throw Error(ErrorCode::bad_input, "item() needs a tensor of one element").expected("1 element").found(type_text());
   return load_double(value)[0];
 }
 
@@ -261,7 +262,7 @@ std::vector<Tensor> Tensor::chunk(int64_t count, int64_t axis, Here here) const 
 }
 
 void wrong_count(size_t expected, size_t found) {
-  throw Error(ErrorCode::bad_input, "an op has another number of results than are unpacked")
+  throw Error(ErrorCode::bad_input, "unpack<N> has another N than the op has results")
       .expected(std::to_string(expected))
       .found(std::to_string(found));
 }

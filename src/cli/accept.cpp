@@ -73,7 +73,7 @@ Json to_json(const ProgramComparison& c) {
 
 void accept(const Options& options, Context& context) {
   if (options.reason.find_first_not_of(" \t\n") == std::string::npos)
-    throw Error(ErrorCode::usage, "a change is accepted for a reason").expected("--reason \"why it is meant\"");
+    throw Error(ErrorCode::usage, "accept needs a reason").expected("--reason \"why it is meant\"");
   const KeptProgram kept = find_kept_program(options.path, options.manifest);
   const Recording recording = import_manifest(kept.manifest, catalogue());
   const Program recorded = run_program_pipeline(recording.program, catalogue());

@@ -41,7 +41,7 @@ std::vector<Todo> find_todos(const fs::path& path) {
   std::vector<fs::path> files;
   std::error_code failure;
   if (!fs::exists(path, failure)) {
-    throw Error(ErrorCode::usage, "there is nothing to look through")
+    throw Error(ErrorCode::usage, "there is no such file or folder")
         .expected("a file or folder of emitted code")
         .found(path.string());
   }

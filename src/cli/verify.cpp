@@ -50,8 +50,7 @@ void run_verify(Options& options, Context& context) {
   options.run.load = {verify.backend, verify.pipeline};
   tune_if_asked(options.run);
   verify.pipeline.overrides = options.run.load.pipeline.overrides;
-  if (!options.decode && options.cache != "f32")
-    throw Error(ErrorCode::usage, "--cache is of a decode step").expected("--decode with it");
+  if (!options.decode && options.cache != "f32") throw Error(ErrorCode::usage, "--cache needs --decode");
   if (options.decode) {
     run_decode_proof(options.model, options.cache, {verify.backend, verify.pipeline, {1, 3, 16}, 24}, context);
     return;

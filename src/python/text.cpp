@@ -68,7 +68,7 @@ Truncation truncation(size_t max_length, const std::string& strategy, const std:
   } else if (strategy == "only_second") {
     t.strategy = Truncation::Strategy::only_second;
   } else if (strategy != "longest_first") {
-    throw Error(ErrorCode::usage, "this is no strategy of truncation")
+    throw Error(ErrorCode::usage, "the truncation strategy is unknown")
         .expected("longest_first, only_first or only_second")
         .found(strategy);
   }

@@ -36,7 +36,7 @@ void PrefixStore::keep(const Cache& cache, int64_t sequence, const std::vector<i
 }
 
 PrefixStore::Start PrefixStore::start(const std::vector<int64_t>& prompt, int64_t capacity) {
-  if (prompt.empty()) throw Error(ErrorCode::usage, "a prompt has a token or more").found("none");
+  if (prompt.empty()) throw Error(ErrorCode::usage, "the prompt is empty").expected("at least one token");
   Start best;
   {
     const std::lock_guard lock(mutex_);

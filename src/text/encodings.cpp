@@ -75,7 +75,7 @@ void truncate(Encoding& first, Encoding* second, const Truncation& t) {
     return;
   }
   Encoding* target = t.strategy == Truncation::Strategy::only_first ? &first : second;
-  if (target == nullptr) throw Error(ErrorCode::usage, "truncation is of the second text only, and there is none");
+  if (target == nullptr) throw Error(ErrorCode::usage, "the truncation strategy only_second needs a second text");
   const size_t excess = total - t.max_length;
   if (target->size() <= excess)
     throw Error(ErrorCode::usage, "the text that truncation may shorten is too short").hint("use the strategy longest_first");

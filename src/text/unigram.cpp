@@ -154,7 +154,7 @@ class Unigram : public Model {
       });
       if (!has_character) {
         if (unknown_id_ == kNoToken)
-          throw Error(ErrorCode::bad_input, "the tokenizer has no unk_id, and the text a character that it does not know");
+          throw Error(ErrorCode::bad_input, "the text has a character that the tokenizer does not know, and there is no unk_id");
         offer(at + size, begin, unknown_id_, unknown_score_ + before);
       }
       at += size;

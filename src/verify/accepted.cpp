@@ -162,7 +162,9 @@ KeptProgram find_kept_program(const fs::path& path, const fs::path& manifest) {
   }
   if (!manifest.empty()) kept.manifest = manifest;
   if (kept.manifest.empty())
-    throw Error(ErrorCode::usage, "nothing says of which recording this program is").expected("--manifest").found(path.string());
+    throw Error(ErrorCode::usage, "the program does not say from which recording it is")
+        .expected("--manifest")
+        .found(path.string());
   const auto written = fs::last_write_time(kept.program, failure);
   const auto changed = newest_source(kept.project);
   if (!failure && changed && *changed > written)

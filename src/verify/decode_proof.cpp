@@ -161,7 +161,7 @@ class Proof {
       Sizes shape = all.shape();
       shape[1] = size;
       const bool has_batch = step_.step.graph.type(input.value).shape[0] == Dim::symbol(step_.batch);
-      if (!has_batch) throw Error(ErrorCode::gap, "an input has a place for each token and no batch").found(input.name);
+      if (!has_batch) throw Error(ErrorCode::gap, "an input has a token axis and no batch axis").found(input.name);
       Array part(all.dtype(), shape);
       for (int64_t b = 0; b < kSequences; ++b) copy_rows(rows_of(all, b, before[b], counts[b], size), 0, 0, part, b, 0, size, 1);
       tokens.emplace(input.name, std::move(part));

@@ -379,7 +379,7 @@ template <class T> Value computed(const std::string& sign, const T& a, const T& 
   if constexpr (std::is_same_v<T, Dim> || std::is_same_v<T, front::DimReal>) {
     if (sign == "/") return a / b;
   }
-  throw Error(ErrorCode::gap, fmt::format("{} of two numbers", sign));
+  throw Error(ErrorCode::gap, fmt::format("{} of two numbers is not supported", sign));
 }
 
 Weights inner(const Weights& w, const Value& name) {

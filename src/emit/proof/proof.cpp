@@ -90,7 +90,7 @@ class Gaps {
   // The inputs behind todo("…"), in the order in which the program uses them.
   front::Tensor next(const std::string& what, const std::vector<front::Tensor>& inputs) {
     const auto uses = uses_.find(what);
-    if (uses == uses_.end()) throw Error(ErrorCode::gap, "the code leaves open what the program has").found(what);
+    if (uses == uses_.end()) throw Error(ErrorCode::gap, "the code has a gap where the program has none").found(what);
     const ValueId v = uses->second[asked_[what]++ % uses->second.size()];
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (program_->inputs[i].value == v) return inputs[i];

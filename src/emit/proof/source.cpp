@@ -64,7 +64,7 @@ class Reader {
     return tokens_[at_++].text;
   }
   [[noreturn]] void wrong(const std::string& expected) const {
-    throw Error(ErrorCode::gap, fmt::format("line {} of the code does not read as C++", peek().line))
+    throw Error(ErrorCode::gap, fmt::format("line {} of the code cannot be parsed", peek().line))
         .expected(expected)
         .found(peek().kind == Token::Kind::end ? "the end of the file" : peek().text);
   }

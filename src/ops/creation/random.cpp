@@ -44,7 +44,7 @@ OpDef random_op(const char* name, const char* doc) {
 }
 
 [[noreturn]] void no_distribution(const char* what, double found) {
-  throw Error(ErrorCode::bad_input, "these are no weights to draw by")
+  throw Error(ErrorCode::bad_input, "these weights cannot be sampled from")
       .op("multinomial")
       .expected(what)
       .found(std::to_string(found));

@@ -106,7 +106,7 @@ OpDef slice_between() {
         const auto inside = [&](const char* name) {
           const int64_t n = load_int(ev.array(name))[0];
           if (ev.boolean("strict") && (n < 0 || n > size))
-            throw Error(ErrorCode::bad_input, "a part leaves the axis")
+            throw Error(ErrorCode::bad_input, "a slice is outside the axis")
                 .op("slice_between")
                 .expected("0 to " + std::to_string(size))
                 .found(std::to_string(n));

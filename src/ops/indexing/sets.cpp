@@ -143,7 +143,7 @@ OpDef bincount() {
         int64_t size = ev.integer("minlength");
         for (int64_t v : x) {
           if (v < 0 || v >= (int64_t{1} << 40))
-            throw Error(ErrorCode::bad_input, "a number cannot be counted")
+            throw Error(ErrorCode::bad_input, "bincount cannot count this number")
                 .op("bincount")
                 .expected("0 or more")
                 .found(std::to_string(v));
@@ -180,7 +180,7 @@ OpDef repeat_indices() {
         std::vector<int64_t> places;
         for (size_t i = 0; i < repeats.size(); ++i) {
           if (repeats[i] < 0 || repeats[i] > (int64_t{1} << 40))
-            throw Error(ErrorCode::bad_input, "something cannot be repeated so often")
+            throw Error(ErrorCode::bad_input, "a repeat count is out of range")
                 .op("repeat_indices")
                 .expected("0 or more")
                 .found(std::to_string(repeats[i]));

@@ -59,7 +59,7 @@ OpDef eigenvalues() {
       const std::string triangle = c.string("UPLO");
       const bool upper = triangle == "U" || triangle == "u";
       if (!upper && triangle != "L" && triangle != "l")
-        throw Error(ErrorCode::bad_input, "UPLO names a triangle").expected("U or L").found(triangle);
+        throw Error(ErrorCode::bad_input, "UPLO is unknown").expected("U or L").found(triangle);
       Values found = c.b.create_all("eigh", {upper ? conjugate_transposed(c.b, a) : a});
       if (c.result_count() < 2) found.pop_back();
       return found;

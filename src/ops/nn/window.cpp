@@ -291,7 +291,7 @@ Planes adaptive_planes(const Evaluation& ev, const Array& x) {
   for (size_t i = 0; i < output.size(); ++i) {
     const int64_t in = x.shape()[x.shape().size() - output.size() + i];
     if (in == 0 && output[i] > 0)
-      throw Error(ErrorCode::bad_input, "an adaptive window over no elements")
+      throw Error(ErrorCode::bad_input, "an adaptive pool needs an axis that is not empty")
           .op(ev.node().op->name)
           .expected("at least one element")
           .found("shape " + to_string(x.shape()));

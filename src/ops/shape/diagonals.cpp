@@ -155,23 +155,23 @@ OpDef diag_embed() {
         return b.select(on, values, b.full(Scalar{int64_t{0}}, b.dtype(x)));
       });
   return def
-      .from_aten_call("aten.diag_embed.default",
-                      [](AtenCall& c) -> Values {
-                        ValueId x = c.tensor("self");
-                        ValueId y = c.b.create("diag_embed", {x}, {{"offset", c.integer("offset")}});
-                        int64_t rank = c.b.rank(y);
-                        int64_t axis1 = c.b.normal_axis(c.integer("dim1"), rank),
-                                axis2 = c.b.normal_axis(c.integer("dim2"), rank);
-                        if (axis1 == axis2)
-                          throw Error(ErrorCode::bad_input, "a diagonal lies in two axes").expected("dim1 other than dim2");
-                        Ints order(rank, -1);
-                        order[axis1] = rank - 2;
-                        order[axis2] = rank - 1;
-                        int64_t next = 0;
-                        for (int64_t& place : order)
-                          if (place < 0) place = next++;
-                        return {c.b.transpose(y, order)};
-                      })
+      .from_aten_call(
+          "aten.diag_embed.default",
+          [](AtenCall& c) -> Values {
+            ValueId x = c.tensor("self");
+            ValueId y = c.b.create("diag_embed", {x}, {{"offset", c.integer("offset")}});
+            int64_t rank = c.b.rank(y);
+            int64_t axis1 = c.b.normal_axis(c.integer("dim1"), rank), axis2 = c.b.normal_axis(c.integer("dim2"), rank);
+            if (axis1 == axis2)
+              throw Error(ErrorCode::bad_input, "a diagonal needs two different axes").expected("dim1 other than dim2");
+            Ints order(rank, -1);
+            order[axis1] = rank - 2;
+            order[axis2] = rank - 1;
+            int64_t next = 0;
+            for (int64_t& place : order)
+              if (place < 0) place = next++;
+            return {c.b.transpose(y, order)};
+          })
       .sample("torch.diag_embed(t(2, 3))")
       .sample("torch.diag_embed(t(2, 3), offset=1, dim1=0, dim2=2)")
       .sample("torch.diag_embed(t(2, 3), offset=-2)");

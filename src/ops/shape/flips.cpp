@@ -29,9 +29,9 @@ void turn_overloads(OpDef& def) {
                        const ValueId x = c.tensor("self");
                        const int64_t k = ((c.integer("k") % 4) + 4) % 4;
                        const Ints axes = c.integers("dims");
-                       if (axes.size() != 2) throw Error(ErrorCode::bad_input, "a turn needs two axes");
+                       if (axes.size() != 2) throw Error(ErrorCode::bad_input, "rot90 needs two axes");
                        const int64_t p = b.normal_axis(axes[0], b.rank(x)), q = b.normal_axis(axes[1], b.rank(x));
-                       if (p == q) throw Error(ErrorCode::bad_input, "a turn needs two different axes");
+                       if (p == q) throw Error(ErrorCode::bad_input, "rot90 needs two different axes");
                        if (k == 0) return {x};
                        if (k == 2) return {b.reverse(x, {p, q})};
                        return {b.swap_axes(b.reverse(x, {k == 1 ? q : p}), p, q)};

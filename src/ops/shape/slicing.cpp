@@ -160,7 +160,7 @@ void split_overloads(OpDef& def) {
       int64_t axis = c.b.normal_axis(c.integer("dim"), c.b.rank(x));
       int64_t chunks = c.integer("chunks");
       if (chunks < 1)
-        throw Error(ErrorCode::bad_input, "there is no such number of chunks")
+        throw Error(ErrorCode::bad_input, "the number of chunks must be positive")
             .expected("at least 1")
             .found(std::to_string(chunks));
       return equal_parts(c, x, axis, ceildiv(c.b.shape(x)[axis], chunks));
@@ -172,7 +172,7 @@ void split_overloads(OpDef& def) {
       Values parts;
       for (size_t i = 0; i < c.result_count(); ++i) parts.push_back(c.b.select_index(x, axis, static_cast<int64_t>(i)));
       if (!c.b.check(c.b.shape(x)[axis], static_cast<int64_t>(c.result_count()), "the parts of unbind and the axis"))
-        throw Error(ErrorCode::bad_input, "unbind has another number of parts than the axis is long").found(c.b.type(x).text());
+        throw Error(ErrorCode::bad_input, "unbind gives one part for each element of the axis").found(c.b.type(x).text());
       return parts;
     });
   def.sample("t(6, 4).split(2)")

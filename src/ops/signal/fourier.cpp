@@ -91,7 +91,7 @@ FourierScale numbered_scale(AtenCall& c) {
 
 void require_points(Dim n) {
   if (!may_be_at_most(1, n))
-    throw Error(ErrorCode::bad_input, "a Fourier transform needs a point").expected("at least 1").found(n.text());
+    throw Error(ErrorCode::bad_input, "a Fourier transform needs at least one element").expected("at least 1").found(n.text());
 }
 
 // The axes of a transform and how many points the result has on each of them (of the last of a real result: n).
