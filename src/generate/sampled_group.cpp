@@ -103,6 +103,8 @@ class SampledGroup final : public Group {
     const TokenId token = choose(options_.choice, scores_, text.random);
     if (std::isnan(scores_[token]))
       throw Error(ErrorCode::bad_input, "the model's logits are not numbers").found(state_.model->model.program().name);
+    if (std::isinf(scores_[token]))
+      throw Error(ErrorCode::usage, "no token is left to choose").hint("a logit bias of -inf forbids too much");
     if (state_.is_end(token)) return finish(text, Finish::stop);
     GeneratedToken chosen{token};
     if (options_.log_probabilities || options_.alternatives > 0) {

@@ -57,8 +57,6 @@ ARCHITECTURES = {
     "phi": ("PhiForCausalLM", "PhiConfig", SIZES),
     "falcon": ("FalconForCausalLM", "FalconConfig", {**SIZES, "new_decoder_architecture": True, "num_kv_heads": 2}),
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", SIZES),
-    "opt": ("OPTForCausalLM", "OPTConfig", {**SIZES, "ffn_dim": 48, "word_embed_proj_dim": 32, "tie_word_embeddings": False}),
-    "bloom": ("BloomForCausalLM", "BloomConfig", {**SPECIAL, "tie_word_embeddings": False, "hidden_size": 32, "n_layer": 2, "n_head": 4, "vocab_size": VOCABULARY}),
     "mixtral": ("MixtralForCausalLM", "MixtralConfig", {**GROUPED, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "t5": ("T5ForConditionalGeneration", "T5Config", T5),
     "bart": ("BartForConditionalGeneration", "BartConfig", BART),

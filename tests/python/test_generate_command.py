@@ -100,6 +100,18 @@ def test_every_way_of_generating_runs(model, pycandle, tmp_path) -> None:
     assert "── the house" in shown and "── the hill and the dog" in shown
 
 
+def test_a_seed_gives_the_same_text_on_every_instruction_set(model) -> None:
+    flags = ["--prompt", "the house", "--max-tokens", 100, "--seed", 11, "--temperature", 0.8, "--top-p", 0.9]
+    command = [str(word) for word in (PYCANDLE, *arguments(model, *flags))]
+    texts = {
+        subprocess.run(
+            command, capture_output=True, check=True, env={**os.environ, "PYCANDLE_ISA": isa}
+        ).stdout
+        for isa in ("portable", "avx2", "")
+    }
+    assert len(texts) == 1 and len(texts.pop()) > 50
+
+
 def test_a_chat_uses_the_template(model, pycandle) -> None:
     once = pycandle(
         *arguments(model, "--chat", "--system", "Be kind.", "--prompt", "Hello", "--max-tokens", 10)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from generating_models import ARCHITECTURES, END, VOCABULARY, make, record, train_tokenizer
 from safetensors.torch import save_file
+from transformers import WhisperConfig, WhisperForConditionalGeneration
 from transformers.generation import logits_process as generation
 
 import pycandle as pc
@@ -35,6 +37,10 @@ def theirs(model: torch.nn.Module, prompt: list[int], **options) -> list[int]:
     given = torch.tensor([prompt])
     out = model.generate(given, attention_mask=torch.ones_like(given), eos_token_id=None, **options)[0]
     return out.tolist()[1 if model.config.is_encoder_decoder else len(prompt) :]
+
+
+def until_end(tokens: list[int]) -> list[int]:
+    return tokens[: tokens.index(END)] if END in tokens else tokens
 
 
 def next_logits(model: torch.nn.Module, prompt: list[int], text: list[int]) -> torch.Tensor:
@@ -285,7 +291,7 @@ def test_beams_are_those_of_transformers(name: str, penalty: float, llama, tmp_p
             do_sample=False, length_penalty=penalty, early_stopping=False, output_scores=True, return_dict_in_generate=True,
         )  # fmt: skip
         skipped = 1 if model.config.is_encoder_decoder else len(prompt)
-        expected = [[t for t in row[skipped:].tolist() if t not in (END, 2)] for row in out.sequences]
+        expected = [until_end(row[skipped:].tolist()) for row in out.sequences]
         texts = ours.generate_all([prompt], beams=4, samples=3, max_tokens=24, length_penalty=penalty)
         assert [t.tokens for t in texts] == expected
         assert [t.score for t in texts] == pytest.approx(out.sequences_scores.tolist(), abs=1e-4)
@@ -381,6 +387,64 @@ def test_threads_write_what_one_writes(llama) -> None:
     assert found == {seed: [tokens] * 3 for seed, tokens in expected.items()}
 
 
+@pytest.mark.full
+def test_1000_requests_of_8_threads_are_those_of_one_and_leave_nothing_behind(llama) -> None:
+    _, ours = llama
+    options = [
+        {"seed": seed, "max_tokens": 12} if seed % 2 else {"max_tokens": 10 + seed, "draft": "lookup"}
+        for seed in range(10)
+    ]
+    expected = [ours.generate_tokens(PROMPT, **each) for each in options]
+    wrong: list[int] = []
+
+    def work(thread: int) -> None:
+        for i in range(thread, 1000, 8):
+            if ours.generate_tokens(PROMPT, **options[i % 10]) != expected[i % 10]:
+                wrong.append(i)
+
+    def run() -> int:
+        threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    first = run()
+    assert run() - first < 8e6, "the second thousand needs no more memory than the first"
+    assert wrong == []
+
+
+@pytest.mark.full
+def test_an_encoder_that_reads_sound_has_it_from_inputs(tmp_path) -> None:
+    torch.manual_seed(0)
+    config = WhisperConfig(
+        vocab_size=VOCABULARY, d_model=32, num_mel_bins=8, max_source_positions=16, max_target_positions=64,
+        encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
+        decoder_ffn_dim=48, decoder_start_token_id=3, bos_token_id=1, eos_token_id=END, pad_token_id=2,
+    )  # fmt: skip
+    model = WhisperForConditionalGeneration(config).eval()
+    sound = torch.randn(2, 8, 32)
+    recorder = pc.GoldenRecorder(tmp_path)
+    recorder.record(model, input_features=sound, decoder_input_ids=torch.randint(3, VOCABULARY, (2, 5)))
+    recorder.save("whisper")
+    tokens = [3, 40, 41]
+    for _ in range(12):
+        with torch.no_grad():
+            tokens.append(
+                int(
+                    model(input_features=sound[:1], decoder_input_ids=torch.tensor([tokens]))
+                    .logits[0, -1]
+                    .argmax()
+                )
+            )
+    ours = pc.load_model(tmp_path)
+    inputs = {"input_features": sound[:1].numpy()}
+    assert ours.generate_tokens([40, 41], inputs=inputs, max_tokens=12, ignore_end=True) == tokens[3:]
+    with pytest.raises(pc.Error, match="an input that is no token"):
+        ours.generate_tokens([40, 41])
+
+
 def test_a_text_is_cancelled(llama) -> None:
     _, ours = llama
     text = ours.generate("the house", max_tokens=100, ignore_end=True)
@@ -413,8 +477,9 @@ def test_the_cache_has_an_end(llama) -> None:
         ({"max_tokens": 0}, "too small"),
         ({"stop": [""]}, "a stop text is empty"),
         ({"beams": 2, "seed": 1}, "beams choose by score"),
+        ({"logit_bias": dict.fromkeys(range(VOCABULARY), float("-inf"))}, "no token is left to choose"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, message: str, llama) -> None:
     with pytest.raises(pc.Error, match=message):
-        llama[1].generate(PROMPT, **options)
+        _ = llama[1].generate(PROMPT, **options).text
