@@ -77,6 +77,9 @@ class PYCANDLE_API Tokenizer {
   // Errors: bad_input for a file that cannot be read, gap for a component that is not supported, which they name.
   static Tokenizer from_file(const std::filesystem::path& tokenizer_json);
   static Tokenizer from_text(std::string_view tokenizer_json);
+  // The tables of a tokenizer.json, which from_compiled reads in milliseconds: what a bundle carries.
+  static std::string compile(std::string_view tokenizer_json);
+  static Tokenizer from_compiled(std::string_view bytes);
 
   // Invalid UTF-8 is read as Python's errors="replace" does.
   Encoding encode(std::string_view text, bool add_special_tokens = true) const;
@@ -107,10 +110,12 @@ class PYCANDLE_API ChatTemplate {
   explicit ChatTemplate(const std::string& source);
   // "chat_template" of a tokenizer_config.json, with the special tokens that the file names as variables.
   static ChatTemplate from_config(const std::filesystem::path& tokenizer_config, const std::string& name = "default");
+  static ChatTemplate from_config_text(std::string_view json, const std::string& name = "default");
   // `variables`: a JSON object such as {"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt": true}.
   std::string render(std::string_view variables) const;
 
  private:
+  static ChatTemplate from(std::string_view json, const std::string& what, const std::string& name);
   struct State;
   std::shared_ptr<const State> state_;
 };

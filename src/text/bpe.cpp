@@ -29,6 +29,17 @@ class MergeTable {
     slot.merged = merged;
   }
   Merged find(TokenId left, TokenId right) const { return slots_[slot_of(key(left, right))].merged; }
+  void write(TableWriter& out) const { out.list(std::span<const Slot>(slots_)); }
+  void read(TableReader& in, TokenId id_limit) {
+    slots_ = in.list<Slot>();
+    bool has_room = false;
+    for (const Slot& slot : slots_) {
+      has_room |= slot.key == kFree;
+      TableReader::check(slot.key == kFree || (slot.merged.id < id_limit && slot.merged.rank != UINT32_MAX),
+                         "an id is too large");
+    }
+    TableReader::check(has_room && std::has_single_bit(slots_.size()), "its merges have no room");
+  }
 
  private:
   static constexpr uint64_t kFree = UINT64_MAX;
@@ -71,6 +82,10 @@ class Bpe : public Model {
   std::unique_ptr<Scratch> make_scratch() const override { return std::make_unique<BpeScratch>(); }
   void tokenize(std::string_view piece, bool raw_bytes, Scratch&, std::vector<Token>& out) const override;
   bool takes_raw_bytes() const override { return takes_raw_bytes_; }
+  void write(TableWriter& out) const override {
+    merges_.write(out);
+    out.number(splits_at_word_begins_ ? 1 : 0);
+  }
 
  private:
   void read_merges(const ModelParts&);
@@ -109,6 +124,11 @@ Bpe::Bpe(ModelParts parts) {
     byte_symbol_[b] = vocabulary_.find(byte_characters()[b]);
     fallback_[b] = vocabulary_.find(fmt::format("<0x{:02X}>", b));
     takes_raw_bytes_ = takes_raw_bytes_ && byte_symbol_[b] != kNoToken;
+  }
+  if (parts.compiled) {
+    merges_.read(*parts.compiled, vocabulary_.id_limit());
+    splits_at_word_begins_ = parts.compiled->number() != 0;
+    return;
   }
   read_merges(parts);
   find_word_begins(parts);

@@ -41,8 +41,16 @@ std::string template_of(const Json& config, const std::string& name) {
 }  // namespace
 
 ChatTemplate ChatTemplate::from_config(const std::filesystem::path& path, const std::string& name) {
-  const Json config = parse_json(read_text(path), path.string());
-  if (!config.is_object()) throw Error(ErrorCode::bad_input, fmt::format("{} is no configuration of a tokenizer", path.string()));
+  return from(read_text(path), path.string(), name);
+}
+
+ChatTemplate ChatTemplate::from_config_text(std::string_view json, const std::string& name) {
+  return from(json, "tokenizer_config.json", name);
+}
+
+ChatTemplate ChatTemplate::from(std::string_view json, const std::string& what, const std::string& name) {
+  const Json config = parse_json(json, what);
+  if (!config.is_object()) throw Error(ErrorCode::bad_input, fmt::format("{} is no configuration of a tokenizer", what));
   auto state = std::make_shared<State>();
   state->program = text::jinja::parse(template_of(config, name));
   for (const auto& [key, value] : config.items()) {

@@ -33,6 +33,8 @@ class Model {
   virtual void tokenize(std::string_view piece, bool raw_bytes, Scratch&, std::vector<Token>& out) const = 0;
   virtual bool takes_raw_bytes() const { return false; }
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  // Tables that the model would make again from its merges, for ModelParts::compiled.
+  virtual void write(TableWriter&) const {}
 
  protected:
   Vocabulary vocabulary_;
@@ -49,6 +51,7 @@ struct ModelParts {
   };
   std::string merge_text;
   std::vector<Merge> merges;
+  TableReader* compiled = nullptr;  // what the model wrote stands here next; there is no text of merges
 };
 
 std::unique_ptr<Model> make_bpe(ModelParts);
@@ -56,7 +59,9 @@ std::unique_ptr<Model> make_word_piece(ModelParts);
 std::unique_ptr<Model> make_unigram(ModelParts);
 std::unique_ptr<Model> make_word_level(ModelParts);
 
-// By its "type", or by what it has when that is absent. ErrorCode::gap names a type that is not known.
+// Its "type", or what it must be by what it has: files from before the type was written.
+std::string model_type(const ModelParts&);
+// ErrorCode::gap names a type that is not known.
 std::unique_ptr<Model> make_model(ModelParts);
 
 }  // namespace pycandle::text

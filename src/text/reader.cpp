@@ -121,11 +121,16 @@ Padding read_padding(const Json& json) {
   return p;
 }
 
-}  // namespace
-
-std::shared_ptr<Tokenizer::Parts> read_tokenizer(std::string_view json, const std::string& what) {
-  JsonScanner scanner(json, what);
+// tokenizer.json, with the model apart from the rest.
+struct Document {
+  ModelParts model;
   Json rest = Json::object();
+};
+
+Document read_document(std::string_view json, const std::string& what) {
+  JsonScanner scanner(json, what);
+  Document document;
+  Json& rest = document.rest;
   std::optional<ModelParts> model;
   scanner.open('{');
   while (scanner.next('}')) {
@@ -142,8 +147,14 @@ std::shared_ptr<Tokenizer::Parts> read_tokenizer(std::string_view json, const st
     throw Error(ErrorCode::bad_input, fmt::format("{} has no model", what)).hint("a Hugging Face tokenizer.json has one");
   if (const Json version = null_or(rest, "version"); !version.is_null() && version != "1.0")
     throw Error(ErrorCode::gap, fmt::format("{} is of an unknown version", what)).expected("1.0").found(version.dump());
+  document.model = std::move(*model);
+  return document;
+}
+
+std::shared_ptr<Tokenizer::Parts> parts_of(Document document) {
+  const Json& rest = document.rest;
   auto parts = std::make_shared<Tokenizer::Parts>();
-  parts->model = make_model(std::move(*model));
+  parts->model = make_model(std::move(document.model));
   parts->normalizer = make_normalizer(null_or(rest, "normalizer"));
   parts->pre_tokenizer = make_pre_tokenizer(null_or(rest, "pre_tokenizer"));
   parts->post_processor = make_post_processor(null_or(rest, "post_processor"));
@@ -151,6 +162,46 @@ std::shared_ptr<Tokenizer::Parts> read_tokenizer(std::string_view json, const st
   parts->added = std::make_unique<AddedTokens>(null_or(rest, "added_tokens"), *parts->model, parts->normalizer.get());
   if (const Json t = null_or(rest, "truncation"); !t.is_null()) parts->truncation = read_truncation(t);
   if (const Json p = null_or(rest, "padding"); !p.is_null()) parts->padding = read_padding(p);
+  return parts;
+}
+
+constexpr std::string_view kCompiled = "PCTOKEN1";
+
+}  // namespace
+
+std::shared_ptr<Tokenizer::Parts> read_tokenizer(std::string_view json, const std::string& what) {
+  return parts_of(read_document(json, what));
+}
+
+std::string compile_tokenizer(std::string_view json, const std::string& what) {
+  Document document = read_document(json, what);
+  document.model.settings["type"] = model_type(document.model);
+  const Json settings = {{"model", document.model.settings}, {"rest", document.rest}};
+  const std::vector<double> scores = document.model.scores;
+  const std::shared_ptr<Tokenizer::Parts> parts = parts_of(std::move(document));
+  TableWriter out;
+  out.text(settings.dump());
+  parts->model->vocabulary().write(out);
+  out.list(std::span<const double>(scores));
+  parts->model->write(out);
+  return std::string(kCompiled) + std::move(out).taken();
+}
+
+std::shared_ptr<Tokenizer::Parts> read_compiled(std::string_view bytes) {
+  TableReader::check(bytes.starts_with(kCompiled), "it does not begin as one");
+  TableReader in(bytes.substr(kCompiled.size()));
+  const Json settings = parse_json(in.text(), "compiled tokenizer");
+  TableReader::check(settings.is_object() && settings.contains("model") && settings["model"].is_object() &&
+                         settings.contains("rest") && settings["rest"].is_object(),
+                     "its settings are no object");
+  Document document;
+  document.model.settings = settings["model"];
+  document.rest = settings["rest"];
+  document.model.vocabulary = Vocabulary::read(in);
+  document.model.scores = in.list<double>();
+  document.model.compiled = &in;
+  std::shared_ptr<Tokenizer::Parts> parts = parts_of(std::move(document));
+  TableReader::check(in.at_end(), "it goes on behind its end");
   return parts;
 }
 

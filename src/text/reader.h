@@ -34,6 +34,9 @@ namespace text {
 
 // `what` names the file in errors.
 std::shared_ptr<Tokenizer::Parts> read_tokenizer(std::string_view json, const std::string& what);
+// text/compiled.h
+std::string compile_tokenizer(std::string_view json, const std::string& what);
+std::shared_ptr<Tokenizer::Parts> read_compiled(std::string_view bytes);
 
 }  // namespace text
 }  // namespace pycandle

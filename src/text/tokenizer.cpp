@@ -160,6 +160,9 @@ Tokenizer Tokenizer::from_file(const std::filesystem::path& path) {
 
 Tokenizer Tokenizer::from_text(std::string_view json) { return Tokenizer(text::read_tokenizer(json, "tokenizer")); }
 
+std::string Tokenizer::compile(std::string_view json) { return text::compile_tokenizer(json, "tokenizer"); }
+Tokenizer Tokenizer::from_compiled(std::string_view bytes) { return Tokenizer(text::read_compiled(bytes)); }
+
 Encoding Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
   std::vector<Encoding> texts;
   texts.push_back(encode_one(*parts_, text, 0));

@@ -109,6 +109,7 @@ class Unigram : public Model {
     const Settings s(parts.settings, "model Unigram");
     byte_fallback_ = s.flag("byte_fallback", false);
     vocabulary_ = std::move(parts.vocabulary);
+    if (vocabulary_.id_limit() > scores_.size()) s.wrong("vocab", "a list of tokens with their scores");
     if (s.has("unk_id")) {
       const size_t id = s.count("unk_id");
       if (id >= scores_.size()) s.wrong("unk_id", "the id of a token");

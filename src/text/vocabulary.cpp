@@ -60,6 +60,39 @@ std::optional<std::string_view> Vocabulary::text(TokenId id) const {
   return text_of(entries_[by_id_[id] - 1]);
 }
 
+void Vocabulary::write(TableWriter& out) const {
+  out.text(block_);
+  out.list(std::span<const Entry>(entries_));
+  out.list(std::span<const uint32_t>(slots_));
+  out.list(std::span<const uint32_t>(by_id_));
+}
+
+Vocabulary Vocabulary::read(TableReader& in) {
+  Vocabulary v;
+  v.block_ = in.text();
+  v.entries_ = in.list<Entry>();
+  v.slots_ = in.list<uint32_t>();
+  v.by_id_ = in.list<uint32_t>();
+  v.count_ = v.entries_.size();
+  const auto check = TableReader::check;
+  check(v.slots_.empty() ? v.entries_.empty() : std::has_single_bit(v.slots_.size()) && v.entries_.size() < v.slots_.size(),
+        "its vocabulary has no room");
+  check(v.by_id_.size() <= kIdLimit, "an id is too large");
+  for (const Entry& e : v.entries_) {
+    check(e.offset <= v.block_.size() && e.size <= v.block_.size() - e.offset, "a token lies outside its text");
+    check(e.id < v.by_id_.size(), "an id is too large");
+    v.longest_ = std::max<size_t>(v.longest_, e.size);
+  }
+  size_t used = 0;
+  for (const uint32_t index : v.slots_) {
+    check(index <= v.entries_.size(), "an index is too large");
+    used += index != 0;
+  }
+  check(used == v.entries_.size(), "a token is not found by its text");  // and a search ends at a slot that is free
+  for (const uint32_t index : v.by_id_) check(index <= v.entries_.size(), "an index is too large");
+  return v;
+}
+
 bool Vocabulary::is(TokenId id, std::string_view left, std::string_view right) const {
   const auto found = text(id);
   return found && found->size() == left.size() + right.size() && found->starts_with(left) && found->ends_with(right);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pycandle/tokenizer.h"
+#include "text/compiled.h"
 #include "text/utf8.h"
 
 namespace pycandle::text {
@@ -48,6 +49,9 @@ class Vocabulary {
   size_t longest() const { return longest_; }  // bytes
   // Ids from 0 up to here; some may have no token.
   TokenId id_limit() const { return static_cast<TokenId>(by_id_.size()); }
+
+  void write(TableWriter&) const;
+  static Vocabulary read(TableReader&);
 
  private:
   struct Entry {

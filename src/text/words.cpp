@@ -97,15 +97,18 @@ class WordLevel : public Model {
 std::unique_ptr<Model> make_word_piece(ModelParts parts) { return std::make_unique<WordPiece>(std::move(parts)); }
 std::unique_ptr<Model> make_word_level(ModelParts parts) { return std::make_unique<WordLevel>(std::move(parts)); }
 
-std::unique_ptr<Model> make_model(ModelParts parts) {
+std::string model_type(const ModelParts& parts) {
   const Json& s = parts.settings;
   std::string type = s.contains("type") ? component_type(s, "model") : "";
-  // Files from before the type was written.
-  if (type.empty())
-    type = !parts.merges.empty() || s.contains("byte_fallback") ? "BPE"
-           : !parts.scores.empty()                              ? "Unigram"
-           : s.contains("max_input_chars_per_word")             ? "WordPiece"
-                                                                : "WordLevel";
+  if (!type.empty()) return type;
+  return !parts.merges.empty() || s.contains("byte_fallback") ? "BPE"
+         : !parts.scores.empty()                              ? "Unigram"
+         : s.contains("max_input_chars_per_word")             ? "WordPiece"
+                                                              : "WordLevel";
+}
+
+std::unique_ptr<Model> make_model(ModelParts parts) {
+  const std::string type = model_type(parts);
   if (type == "BPE") return make_bpe(std::move(parts));
   if (type == "WordPiece") return make_word_piece(std::move(parts));
   if (type == "WordLevel") return make_word_level(std::move(parts));
