@@ -1,6 +1,8 @@
 #include "params/parameters.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -126,6 +128,11 @@ class MemoryParameters final : public ParameterSource {
 };
 
 class StreamedParameters final : public ParameterSource {
+  struct Range {
+    const void* data;
+    size_t bytes;
+  };
+
  public:
   StreamedParameters(std::shared_ptr<const ParameterSource> source, size_t budget)
       : source_(std::move(source)), budget_(budget) {}
@@ -156,7 +163,32 @@ class StreamedParameters final : public ParameterSource {
       places_.erase(oldest.data());
       recent_.pop_back();
     }
+    read_ahead(array);
     return array;
+  }
+
+  // What was used after this array before is likely used after it again: a program reads its weights in one order. The disk
+  // brings those that fit beside what is in memory now while kernels compute.
+  void read_ahead(const Array& array) const {
+    if (last_ != nullptr && last_ != array.data()) followers_.insert_or_assign(last_, Range{array.data(), array.bytes()});
+    last_ = array.data();
+    constexpr int kMost = 16;
+    size_t bytes = bytes_;
+    auto next = followers_.find(array.data());
+    for (int i = 0; i < kMost && next != followers_.end(); ++i) {
+      const Range range = next->second;
+      bytes += range.bytes;
+      if (bytes > budget_ || range.data == array.data()) return;
+      if (!places_.contains(range.data)) will_need(range);
+      next = followers_.find(range.data);
+    }
+  }
+
+  // Advice alone: memory that is not a mapped file, or is gone, is left as it is.
+  static void will_need(Range range) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE)), from = reinterpret_cast<uintptr_t>(range.data);
+    const uintptr_t begin = from / page * page;
+    ::madvise(reinterpret_cast<void*>(begin), from + range.bytes - begin, MADV_WILLNEED);
   }
 
   std::shared_ptr<const ParameterSource> source_;
@@ -165,6 +197,8 @@ class StreamedParameters final : public ParameterSource {
   mutable std::list<Array> recent_;  // the last one used in front
   mutable std::map<const void*, std::list<Array>::iterator> places_;
   mutable size_t bytes_ = 0;
+  mutable std::map<const void*, Range> followers_;  // by the data of the array before
+  mutable const void* last_ = nullptr;
 };
 
 }  // namespace
