@@ -4,7 +4,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/../requirements"
 export UV_PYTHON_DOWNLOADS=never
-for name in record dev bench bench-onnxruntime bench-openvino bench-llama.cpp other-tools web uv; do
+compile() { # <name> <options …>
   uv pip compile -q --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-    --custom-compile-command "make requirements" "$@" "$name.in" -o "$name.txt"
+    --custom-compile-command "make requirements" "${@:2}" "$1.in" -o "$1.txt"
+}
+for name in record dev bench bench-onnxruntime bench-openvino bench-llama.cpp other-tools web uv; do
+  compile "$name" "$@"
 done
+compile smollm2 --no-deps "$@"
