@@ -4,6 +4,7 @@
 #include "pycandle/cache.h"
 #include "pycandle/checker.h"
 #include "pycandle/functional.h"
+#include "pycandle/loaded_model.h"
 #include "pycandle/model.h"
 #include "pycandle/nn.h"
 #include "pycandle/project.h"

@@ -56,6 +56,20 @@ class Model:
     def name(self) -> str: ...
 
     @property
+    def kind(self) -> str: ...
+
+    @property
+    def capabilities(self) -> list[str]: ...
+
+    @property
+    def has_tokenizer(self) -> bool: ...
+
+    def tokenizer(self) -> Tokenizer:
+        """The bundle's."""
+
+    def embed(self, texts: Sequence[str], pool: str, normalize: bool, tokenizer: Tokenizer | None = None) -> object: ...
+
+    @property
     def backend(self) -> str: ...
 
     @property
@@ -74,7 +88,7 @@ class Model:
     def output_tree(self) -> str:
         """The nesting of the outputs, as JSON text."""
 
-def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False, weights: str = 'f32', checkpoint: tuple[str | os.PathLike, str | os.PathLike, str | os.PathLike, str | None, bool] | None = None) -> Model:
+def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False, weights: str = 'f32', checkpoint: tuple[str | os.PathLike, str | os.PathLike, str | os.PathLike, str | None, bool] | None = None, dump_dir: str | os.PathLike = '', overrides: Mapping[str, str] = {}) -> Model:
     """
     A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.
     """
@@ -179,6 +193,8 @@ class PrefixStore:
     def bytes(self) -> int: ...
 
     def __len__(self) -> int: ...
+
+def decoder_of(model: Model, backend: str, threads: int, weights: str) -> Decoder: ...
 
 def load_decoder(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, weights: str = 'f32', cache: str = 'f32') -> Decoder: ...
 

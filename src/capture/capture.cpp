@@ -11,6 +11,7 @@
 #include "ops/core/catalogue.h"
 #include "passes/decode_step.h"
 #include "pycandle/module.h"
+#include "runtime/eager.h"
 #include "runtime/states.h"
 #include "verify/judging/states.h"
 
@@ -284,10 +285,7 @@ Bindings& eager_sizes() {
   return sizes;
 }
 
-bool is_eager() {
-  const char* wanted = std::getenv("PYCANDLE_EAGER");
-  return wanted && *wanted && std::string_view(wanted) != "0";
-}
+bool is_eager() { return is_eager_wanted(); }
 
 // ---- module calls
 

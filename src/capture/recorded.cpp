@@ -59,7 +59,7 @@ Recorded Recorded::load(const std::string& path, const LoadOptions& options) {
   if (!options.checkpoint.empty())
     load.checkpoint = CheckpointRequest{options.checkpoint, options.rules, options.lora, {}, false};
   Recorded recorded;
-  recorded.state_ = std::make_shared<State>(State{load_model(path, load)});
+  recorded.state_ = std::make_shared<State>(State{open_model(path, load)});
   return recorded;
 }
 

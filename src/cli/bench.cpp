@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   RunOptions run;
-  std::vector<std::string> backends = {"cpu"}, against, peers;
+  std::vector<std::string> backends = {usual_backend()}, against, peers;
   std::vector<int> threads;
   double seconds = 3;
   int rounds = 5, starts = 3;
@@ -290,7 +290,7 @@ void bench(Options& options, Context& context) {
   std::string name;
   std::unique_ptr<Agreement> agreement;
   {
-    const Model model = load_model(options.run.model, {.backend = "reference", .pipeline = {}});
+    const Model model = open_model(options.run.model, {.backend = "reference", .pipeline = {}});
     name = model.program().name;
     const Model::Tensors inputs = inputs_for(model, options.run);
     ordered_inputs(model.program(), inputs);  // refuses what does not fit, before anything is started

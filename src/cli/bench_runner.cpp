@@ -31,7 +31,7 @@ void add_bench_runner(Command& app, Context& context) {
       std::fflush(stdout);
     };
     try {
-      const Model model = load_model(options->run.model, options->run.load);
+      const Model model = open_model(options->run.model, options->run.load);
       RunRequest request;  // without states: every run starts from the recorded ones
       request.inputs = ordered_inputs(model.program(), inputs_for(model, options->run));
       const double loaded = monotonic_seconds();

@@ -34,6 +34,8 @@ void add_todos(Command&, Context&);
 void add_gen_test(Command&, Context&);
 void add_gen_bench(Command&, Context&);
 void add_weights(Command&, Context&);
+void add_bundle(Command&, Context&);
+void add_embed(Command&, Context&);
 void add_ops(Command&, Context&);
 void add_doctor(Command&, Context&);
 void add_completions(Command&, Context&);

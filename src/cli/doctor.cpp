@@ -89,15 +89,17 @@ std::vector<Finding> findings(const std::string& named) {
 std::vector<Finding> findings_of_recording(const std::string& path) {
   std::vector<Finding> all;
   const Recording recording = import_manifest(path, catalogue());
-  all.push_back({"recording", fmt::format("{} of {}, {} nodes, {}", recording.program.name, recording.model_class,
-                                          recording.program.graph.nodes.size(), recording.soundness)});
+  all.push_back({recording.bundle ? "bundle" : "recording",
+                 fmt::format("{} of {}, {} nodes, {}", recording.program.name, recording.model_class,
+                             recording.program.graph.nodes.size(), recording.soundness)});
   const ChecksumReport report = check_weights(recording, *recorded_parameters(recording));
   const auto count = static_cast<size_t>(std::count_if(recording.program.parameters.begin(), recording.program.parameters.end(),
                                                        [](const Parameter& p) { return !p.file.empty(); })) +
                      recording.program.states.size();
   if (!report.damaged.empty()) {
     all.push_back({"weights", fmt::format("damaged: {}", fmt::join(report.damaged, ", ")), State::damaged,
-                   "copy the weights file again, or record the model again"});
+                   recording.bundle ? "copy the bundle again, or make it again"
+                                    : "copy the weights file again, or record the model again"});
   } else if (report.checked < count) {
     all.push_back({"weights", fmt::format("{} of {} tensors have a checksum, and those agree", report.checked, count),
                    State::note, "recordings of this version carry one for each"});
@@ -128,7 +130,7 @@ void add_doctor(Command& app, Context& context) {
   auto named = std::make_shared<std::string>(), recording = std::make_shared<std::string>();
   Command command = add_command(app, context, "doctor", "show what was found on this machine, or whether a recording is whole",
                                 "pycandle doctor\n  pycandle doctor pycandle_trace --json");
-  command.add_option("recording", *recording, "a manifest or its folder: look at its weights instead of this machine");
+  command.add_option("recording", *recording, "a manifest, its folder, or a bundle: look at its weights instead of this machine");
   command.add_option("--python", *named, "look at this Python");
   command.callback([named, recording, &context] {
     const std::vector<Finding> all = recording->empty() ? findings(*named) : findings_of_recording(*recording);

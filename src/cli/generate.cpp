@@ -16,6 +16,8 @@
 #include "cli/terminal.h"
 #include "cli/weights.h"
 #include "generate/language_model.h"
+#include "generate/parts.h"
+#include "runtime/bundle.h"
 
 namespace pycandle::cli {
 namespace {
@@ -68,7 +70,7 @@ LanguageModel open(const Options& options) {
   }
   LoadOptions load = options.load;
   if (!options.from.checkpoint.empty()) load.checkpoint = options.from;
-  return language_model(load_model(options.model, load), load, std::move(parts));
+  return language_model(open_model(options.model, load), load, std::move(parts));
 }
 
 std::map<TokenId, double> parse_bias(const std::vector<std::string>& texts) {
@@ -107,7 +109,7 @@ GenerationOptions generation_options(const Options& options, const LanguageModel
   if (!options.schema.empty()) generation.json_schema = read_text(options.schema);
   if (!options.draft.empty() && !generation.prompt_lookup) {
     LoadOptions load{.backend = options.load.backend, .pipeline = options.load.pipeline};
-    LanguageModel draft = language_model(load_model(options.draft, load), load, {});
+    LanguageModel draft = language_model(open_model(options.draft, load), load, {});
     if (draft.vocabulary() != model.vocabulary())
       throw Error(ErrorCode::usage, "the draft has other tokens than the model")
           .expected(fmt::format("{} of them", model.vocabulary()))
@@ -218,8 +220,9 @@ std::vector<std::string> lines_of(const std::string& path) {
 
 class Chat {
  public:
-  explicit Chat(const Options& options)
-      : template_(ChatTemplate::from_config(beside(options.tokenizer, "tokenizer_config.json"))) {
+  Chat(const Options& options, const LanguageModel& model)
+      : template_(options.tokenizer.empty() ? bundled_chat_template(model.parts().model)
+                                            : ChatTemplate::from_config(beside(options.tokenizer, "tokenizer_config.json"))) {
     if (!options.system.empty()) add("system", options.system);
   }
   void add(const char* role, const std::string& content) { messages_.push_back({{"role", role}, {"content", content}}); }
@@ -253,14 +256,14 @@ void talk(const LanguageModel& model, GenerationOptions generation, Chat chat) {
 }
 
 void run(const Options& options, Context& context) {
-  if (options.chat && options.tokenizer.empty())
+  if (options.chat && options.tokenizer.empty() && !is_bundle(options.model))
     throw Error(ErrorCode::usage, "--chat needs a tokenizer")
         .hint("--tokenizer with tokenizer_config.json beside it, for its chat template");
   if (!options.chat && options.prompt.empty() && options.prompts.empty())
     throw Error(ErrorCode::usage, "there is no prompt").hint("give --prompt, --prompts or --chat");
-  std::optional<Chat> chat;
-  if (options.chat) chat.emplace(options);
   const LanguageModel model = open(options);
+  std::optional<Chat> chat;
+  if (options.chat) chat.emplace(options, model);
   const GenerationOptions generation = generation_options(options, model, context.json);
   if (chat && options.prompt.empty()) {
     if (context.json) throw Error(ErrorCode::usage, "--json shows one answer: give --prompt with --chat");

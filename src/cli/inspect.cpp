@@ -125,7 +125,8 @@ Recording program_form(const std::string& model, const PipelineOptions& options,
   Recording recording = import_manifest(find_manifest(model), catalogue());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   timings.push_back({"import", seconds.count(), 0, recording.program.graph.nodes.size()});
-  recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options, &timings);
+  if (!recording.is_program_form || !options.disabled.empty() || !options.dump_dir.empty())
+    recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options, &timings);
   return recording;
 }
 

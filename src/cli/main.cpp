@@ -75,6 +75,8 @@ void add_all(Command& commands, Context& context) {
   add_gen_test(commands, context);
   add_gen_bench(commands, context);
   add_weights(commands, context);
+  add_bundle(commands, context);
+  add_embed(commands, context);
   add_tokenize(commands, context);
   add_ops(commands, context);
   add_doctor(commands, context);

@@ -14,7 +14,7 @@ namespace pycandle::cli {
 
 void add_replay(Command& app, Context& context) {
   struct Options {
-    std::string folder, backend = "reference";
+    std::string folder, backend = usual_backend("reference");
     PipelineOptions pipeline;
   };
   auto options = std::make_shared<Options>();

@@ -15,15 +15,21 @@
 namespace pycandle::cli {
 
 void add_run_options(Command& command, RunOptions& options) {
-  command.add_option("model", options.model, "a manifest, the folder of one, or a bundle").required();
-  command.add_option("--backend", options.load.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
-      .shows_default();
+  add_model_options(command, options);
   Option inputs = command.add_option("--inputs", options.inputs,
                                      "a safetensors file with a tensor for each input, under its name");
   command.add_option("--seed", options.seed, "seed of the random inputs").shows_default().excludes(inputs);
   command.add_option("--set", options.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
       .excludes(inputs);
   command.add_option("--out", options.out, "write the tensors to this safetensors file");
+}
+
+void add_model_options(Command& command, RunOptions& options) {
+  command.add_option("model", options.model, "a manifest, the folder of one, or a bundle").required();
+  command
+      .add_option("--backend", options.load.backend,
+                  fmt::format("one of: {}; PYCANDLE_BACKEND otherwise", fmt::join(backend_names(), ", ")))
+      .shows_default();
   command
       .add_option_function(
           "--memory",
@@ -56,7 +62,7 @@ LoadOptions with_checkpoint(const RunOptions& options) {
 }  // namespace
 
 Model load_for(const RunOptions& options) {
-  Model model = load_model(options.model, with_checkpoint(options));
+  Model model = open_model(options.model, with_checkpoint(options));
   if (!options.ledger.empty()) write_text(options.ledger, to_json(model.ledger()) + "\n");
   return model;
 }

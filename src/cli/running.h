@@ -19,6 +19,9 @@ struct RunOptions {
   LoadOptions load;
 };
 
+// Which model, on which backend, with which weights.
+void add_model_options(Command&, RunOptions&);
+// The same, and which inputs.
 void add_run_options(Command&, RunOptions&);
 // The model with its weights; --ledger is written.
 Model load_for(const RunOptions&);

@@ -13,6 +13,7 @@ void add_trace(Command& app, Context& context) {
   auto options = std::make_shared<RunOptions>();
   Command command = add_command(app, context, "trace", "run a recorded model and write the value of every tap",
                                 "pycandle trace pycandle_trace/gpt2_manifest.json --out gpt2_ours.safetensors");
+  options->load.backend = usual_backend("reference");
   add_run_options(command, *options);
   command.get_option("--out").required();
   command.callback([options, &context] {

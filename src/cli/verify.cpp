@@ -11,9 +11,11 @@
 #include "cli/command.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
+#include "cli/verify_bundle.h"
 #include "cli/verify_decode.h"
 #include "cli/verify_report.h"
 #include "cli/verify_stream.h"
+#include "import/bundle.h"
 #include "verify/diagnosing/repro.h"
 #include "verify/hashes.h"
 #include "verify/result_file.h"
@@ -53,6 +55,10 @@ void run_verify(Options& options, Context& context) {
   if (!options.decode && options.cache != "f32") throw Error(ErrorCode::usage, "--cache needs --decode");
   if (options.decode) {
     run_decode_proof(options.model, options.cache, {verify.backend, verify.pipeline, {1, 3, 16}, 24}, context);
+    return;
+  }
+  if (is_bundle(options.model) && verify.against.empty() && verify.traces.empty() && options.inputs.empty() && !options.stream) {
+    run_bundle_check(options.model, context);
     return;
   }
   Progress progress("verify");
@@ -109,6 +115,7 @@ void add_verify(Command& app, Context& context) {
   Command command = add_command(app, context, "verify", "check every tap against PyTorch's values; exit 1 when anything is wrong",
                                 "pycandle verify pycandle_trace/gpt2_manifest.json");
   command.add_option("model", options->model, "a manifest, the folder of one, or a bundle").required();
+  options->verify.backend = usual_backend("reference");
   command.add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
       .shows_default();
   command.add_option("--against", options->verify.against,

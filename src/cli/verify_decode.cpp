@@ -7,6 +7,7 @@
 #include "cli/terminal.h"
 #include "import/importer.h"
 #include "ops/core/catalogue.h"
+#include "runtime/bundle.h"
 #include "runtime/model.h"
 #include "verify/judging/judge.h"
 
@@ -69,10 +70,12 @@ void print_text(const DecodeProof& proof, double seconds) {
 void run_decode_proof(const std::string& model, const std::string& cache, const DecodeProofOptions& options, Context& context) {
   Progress progress("verify");
   Recording recording = import_manifest(find_manifest(model), catalogue());
-  recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options.pipeline);
+  if (!recording.is_program_form)
+    recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options.pipeline);
   recording.program = with_caches(std::move(recording.program), catalogue(), cache);
   const Program& p = recording.program;
-  const DecodeStep step = derive_decode_step(p, catalogue());
+  const bool is_stored = recording.bundle && cache == "f32";
+  const DecodeStep step = is_stored ? bundled_step(*recording.bundle, catalogue()) : derive_decode_step(p, catalogue());
   const NamedArrays inputs = decode_inputs(recording, step, options);
   const DecodeProof proof = prove_decoding(p, step, catalogue(), recorded_parameters(recording), inputs, options);
   if (context.json)

@@ -11,7 +11,7 @@
 #include "generate/choosing.h"
 #include "generate/group.h"
 #include "generate/json_schema.h"
-#include "ops/core/catalogue.h"
+#include "runtime/bundle.h"
 
 namespace pycandle {
 namespace {
@@ -76,11 +76,6 @@ void check_options(const LanguageModel::Parts& model, const GenerationOptions& o
   if (o.draft && o.draft->parts().roles.has_encoder) refuse("a model with an encoder cannot guess");
 }
 
-Decoder make_decoder(const Model& model, const LoadOptions& options, const std::string& cache) {
-  const Program program = with_caches(model.program(), catalogue(), cache);
-  return Decoder(derive_decode_step(program, catalogue()), catalogue(), model.parameters(), options.backend, options.pipeline);
-}
-
 }  // namespace
 
 LanguageModel::Parts::Parts(Model loaded, Decoder derived, std::optional<Tokenizer> given)
@@ -104,7 +99,9 @@ std::shared_ptr<const TokenTexts> LanguageModel::Parts::token_texts() const {
 LanguageModel::LanguageModel(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
 LanguageModel language_model(Model model, const LoadOptions& load, LanguageParts with) {
-  Decoder decoder = make_decoder(model, load, with.cache);
+  Decoder decoder = open_decoder(model, load, with.cache);
+  if (!with.tokenizer && has_tokenizer(model)) with.tokenizer = bundled_tokenizer(model);
+  if (with.generation_config.empty()) with.generation_config = bundled_generation_config(model).value_or("");
   auto parts = std::make_shared<LanguageModel::Parts>(std::move(model), std::move(decoder), std::move(with.tokenizer));
   MeaningfulTokens tokens = tokens_of_class(parts->model.program());
   if (!with.generation_config.empty()) {
@@ -127,7 +124,7 @@ LanguageModel LanguageModel::load(const std::string& path, const LanguageModelOp
   parts.cache = options.cache;
   if (!options.tokenizer.empty()) parts.tokenizer = Tokenizer::from_file(options.tokenizer);
   if (!options.generation_config.empty()) parts.generation_config = read_text(options.generation_config);
-  return language_model(load_model(path, load), load, std::move(parts));
+  return language_model(open_model(path, load), load, std::move(parts));
 }
 
 Generation LanguageModel::start_tokens(const std::vector<std::vector<TokenId>>& prompts, const GenerationOptions& options) const {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/file.h"
+#include "import/bundle.h"
 #include "import/control_flow.h"
 #include "import/gaps.h"
 #include "import/manifest.h"
@@ -326,6 +327,15 @@ Analysis Importer::analyse() {
 
 std::string document_name(const std::filesystem::path& path) { return "manifest " + path.filename().string(); }
 
+// For what needs the recorded graph: a bundle has the program alone.
+std::filesystem::path recorded_manifest(const std::filesystem::path& path) {
+  const std::filesystem::path file = find_manifest(path);
+  if (!is_bundle(file)) return file;
+  throw Error(ErrorCode::usage, "this needs the recording that the bundle was made from")
+      .expected("a manifest")
+      .found(path.string());
+}
+
 }  // namespace
 
 Recording import_manifest_text(std::string_view json, const OpTable& table, std::string_view what) {
@@ -334,6 +344,11 @@ Recording import_manifest_text(std::string_view json, const OpTable& table, std:
 
 Recording import_manifest(const std::filesystem::path& path, const OpTable& table) {
   std::filesystem::path file = find_manifest(path);
+  if (is_bundle(file)) {
+    Recording recording = recording_of(read_bundle(Archive::open(file)), table);
+    recording.folder = file;
+    return recording;
+  }
   Recording recording = import_manifest_text(read_text(file), table, document_name(file));
   recording.folder = file.parent_path();
   if (recording.folder.empty()) recording.folder = ".";
@@ -341,7 +356,7 @@ Recording import_manifest(const std::filesystem::path& path, const OpTable& tabl
 }
 
 Recording import_with_gaps(const std::filesystem::path& path, const OpTable& table) {
-  std::filesystem::path file = find_manifest(path);
+  const std::filesystem::path file = recorded_manifest(path);
   Recording recording = Importer(read_manifest(read_text(file), document_name(file)), table).finish_with_gaps();
   recording.folder = file.parent_path();
   if (recording.folder.empty()) recording.folder = ".";
@@ -349,7 +364,7 @@ Recording import_with_gaps(const std::filesystem::path& path, const OpTable& tab
 }
 
 Analysis analyze_manifest(const std::filesystem::path& path, const OpTable& table) {
-  std::filesystem::path file = find_manifest(path);
+  const std::filesystem::path file = recorded_manifest(path);
   return Importer(read_manifest(read_text(file), document_name(file)), table).analyse();
 }
 
@@ -375,8 +390,7 @@ std::filesystem::path find_manifest(const std::filesystem::path& path) {
     throw Error(ErrorCode::bad_input, fmt::format("there is no file or folder {}", path.string()))
         .expected("a manifest, the folder of one, or a bundle")
         .hint("pycandle record writes one");
-  if (!fs::is_directory(status)) return path;
-  if (fs::exists(path / "manifest.json", failed)) return path / "manifest.json";  // a bundle
+  if (!fs::is_directory(status) || is_bundle(path)) return path;
   constexpr std::string_view kEnding = "_manifest.json";
   std::vector<std::string> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, failed)) {

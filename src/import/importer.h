@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "ir/op_def.h"
 
 namespace pycandle {
+
+struct Bundle;  // import/bundle.h
 
 // What a recording says beside its graph.
 struct Recording {
@@ -25,6 +28,8 @@ struct Recording {
   bool weights_by_reference = false;            // weights: "ref": parameter files may lie outside the folder
   std::map<std::string, std::string> checksums;  // of parameters and states by name: hash128 of the stored bytes
   std::string input_tree, output_tree;          // JSON texts, for the bindings
+  std::shared_ptr<const Bundle> bundle;         // that it was read from; null: a manifest
+  bool is_program_form = false;                 // the passes of the program pipeline have run
 
   std::vector<std::filesystem::path> traces() const;  // those that there are, in the order of the calls
   std::vector<std::filesystem::path> perturbed_traces() const;
@@ -51,7 +56,7 @@ struct Analysis {
 // An attribute of a module call beside Python's own: what its caller assigned the result to ("x", "output, state").
 inline constexpr const char* kAssignedTo = "assigned to";
 
-// path: a manifest, or the folder of one (exactly one *_manifest.json in it). Throws the first error found; gaps are
+// path: a manifest, the folder of one (exactly one *_manifest.json in it), or a bundle. Throws the first error found; gaps are
 // reported all at once as ErrorCode::gap.
 Recording import_manifest(const std::filesystem::path&, const OpTable&);
 // The same with gaps left open: what an unsupported node would give is an input of the program with Input::gap. Such a
@@ -61,6 +66,6 @@ Recording import_with_gaps(const std::filesystem::path&, const OpTable&);
 Recording import_manifest_text(std::string_view json, const OpTable&, std::string_view what);
 // Never throws for gaps: counts them.
 Analysis analyze_manifest(const std::filesystem::path&, const OpTable&);
-std::filesystem::path find_manifest(const std::filesystem::path&);
+std::filesystem::path find_manifest(const std::filesystem::path&);  // of a bundle: its own path
 
 }  // namespace pycandle

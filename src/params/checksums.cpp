@@ -5,11 +5,22 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "import/bundle.h"
 
 namespace pycandle {
 
 ChecksumReport check_weights(const Recording& recording, const ParameterSource& source) {
   ChecksumReport report;
+  if (recording.bundle) {
+    const Section weights = recording.bundle->archive.section(kBundleWeights);
+    for (const auto& [name, w] : recording.bundle->table) {
+      const std::byte* bytes = weights.bytes.data() + w.offset;
+      ++report.checked;
+      if (hash128(bytes, w.bytes).text() != w.hash) report.damaged.push_back(name);
+      if (weights.file) weights.file->release(bytes, w.bytes);
+    }
+    return report;
+  }
   const auto check = [&](const std::string& name, const Array& value) {
     ++report.checked;
     if (hash128(value.data(), value.bytes()).text() != recording.checksums.at(name)) report.damaged.push_back(name);
@@ -30,9 +41,10 @@ void refuse_damaged_weights(const Recording& recording, const ParameterSource& s
   const std::vector<std::string> damaged = check_weights(recording, source).damaged;
   if (damaged.empty()) return;
   throw Error(ErrorCode::bad_input, "weights are not the recorded ones")
-      .expected("bytes that give the checksums of the manifest")
+      .expected("bytes that give the checksums")
       .found(fmt::format("others in {}", fmt::join(damaged, ", ")))
-      .hint("copy the weights file again, or record the model again");
+      .hint(recording.bundle ? "copy the bundle again, or make it again with pycandle bundle"
+                             : "copy the weights file again, or record the model again");
 }
 
 }  // namespace pycandle

@@ -30,11 +30,18 @@ constexpr DTypeRow kDTypes[] = {{DType::f64, kFloat, 64},   {DType::f32, kFloat,
 
 }  // namespace
 
-Array to_array(const std::string& what, const InArray& in) {
+Array to_array(const std::string& what, const InArray& in, Memory memory) {
   for (const DTypeRow& row : kDTypes) {
     if (in.dtype().code != row.code || in.dtype().bits != row.bits || in.dtype().lanes != 1) continue;
     Sizes shape;
     for (size_t i = 0; i < in.ndim(); ++i) shape.push_back(static_cast<int64_t>(in.shape(i)));
+    if (memory == Memory::shared && in.nbytes() > 0 && reinterpret_cast<uintptr_t>(in.data()) % (row.bits / 8) == 0) {
+      const std::shared_ptr<InArray> owner(new InArray(in), [](InArray* array) {
+        const nb::gil_scoped_acquire locked;
+        delete array;
+      });
+      return Array(row.dtype, shape, in.data(), owner);
+    }
     Array array(row.dtype, shape);
     if (array.bytes() > 0) std::memcpy(array.mutable_data(), in.data(), array.bytes());
     return array;
@@ -44,7 +51,7 @@ Array to_array(const std::string& what, const InArray& in) {
       .found("DLPack code " + std::to_string(in.dtype().code) + ", " + std::to_string(in.dtype().bits) + " bits");
 }
 
-std::map<std::string, Array> to_tensors(const nb::dict& arrays, const std::string& kind) {
+std::map<std::string, Array> to_tensors(const nb::dict& arrays, const std::string& kind, Memory memory) {
   std::map<std::string, Array> tensors;
   for (auto [key, value] : arrays) {
     const std::string name = nb::cast<std::string>(key);
@@ -53,7 +60,7 @@ std::map<std::string, Array> to_tensors(const nb::dict& arrays, const std::strin
       throw Error(ErrorCode::bad_input, kind + " " + name + " is not an array")
           .expected("a contiguous CPU array: NumPy, torch, or anything with __dlpack__");
     }
-    tensors[name] = to_array(kind + " " + name, in);
+    tensors[name] = to_array(kind + " " + name, in, memory);
   }
   return tensors;
 }

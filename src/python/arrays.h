@@ -13,10 +13,11 @@ namespace pycandle {
 
 using InArray = nanobind::ndarray<nanobind::ro, nanobind::c_contig, nanobind::device::cpu>;
 
-// Copied, so that the caller may change or free its memory while the model runs without the GIL.
-Array to_array(const std::string& what, const InArray&);
+// shared: the caller's memory, which lives as long as the array; for what a call reads while it runs. copied: for what is kept.
+enum class Memory { shared, copied };
+Array to_array(const std::string& what, const InArray&, Memory);
 // Arrays by name. kind: "input" or "state", for errors.
-std::map<std::string, Array> to_tensors(const nanobind::dict&, const std::string& kind = "input");
+std::map<std::string, Array> to_tensors(const nanobind::dict&, const std::string& kind = "input", Memory = Memory::shared);
 // A copy that Python owns: results may be views of mapped weights.
 nanobind::object to_python(const Array&);
 

@@ -6,9 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arrays.h"
-#include "import/importer.h"
-#include "ops/core/catalogue.h"
-#include "runtime/model.h"
+#include "runtime/bundle.h"
 #include "runtime/prefix_store.h"
 
 namespace nb = nanobind;
@@ -20,14 +18,19 @@ namespace {
 Decoder load(const std::filesystem::path& path, const std::string& backend, int threads, const std::string& weights,
              const std::string& cache) {
   const nb::gil_scoped_release unlocked;
-  PipelineOptions options;
-  options.threads = threads;
-  options.weights = parse_weight_format(weights);
-  Recording recording = import_manifest(path, catalogue());
-  recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options);
-  recording.program = with_caches(std::move(recording.program), catalogue(), cache);
-  return Decoder(derive_decode_step(recording.program, catalogue()), catalogue(), recorded_parameters(recording), backend,
-                 options);
+  LoadOptions options{.backend = backend, .pipeline = {}};
+  options.pipeline.threads = threads;
+  options.pipeline.weights = parse_weight_format(weights);
+  return open_decoder(open_model(path, options), options, cache);
+}
+
+// With the weights that the model has opened.
+Decoder decoder_of(const Model& model, const std::string& backend, int threads, const std::string& weights) {
+  const nb::gil_scoped_release unlocked;
+  LoadOptions options{.backend = backend, .pipeline = {}};
+  options.pipeline.threads = threads;
+  options.pipeline.weights = parse_weight_format(weights);
+  return open_decoder(model, options);
 }
 
 nb::dict step(const Decoder& decoder, Cache& cache, const nb::dict& tokens, const std::vector<int64_t>& counts, bool last) {
@@ -43,7 +46,7 @@ nb::dict step(const Decoder& decoder, Cache& cache, const nb::dict& tokens, cons
 }
 
 Cache new_cache(const Decoder& decoder, int64_t batch, int64_t capacity, const nb::dict& inputs) {
-  const Decoder::Tensors given = to_tensors(inputs);
+  const Decoder::Tensors given = to_tensors(inputs, "input", Memory::copied);  // a cache may keep them
   const nb::gil_scoped_release unlocked;
   return decoder.new_cache(batch, capacity, given);
 }
@@ -93,6 +96,7 @@ void bind_decoding(nb::module_& m) {
           "prompt"_a, "capacity"_a)
       .def_prop_ro("bytes", &PrefixStore::bytes)
       .def("__len__", &PrefixStore::size);
+  m.def("decoder_of", &decoder_of, "model"_a, "backend"_a, "threads"_a, "weights"_a);
   m.def("load_decoder", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "weights"_a = "f32", "cache"_a = "f32");
 }
 

@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -19,7 +20,8 @@
 #include "import/single_call.h"
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
-#include "runtime/model.h"
+#include "runtime/bundle.h"
+#include "runtime/text_model.h"
 #include "text.h"
 #include "weights.h"
 
@@ -66,6 +68,16 @@ std::pair<nb::dict, nb::dict> trace(const Model& model, const nb::dict& inputs) 
   return {taps_to_python(model, taps), outputs_to_python(model, outputs)};
 }
 
+nb::object embedded(const Model& model, const std::vector<std::string>& texts, const std::string& pool, bool normalize,
+                    const std::optional<Tokenizer>& tokenizer) {
+  Array vectors;
+  {
+    const nb::gil_scoped_release unlocked;
+    vectors = embed(model, tokenizer ? *tokenizer : bundled_tokenizer(model), texts, {parse_pooling(pool), normalize});
+  }
+  return to_python(vectors);
+}
+
 // In the order of the program.
 nb::dict states(const Model& model) {
   Model::Tensors now;
@@ -79,7 +91,7 @@ nb::dict states(const Model& model) {
 }
 
 void set_states(const Model& model, const nb::dict& states, bool every) {
-  const Model::Tensors given = to_tensors(states, "state");
+  const Model::Tensors given = to_tensors(states, "state", Memory::copied);
   const nb::gil_scoped_release unlocked;
   model.set_states(given, every ? Expected::every : Expected::some);
 }
@@ -103,18 +115,21 @@ using CheckpointPaths =
     std::tuple<std::filesystem::path, std::filesystem::path, std::filesystem::path, std::optional<std::string>, bool>;
 
 Model load(const std::filesystem::path& path, const std::string& backend, int threads, bool pack_weights, bool check_weights,
-           const std::string& weights, const std::optional<CheckpointPaths>& from) {
+           const std::string& weights, const std::optional<CheckpointPaths>& from, const std::filesystem::path& dump_dir,
+           const std::map<std::string, std::string>& overrides) {
   const nb::gil_scoped_release unlocked;
   LoadOptions options{.backend = backend, .pipeline = {}};
   options.pipeline.threads = threads;
   options.pipeline.pack_weights = pack_weights;
   options.pipeline.weights = parse_weight_format(weights);
+  options.pipeline.dump_dir = dump_dir;
+  options.pipeline.overrides = overrides;
   options.check_weights = check_weights;
   if (from) {
     const auto& [checkpoint, rules, adapter, section, strict] = *from;
     options.checkpoint = CheckpointRequest{checkpoint, rules, adapter, {section}, strict};
   }
-  return load_model(path, options);
+  return open_model(path, options);
 }
 
 Model on(const Model& model, const std::string& backend) {
@@ -207,6 +222,11 @@ void bind_model(nb::module_& m) {
           "ledger", [](const Model& model) { return to_json(model.ledger()); }, nb::call_guard<nb::gil_scoped_release>(),
           "What became of each tensor and each parameter, as JSON text.")
       .def_prop_ro("name", [](const Model& model) { return model.program().name; })
+      .def_prop_ro("kind", [](const Model& model) { return model.recording().model_class; })
+      .def_prop_ro("capabilities", &capabilities_of)
+      .def_prop_ro("has_tokenizer", &has_tokenizer)
+      .def("tokenizer", &bundled_tokenizer, nb::call_guard<nb::gil_scoped_release>(), "The bundle's.")
+      .def("embed", &embedded, "texts"_a, "pool"_a, "normalize"_a, "tokenizer"_a = nb::none())
       .def_prop_ro("backend", [](const Model& model) { return model.backend(); })
       .def_prop_ro("inputs", [](const Model& model) { return infos(model, model.program().inputs); })
       .def_prop_ro("outputs", [](const Model& model) { return infos(model, model.program().outputs); })
@@ -236,8 +256,8 @@ NB_MODULE(_core, m) {
   bind_error(m);
   bind_model(m);
   m.def("load_model", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "pack_weights"_a = true,
-        "check_weights"_a = false, "weights"_a = "f32", "checkpoint"_a = nb::none(),
-        "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
+        "check_weights"_a = false, "weights"_a = "f32", "checkpoint"_a = nb::none(), "dump_dir"_a = "",
+        "overrides"_a = nb::dict(), "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
   m.def("load_manifest", &load_manifest, "text"_a, "backend"_a = "reference", "The text of a manifest that needs no weights.");
   m.def("load_call", &load_call, "text"_a, "backend"_a = "reference",
         "One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.");

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdlib>
+
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "base/error.h"
@@ -21,6 +23,11 @@ const Backend& find_backend(const std::string& name) {
   throw Error(ErrorCode::usage, fmt::format("there is no backend {}", name))
       .expected(fmt::format("one of {}", fmt::join(backend_names(), ", ")))
       .found(name);
+}
+
+std::string usual_backend(const char* otherwise) {
+  const char* named = std::getenv("PYCANDLE_BACKEND");
+  return named != nullptr && *named != '\0' ? named : otherwise;
 }
 
 std::vector<std::string> backend_names() {

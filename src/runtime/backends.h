@@ -7,5 +7,7 @@ namespace pycandle {
 
 const Backend& find_backend(const std::string& name);  // a usage error lists the names
 std::vector<std::string> backend_names();
+// Where a person names none: PYCANDLE_BACKEND, or this one.
+std::string usual_backend(const char* otherwise = "cpu");
 
 }  // namespace pycandle

@@ -3,8 +3,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "import/bundle.h"
 #include "ops/core/catalogue.h"
+#include "params/bundle_parameters.h"
 #include "params/checksums.h"
+#include "runtime/eager.h"
 #include "runtime/named_inputs.h"
 
 namespace pycandle {
@@ -13,9 +16,16 @@ namespace {
 
 const OpTable& table_of(const LoadOptions& options) { return options.table ? *options.table : catalogue(); }
 
+std::unique_ptr<Executable> compiled(const Backend& backend, const Program& p, const OpTable& table,
+                                     const std::shared_ptr<const ParameterSource>& parameters, const PipelineOptions& options,
+                                     std::vector<PassTiming>& timings) {
+  if (is_eager_wanted()) return eager_executable(backend, p, table, parameters, options);
+  return backend.compile(p, table, parameters, options, &timings);
+}
+
 }  // namespace
 
-Model load_model(const std::filesystem::path& path, const LoadOptions& options) {
+Model open_model(const std::filesystem::path& path, const LoadOptions& options) {
   find_backend(options.backend);  // a wrong name is said before anything is read
   return load_recording(import_manifest(path, table_of(options)), options);
 }
@@ -35,11 +45,20 @@ Model load_recording(Recording imported, const LoadOptions& options) {
   }
   model.parameters_->open(recording->program);
   if (options.check_weights) refuse_damaged_weights(*recording, *model.parameters_);
-  recording->program = run_program_pipeline(std::move(recording->program), table, options.pipeline, &model.timings_);
-  model.executable_ = backend.compile(recording->program, table, model.parameters_, options.pipeline, &model.timings_);
+  const PipelineOptions pipeline = pipeline_for(*recording, options);
+  if (!recording->is_program_form || !pipeline.disabled.empty() || !pipeline.dump_dir.empty())
+    recording->program = run_program_pipeline(std::move(recording->program), table, pipeline, &model.timings_);
+  recording->is_program_form = true;
+  model.executable_ = compiled(backend, recording->program, table, model.parameters_, pipeline, model.timings_);
   model.backend_ = backend.name();
   model.recording_ = std::move(recording);
   return model;
+}
+
+PipelineOptions pipeline_for(const Recording& recording, const LoadOptions& options) {
+  PipelineOptions pipeline = options.pipeline;
+  if (recording.bundle) pipeline.weights = std::max(pipeline.weights, recording.bundle->weights);
+  return pipeline;
 }
 
 Ledger Model::ledger() const { return ledger_ ? *ledger_ : recorded_ledger(*recording_); }
@@ -48,13 +67,14 @@ Model Model::on(const LoadOptions& options) const {
   const Backend& backend = find_backend(options.backend);
   Model model = *this;
   model.timings_.clear();
-  model.executable_ = backend.compile(program(), table_of(options), parameters_, options.pipeline, &model.timings_);
+  model.executable_ = compiled(backend, program(), table_of(options), parameters_, pipeline_for(recording(), options),
+                               model.timings_);
   model.backend_ = backend.name();
   return model;
 }
 
 std::shared_ptr<const ParameterSource> recorded_parameters(const Recording& recording, std::optional<size_t> budget) {
-  auto files = file_parameters(recording.folder, files_of(recording));
+  auto files = recording.bundle ? bundle_parameters(recording.bundle) : file_parameters(recording.folder, files_of(recording));
   return budget ? streamed_parameters(std::move(files), *budget) : files;
 }
 

@@ -1,6 +1,6 @@
 // A recorded model, ready to run.
 //
-//   Model m = load_model("traces/gpt2_manifest.json");
+//   Model m = open_model("traces/gpt2_manifest.json");
 //   auto out = m.forward({{"input_ids", ids}});     // by the names in the manifest
 #pragma once
 
@@ -28,6 +28,9 @@ struct LoadOptions {
   std::optional<size_t> parameter_budget = {};                             // most bytes of weights in memory
   std::optional<CheckpointRequest> checkpoint = {};                        // weights from here, not from the recording's files
 };
+
+// The options of the backend: a bundle's weights are read as narrow as it keeps them, or narrower.
+PipelineOptions pipeline_for(const Recording&, const LoadOptions&);
 
 // A handle: copies share the states. Safe to use from several threads; calls of a model with states take turns.
 class Model {
@@ -73,7 +76,7 @@ class Model {
 };
 
 // path: a manifest, the folder of one, or a bundle.
-Model load_model(const std::filesystem::path&, const LoadOptions& = {});
+Model open_model(const std::filesystem::path&, const LoadOptions& = {});
 // A recording as the importer made it; its folder says where the weights are.
 Model load_recording(Recording, const LoadOptions& = {});
 

@@ -60,7 +60,7 @@ std::map<std::string, std::string> tuned_overrides(const std::filesystem::path& 
                                                    const std::function<Model::Tensors(const Model&)>& inputs) {
   const Backend& backend = find_backend(options.backend);
   const MeasuredCache cache("tune.json");
-  const Model usual = load_model(path, options);
+  const Model usual = open_model(path, options);
   RunRequest request;
   request.inputs = ordered_inputs(usual.program(), inputs(usual));
   request.prepare_fully = true;
@@ -83,7 +83,7 @@ std::map<std::string, std::string> tuned_overrides(const std::filesystem::path& 
     for (const std::string& way : ways) {
       LoadOptions other = options;
       other.pipeline.overrides[op] = way;
-      models.emplace_back(way, load_model(path, other));
+      models.emplace_back(way, open_model(path, other));
       run_ms(models.back().second, request);  // plans, and packs weights
       best[way] = std::numeric_limits<double>::infinity();
     }

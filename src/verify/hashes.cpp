@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/hasher.h"
+#include "import/bundle.h"
 
 namespace pycandle {
 namespace {
@@ -53,14 +54,21 @@ std::string library_hash() {
 
 std::map<std::string, std::string> recording_hashes(const Recording& recording, const std::filesystem::path& manifest,
                                                     const std::vector<std::filesystem::path>& traces) {
+  std::map<std::string, std::filesystem::path> goldens;
+  for (const std::filesystem::path& trace : traces) goldens.emplace(trace.filename().string(), trace);
+  if (recording.bundle) {
+    const Section table = recording.bundle->archive.section(kBundleTable);  // it has the hash of every weight
+    return {{"manifest", recording.bundle->head},
+            {"weights", hash128(table.text()).text()},
+            {"goldens", hash_of(goldens)},
+            {"library", library_hash()}};
+  }
   std::map<std::string, std::filesystem::path> weights;
   const auto add = [&](const std::string& file) {
     if (!file.empty()) weights.emplace(file, recording.folder / file);
   };
   for (const Parameter& p : recording.program.parameters) add(p.file);
   for (const State& s : recording.program.states) add(s.file);
-  std::map<std::string, std::filesystem::path> goldens;
-  for (const std::filesystem::path& trace : traces) goldens.emplace(trace.filename().string(), trace);
   return {{"manifest", file_hash(manifest)},
           {"weights", hash_of(weights)},
           {"goldens", hash_of(goldens)},

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Model, LoadsARecordingAndComputesItsOutputs) {
   const SmallRecording recording;
-  const Model model = load_model(recording.folder.path());
+  const Model model = open_model(recording.folder.path());
   const Model::Tensors out = model.forward({{"x", recording.goldens.at("input:x")}});
   ASSERT_EQ(out.size(), 1u);
   const std::vector<double> got = load_double(out.at("output")), expected = load_double(recording.goldens.at("output:output"));
@@ -23,7 +23,7 @@ TEST(Model, LoadsARecordingAndComputesItsOutputs) {
 
 TEST(Model, RunsAtAnotherBatchThanTheRecordedOne) {
   const SmallRecording recording;
-  const Model model = load_model(recording.manifest());
+  const Model model = open_model(recording.manifest());
   for (int64_t batch : {1, 3}) {
     const Model::Tensors out = model.forward(random_inputs(model.program(), 0, {{"s0", batch}}));
     EXPECT_EQ(out.at("output").shape(), (Sizes{batch, kLength, kWidth}));
@@ -32,7 +32,7 @@ TEST(Model, RunsAtAnotherBatchThanTheRecordedOne) {
 
 TEST(Model, TraceShowsEveryTapById) {
   const SmallRecording recording;
-  const Model model = load_model(recording.manifest());
+  const Model model = open_model(recording.manifest());
   std::map<std::string, Array> taps;
   const Model::Tensors out = model.trace({{"x", recording.goldens.at("input:x")}},
                                          [&](const Tap& tap, const Array& a) { taps[tap.id.text()] = a; });
@@ -42,7 +42,7 @@ TEST(Model, TraceShowsEveryTapById) {
 
 TEST(Model, InputsThatAreMissingOrUnknownAreOneErrorThatListsTheNames) {
   const SmallRecording recording;
-  const Model model = load_model(recording.manifest());
+  const Model model = open_model(recording.manifest());
   const Error e = error_of([&] { model.forward({{"y", Array(DType::f32, {1})}}); });
   EXPECT_EQ(e.code(), ErrorCode::bad_input);
   EXPECT_EQ(e.message(), "the input x is missing");
@@ -55,7 +55,7 @@ TEST(Model, AnUnknownBackendIsAUsageErrorThatListsThoseOfThisBuild) {
   const SmallRecording recording;
   LoadOptions options;
   options.backend = "gpu9000";
-  const Error e = error_of([&] { load_model(recording.manifest(), options); });
+  const Error e = error_of([&] { open_model(recording.manifest(), options); });
   EXPECT_EQ(e.code(), ErrorCode::usage);
   EXPECT_NE(e.expected().find("reference"), std::string::npos);
 }
@@ -63,8 +63,8 @@ TEST(Model, AnUnknownBackendIsAUsageErrorThatListsThoseOfThisBuild) {
 TEST(Model, FilesReplacedAfterLoadingChangeNothingOnAnyBackend) {
   const SmallRecording recording;
   const Model::Tensors inputs{{"x", recording.goldens.at("input:x")}};
-  const Model model = load_model(recording.manifest());
-  const Array first = load_model(recording.manifest()).forward(inputs).at("output");
+  const Model model = open_model(recording.manifest());
+  const Array first = open_model(recording.manifest()).forward(inputs).at("output");
   write_safetensors(recording.folder.path() / "small_weights.safetensors",
                     {{"norm.weight", float_array({kWidth}, some_floats(kWidth, 5))},
                      {"norm.bias", float_array({kWidth}, some_floats(kWidth, 9))}});
@@ -77,7 +77,7 @@ TEST(Model, FilesReplacedAfterLoadingChangeNothingOnAnyBackend) {
   const std::vector<double> got = load_double(other.forward(inputs).at("output")), expected = load_double(first);
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5);
   write_text(recording.manifest(), SmallRecording::kManifest);
-  EXPECT_FALSE(load_model(recording.manifest()).forward(inputs).at("output").same_bytes(first)) << "new files, new values";
+  EXPECT_FALSE(open_model(recording.manifest()).forward(inputs).at("output").same_bytes(first)) << "new files, new values";
 }
 
 TEST(Parameters, ARelativeFolderIsTheSameOneAfterTheProcessWentElsewhere) {
@@ -97,7 +97,7 @@ TEST(Parameters, AWeightOfAnotherTypeIsAnErrorThatNamesBothTypes) {
   const SmallRecording recording;
   write_safetensors(recording.folder.path() / "small_weights.safetensors",
                     {{"norm.weight", Array(DType::f32, {9})}, {"norm.bias", Array(DType::f32, {8})}});
-  const Model model = load_model(recording.manifest());
+  const Model model = open_model(recording.manifest());
   const Error e = error_of([&] { model.forward({{"x", recording.goldens.at("input:x")}}); });
   EXPECT_NE(e.message().find("norm.weight"), std::string::npos) << e.message();
   EXPECT_EQ(e.expected(), "f32[8]");
@@ -107,10 +107,10 @@ TEST(Parameters, AWeightOfAnotherTypeIsAnErrorThatNamesBothTypes) {
 TEST(Parameters, AMissingTensorOrFileIsAnErrorThatNamesIt) {
   const SmallRecording recording;
   write_safetensors(recording.folder.path() / "small_weights.safetensors", {{"norm.bias", Array(DType::f32, {8})}});
-  Error e = error_of([&] { load_model(recording.manifest()).forward({{"x", recording.goldens.at("input:x")}}); });
+  Error e = error_of([&] { open_model(recording.manifest()).forward({{"x", recording.goldens.at("input:x")}}); });
   EXPECT_NE(e.message().find("norm.weight"), std::string::npos) << e.message();
   std::filesystem::remove(recording.folder.path() / "small_weights.safetensors");
-  e = error_of([&] { load_model(recording.manifest()).forward({{"x", recording.goldens.at("input:x")}}); });
+  e = error_of([&] { open_model(recording.manifest()).forward({{"x", recording.goldens.at("input:x")}}); });
   EXPECT_EQ(e.code(), ErrorCode::bad_input);
 }
 
@@ -136,7 +136,7 @@ TEST(Parameters, IdsAreStableHashesOfTheName) {
 
 const Program& small_program() {
   static const SmallRecording recording;
-  static const Model model = load_model(recording.manifest());
+  static const Model model = open_model(recording.manifest());
   return model.program();
 }
 

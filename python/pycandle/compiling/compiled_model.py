@@ -13,7 +13,8 @@ from ..recording.inputs import gather_inputs
 from ..recording.preparation import unwrapped
 from ..recording.tracing.scripted import forward_signature
 from ..running.arrays import contiguous, to_torch
-from ..running.model import Model, check_threads, check_weight_format
+from ..running.model import Model
+from ..running.options import check_threads, check_weight_format
 from ..running.states import Stateful
 from .call_programs import CallPrograms, Options
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -42,3 +43,30 @@ def _to_numpy(name: str, value: Any) -> np.ndarray:
         raise TypeError(
             f"{name} has a dtype that NumPy has not (bf16): pass torch tensors to get torch tensors back"
         ) from error
+
+
+def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+
+    def visit(name: str, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                visit(f"{name}.{key}", item)
+        elif isinstance(value, (list, tuple)) and any(_is_nested(item) for item in value):
+            for index, item in enumerate(value):
+                visit(f"{name}.{index}", item)
+        elif value is not None:
+            flat[name] = value
+
+    for name, value in tree.items():
+        visit(name, value)
+    return flat
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple, np.ndarray)) or hasattr(value, "__dlpack__")
+
+
+def like(inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+    """torch tensors when any input was one, NumPy arrays otherwise."""
+    return to_torch(results) if any(is_torch(value) for value in inputs.values()) else to_numpy(results)

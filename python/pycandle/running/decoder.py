@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import _core
-from .arrays import contiguous
-from .model import _flatten, _like, check_threads, check_weight_format
+from .arrays import contiguous, flatten, like
+from .options import check_threads, check_weight_format
 
 
 class Cache:
@@ -68,7 +68,7 @@ class Decoder:
 
     def new_cache(self, batch: int = 1, capacity: int = 512, **inputs: Any) -> Cache:
         """An empty cache with room for `capacity` tokens of each sequence. inputs: what the model reads once, as an encoder."""
-        return Cache(self._core.new_cache(batch, capacity, contiguous(_flatten(inputs))))
+        return Cache(self._core.new_cache(batch, capacity, contiguous(flatten(inputs))))
 
     def step(
         self,
@@ -84,8 +84,8 @@ class Decoder:
         counts[b] of the new tokens of a sequence are real, the rest is padding. A mask of ones need not be given.
         last: outputs of each sequence's last token alone, [batch, 1, …]; the logits of a prompt are not computed"""
         given = inputs if tokens is None else {self.inputs[0]: tokens, **inputs}
-        flat = _flatten(given)
-        return _like(flat, self._core.step(cache._core, contiguous(flat), list(counts or []), last))
+        flat = flatten(given)
+        return like(flat, self._core.step(cache._core, contiguous(flat), list(counts or []), last))
 
     def resized(self, cache: Cache, capacity: int) -> Cache:
         """The same tokens with room for another number of them."""

@@ -206,9 +206,11 @@ class Generates:
 
     @functools.cached_property
     def tokenizer(self) -> _core.Tokenizer | None:
-        """The tokenizer that was given to `load_model`."""
+        """The tokenizer that was given to `load_model`, or the bundle's; None when there is none."""
         given = self._text.get("tokenizer")
-        if given is None or isinstance(given, _core.Tokenizer):
+        if given is None:
+            return self._core.tokenizer() if self._core.has_tokenizer else None
+        if isinstance(given, _core.Tokenizer):
             return given
         return _core.Tokenizer.from_file(os.fspath(given))
 

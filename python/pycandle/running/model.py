@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from .. import _core
-from .arrays import contiguous, is_torch, to_numpy, to_torch
+from .arrays import contiguous, flatten, like
+from .backends import dump_dir, get_backend, is_chosen
+from .capable import Capable
 from .generation import Generates
+from .options import check_threads, check_weight_format
 from .states import Stateful
 
 
@@ -26,7 +27,7 @@ class TensorInfo:
     shape: tuple[int | str, ...]
 
 
-class Model(Stateful, Generates):
+class Model(Stateful, Generates, Capable):
     """A recorded model, ready to run. Made by `load_model`.
 
     A model that changes its buffers has `states`: a call starts from what the last one left. Any model may be called
@@ -91,8 +92,8 @@ class Model(Stateful, Generates):
 
         Inputs come in the order of `inputs` or by name. Nested ones may be given nested (`past=[{"key": k}]`) or by path
         (`**{"past.0.key": k}`)."""
-        flat = _flatten(self._named(in_order, inputs))
-        return _like(flat, self._core.forward(contiguous(flat)))
+        flat = flatten(self._named(in_order, inputs))
+        return like(flat, self._core.forward(contiguous(flat)))
 
     __call__ = forward
 
@@ -101,9 +102,9 @@ class Model(Stateful, Generates):
 
         On the reference, which shows every value, unless the model was loaded on a backend by name. It is a call as
         `forward` is: states change."""
-        flat = _flatten(self._named(in_order, inputs))
+        flat = flatten(self._named(in_order, inputs))
         taps, outputs = self._traced().with_states_of(self._core).trace(contiguous(flat))
-        return _like(flat, {**taps, **outputs})
+        return like(flat, {**taps, **outputs})
 
     def _named(self, in_order: tuple, inputs: dict[str, Any]) -> dict[str, Any]:
         if not in_order:
@@ -122,17 +123,7 @@ class Model(Stateful, Generates):
         return f"pycandle.Model({self.name!r}, {signature(self.inputs)} -> {signature(self.outputs)}, {self.backend})"
 
 
-def check_threads(threads: int | None) -> None:
-    if threads is not None and not 1 <= threads <= 1024:
-        raise ValueError(f"threads must be a number from 1 to 1024, not {threads}")
-
-
-WEIGHT_FORMATS = ("f32", "bf16", "f16", "int8", "int4")
-
-
-def check_weight_format(weights: str) -> None:
-    if weights not in WEIGHT_FORMATS:
-        raise ValueError(f"weights must be one of {', '.join(WEIGHT_FORMATS)}, not {weights!r}")
+LoadedModel = Model
 
 
 def load_model(
@@ -151,10 +142,11 @@ def load_model(
     tokenizer: str | os.PathLike | _core.Tokenizer | None = None,
     generation_config: str | os.PathLike | None = None,
     cache: str = "f32",
+    overrides: dict[str, str] | None = None,
 ) -> Model:
     """Opens a manifest, the folder of one, or a bundle, and the weights.
 
-    backend        without one, `forward` runs on `cpu` and `trace` on the reference
+    backend        without one, `forward` runs on `get_backend()` and `trace` on the reference
     threads        of the cpu backend; PYCANDLE_THREADS or all cores otherwise
     weights        how linear layers and embeddings keep theirs: "f32", or "bf16", "f16", "int8", "int4" in fewer bytes
     memory         "fast" packs weights for the kernels, "small" reads them where they lie, in about half the memory
@@ -163,6 +155,8 @@ def load_model(
                    `lora`, `section` and `strict` are those of `pycandle.weights.extract`; `Model.ledger` says what was used
     tokenizer      of a language model: tokenizer.json, for `Model.generate`; generation_config: its generation_config.json
     cache          what its cache keeps rows in: "f32", or "bf16", "f16" in half the bytes
+
+    overrides      how the cpu backend runs functionals: {"linear": "naive"} decomposes it
 
     The files may be replaced afterwards (by renaming), not changed in place."""
     check_threads(threads)
@@ -177,12 +171,14 @@ def load_model(
         taken = (*(os.path.abspath(p) if p else "" for p in (checkpoint, rules, lora)), section, strict)
     core = _core.load_model(
         place,
-        "cpu" if backend is None else backend,
+        get_backend() if backend is None else backend,
         threads or 0,
         memory == "fast",
         check_weights,
         weights,
         taken,
+        dump_dir(),
+        overrides or {},
     )
     opened = {"path": place, "backend": backend, "threads": threads, "weights": weights, "memory": memory}
     if taken is not None:
@@ -192,7 +188,9 @@ def load_model(
         "generation_config": generation_config and os.path.abspath(generation_config),
         "cache": cache,
     }
-    return Model(core, (lambda: core.on("reference")) if backend is None else None, opened, text)
+    return Model(
+        core, (lambda: core.on("reference")) if backend is None and not is_chosen() else None, opened, text
+    )
 
 
 def _load_again(opened: dict[str, Any], states: dict[str, Any]) -> Model:
@@ -220,30 +218,3 @@ def _in_places(each: list[str], in_order: tuple, model: str) -> dict[str, Any]:
     if values:
         raise TypeError(f"{len(in_order)} inputs are given, and {model} has {len(names)}: {', '.join(names)}")
     return placed
-
-
-def _flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-
-    def visit(name: str, value: Any) -> None:
-        if isinstance(value, Mapping):
-            for key, item in value.items():
-                visit(f"{name}.{key}", item)
-        elif isinstance(value, (list, tuple)) and any(_is_nested(item) for item in value):
-            for index, item in enumerate(value):
-                visit(f"{name}.{index}", item)
-        elif value is not None:
-            flat[name] = value
-
-    for name, value in tree.items():
-        visit(name, value)
-    return flat
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, (Mapping, list, tuple, np.ndarray)) or hasattr(value, "__dlpack__")
-
-
-def _like(inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
-    """torch tensors when any input was one, NumPy arrays otherwise."""
-    return to_torch(results) if any(is_torch(value) for value in inputs.values()) else to_numpy(results)

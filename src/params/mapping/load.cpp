@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "import/bundle.h"
 #include "params/mapping/lora.h"
 #include "params/type_check.h"
 
@@ -75,6 +76,21 @@ std::map<std::string, Place> places_of(const Program& p) {
   return places;
 }
 
+// A bundle has what the program uses and nothing else.
+Ledger bundled_ledger(const Recording& recording) {
+  Ledger ledger;
+  for (const Target& target : targets_of(recording)) {
+    ParameterFate p{target, target.is_needed ? Fate::missing : Fate::unused, {}, target.dtype, {}};
+    if (recording.bundle->table.contains(target.name)) {
+      p.fate = Fate::used;
+      p.source = SourceExpr::tensor(target.name);
+      ledger.tensors.push_back({target.name, Fate::used, {target.name}});
+    }
+    ledger.parameters.push_back(std::move(p));
+  }
+  return ledger;
+}
+
 ParameterFate recorded_fate(const Target& target, const Place& place, const Safetensors* file) {
   ParameterFate p{target, Fate::missing, {}, target.dtype, {}};
   if (file == nullptr) {
@@ -118,6 +134,7 @@ std::shared_ptr<const ParameterSource> checkpoint_parameters(FittedCheckpoint fi
 }
 
 Ledger recorded_ledger(const Recording& recording) {
+  if (recording.bundle) return bundled_ledger(recording);
   const std::map<std::string, Place> places = places_of(recording.program);
   std::map<std::string, Safetensors> files;
   for (const auto& [name, place] : places)

@@ -1,0 +1,42 @@
+"""Which backend models run on when nobody names one, and where programs are dumped."""
+
+from __future__ import annotations
+
+import os
+
+from .. import _core
+
+_chosen: str | None = None
+_dump_dir = ""
+
+
+def list_backends() -> list[str]:
+    """The backends of this build."""
+    return _core.backends()
+
+
+def get_backend() -> str:
+    """The backend of models that are loaded without one: `set_backend`, PYCANDLE_BACKEND, or cpu."""
+    return _chosen or os.environ.get("PYCANDLE_BACKEND") or "cpu"
+
+
+def set_backend(name: str | None) -> None:
+    """Models that are loaded from now on run on this backend; None: PYCANDLE_BACKEND, or cpu."""
+    global _chosen
+    if name is not None and name not in list_backends():
+        raise ValueError(f"there is no backend {name!r}: {', '.join(list_backends())}")
+    _chosen = name
+
+
+def is_chosen() -> bool:
+    return _chosen is not None or bool(os.environ.get("PYCANDLE_BACKEND"))
+
+
+def set_dump_dir(path: str | os.PathLike | None) -> None:
+    """Models that are loaded from now on write their program after each pass into this folder; None: no more."""
+    global _dump_dir
+    _dump_dir = os.path.abspath(path) if path else ""
+
+
+def dump_dir() -> str:
+    return _dump_dir
