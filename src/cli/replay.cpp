@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/file.h"
 #include "cli/command.h"
+#include "cli/heatmap.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
 #include "ops/core/catalogue.h"
@@ -14,7 +16,7 @@ namespace pycandle::cli {
 
 void add_replay(Command& app, Context& context) {
   struct Options {
-    std::string folder, backend = usual_backend("reference");
+    std::string folder, backend = usual_backend("reference"), png;
     PipelineOptions pipeline;
   };
   auto options = std::make_shared<Options>();
@@ -22,11 +24,14 @@ void add_replay(Command& app, Context& context) {
                                 "pycandle replay pycandle_repro/h.7.mlp.act@0-output");
   command.add_option("folder", options->folder, "what pycandle verify --repro wrote for the layer").required();
   command.add_option("--backend", options->backend, fmt::format("one of: {}", fmt::join(backend_names(), ", "))).shows_default();
+  command.add_option("--png", options->png, "write a picture of where it differs now");
   add_backend_options(command, options->pipeline);
   command.callback([options, &context] {
     refuse_choices_without_effect(options->backend, options->pipeline);
-    const Replay r = replay(options->folder, find_backend(options->backend), catalogue(), options->pipeline);
+    const PictureSize size = options->png.empty() ? PictureSize{16, 64} : PictureSize{256, 256};
+    const Replay r = replay(options->folder, find_backend(options->backend), catalogue(), options->pipeline, size);
     context.status = r.is_fixed() ? 0 : 1;
+    if (!options->png.empty() && !r.picture.empty()) write_text(options->png, difference_png(r.picture));
     if (context.json) {
       const Json json{{"status", r.is_fixed() ? "passed" : "wrong"},
                       {"tap", r.tap},
@@ -45,6 +50,11 @@ void add_replay(Command& app, Context& context) {
     fmt::print("{} · {} · {}\n", styled(r.tap, Style::bold), r.op, options->backend);
     line(fmt::format("then ({})", r.recorded_backend), r.then);
     line(fmt::format("now ({})", options->backend), r.now);
+    if (options->png.empty()) {
+      fmt::print("{}", heatmap(r.picture));
+    } else {
+      fmt::print("{}\n", r.picture.empty() ? "nothing differs, so there is no picture" : "wrote " + options->png);
+    }
     fmt::print("{}\n", r.is_fixed() ? styled("right", Style::green) : styled("still wrong: ", Style::red) + r.judgement.why);
   });
 }

@@ -10,13 +10,10 @@
 #include <cstdlib>
 #include <limits>
 
+#include "cli/colours.h"
+
 namespace pycandle::cli {
 namespace {
-
-bool colours() {
-  static const bool on = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
-  return on;
-}
 
 // Columns that a terminal shows: UTF-8 continuation bytes and escape sequences take none.
 size_t width(const std::string& text) {
@@ -42,8 +39,13 @@ std::string human(double value, double step, const std::vector<const char*>& uni
 
 }  // namespace
 
+bool has_colours() {
+  static const bool on = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  return on;
+}
+
 std::string styled(const std::string& text, Style style) {
-  if (!colours() || style == Style::plain) return text;
+  if (!has_colours() || style == Style::plain) return text;
   static constexpr const char* kCodes[] = {"", "1", "2", "32", "33", "31;1"};
   return fmt::format("\033[{}m{}\033[0m", kCodes[static_cast<size_t>(style)], text);
 }

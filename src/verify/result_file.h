@@ -9,7 +9,7 @@
 
 namespace pycandle {
 
-inline constexpr const char* kResultVersion = "1.2.0";
+inline constexpr const char* kResultVersion = "1.3.0";
 
 class ResultWriter {
  public:

@@ -27,12 +27,18 @@ Json to_json(const Metrics& m, const Sizes& shape) {
           {"ulps", m.ulps}};
 }
 
+Json to_json(const DifferencePicture& p) {
+  return {{"rows", p.rows}, {"columns", p.columns}, {"cells", p.cells}, {"largest", p.largest}};
+}
+
 Json to_json(const LayerResult& l) {
   Json json{{"tap", l.tap.text()}, {"path", l.path},   {"op", l.op},      {"python", l.place},
             {"source", l.source},  {"dtype", l.dtype}, {"shape", l.shape}};
   if (!l.input.empty()) json["input"] = l.input;
   if (!l.code.empty()) json.update({{"cpp", l.code}, {"cpp_source", l.code_source}});
   json.update(to_json(l.metrics, l.shape));
+  if (!l.picture.empty()) json["picture"] = to_json(l.picture);
+  if (!l.picture.decades.empty()) json["errors"] = {{"first", l.picture.first_decade}, {"counts", l.picture.decades}};
   if (l.weight_rounding) json["weight_rounding"] = *l.weight_rounding;
   json["cumulative"] = l.cumulative ? to_json(*l.cumulative, l.shape) : Json(nullptr);
   json["error_rms"] = number(l.error_rms);

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -195,7 +196,7 @@ def test_a_wrong_layer_gets_its_op_and_cause(manifest, tmp_path, pycandle):
 def test_a_wrong_layer_has_a_folder_that_runs_in_torch_and_is_replayed(manifest, tmp_path, pycandle):
     other = changed(manifest, tmp_path / "other", "aten.gelu.default", "approximate", "tanh")
     (folder,) = pycandle.json("verify", other, "--repro", tmp_path / "repro", status=1)["repro"]
-    assert {"repro.safetensors", "op.ptir", "debug_layer.py", "README.md"} == {
+    assert {"repro.safetensors", "op.ptir", "debug_layer.py", "README.md", "difference.png"} == {
         path.name for path in Path(folder).iterdir()
     }
     tensors = load_file(Path(folder, "repro.safetensors"))
@@ -206,14 +207,18 @@ def test_a_wrong_layer_has_a_folder_that_runs_in_torch_and_is_replayed(manifest,
     ran = subprocess.run(
         [sys.executable, Path(folder, "debug_layer.py")], capture_output=True, text=True, check=True
     )
-    assert "torch now, got" in ran.stdout
+    assert "torch now, got" in ran.stdout and "differences (the last axis across)" in ran.stdout
     helpers = runpy.run_path(str(Path(folder, "debug_layer.py")))
     x = torch.randn(3, 5, 6)  # channels and positions, without a batch
     mirrored = helpers["padded"](x, [0, 1, 2], [0, 2, 1], mode="reflect")
     assert torch.equal(mirrored, torch.nn.functional.pad(x, (2, 1, 1, 2), "reflect"))
     again = pycandle.json("replay", folder, status=1)
     assert again["status"] == "wrong" and again["op"] == "gelu"
-    assert "still wrong" in pycandle("replay", folder, status=1).stdout
+    said = pycandle("replay", folder, status=1).stdout
+    assert "still wrong" in said and "differences up to" in said and "|\n" in said
+    pycandle("replay", folder, "--png", tmp_path / "now.png", status=1)
+    for picture in (tmp_path / "now.png", Path(folder, "difference.png")):
+        assert Image.open(picture).convert("RGB").size[0] > 1
 
 
 def test_lockstep_gives_torchs_and_our_values_layer_by_layer(manifest):

@@ -30,6 +30,9 @@ constexpr std::string_view kScript = R"py("""{title}
 Runs the op in PyTorch and compares: python debug_layer.py. With matplotlib it also writes heatmap.png.
 """
 
+import math
+import os
+import sys
 from pathlib import Path
 
 import torch
@@ -58,12 +61,59 @@ def plane(t):
     return t.reshape(-1, t.shape[-1]) if t.dim() > 1 else t.reshape(1, -1)
 
 
-def in_terminal(t, width=64, height=16):
-    rows = F.adaptive_max_pool2d(plane(t.abs())[None], (min(height, plane(t).shape[0]), min(width, plane(t).shape[1])))[0]
-    shades = " .:-=+*#%@"
-    top = rows.max().item() or 1.0
-    for row in rows:
-        print("  |" + "".join(shades[min(9, int(10 * v / top))] for v in row.tolist()) + "|")
+# The colours of `pycandle report`: violet is the smallest difference, yellow the largest, black none, blue a missing number.
+STOPS = [(59, 15, 112), (140, 41, 129), (222, 73, 104), (254, 159, 109), (252, 253, 191)]
+
+
+def colour(share):
+    if share is None:
+        return (24, 24, 27)
+    if share > 1:
+        return (0, 190, 255)
+    at = share * (len(STOPS) - 1)
+    i = min(int(at), len(STOPS) - 2)
+    return tuple(round(a + (b - a) * (at - i)) for a, b in zip(STOPS[i], STOPS[i + 1]))
+
+
+def shares(difference, height, width):
+    """Cells of the largest difference: None is none, 1 the largest, 0 a 2^25th of it and below, 2 a missing number."""
+    rows = plane(difference.abs())
+    cells = F.adaptive_max_pool2d(rows.nan_to_num(nan=torch.inf)[None], (min(height, rows.shape[0]), min(width, rows.shape[1])))[0]
+    finite = cells[cells.isfinite()]
+    top = finite.max().item() if finite.numel() else 0.0
+    return [[None if v == 0 else 2 if v == math.inf else max(0.0, 1 + math.log2(v / top) / 25) for v in row] for row in cells.tolist()]
+
+
+def in_terminal(difference):
+    coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    rows = shares(difference, 16, 64)
+    print("differences (the last axis across)")
+    for i in range(0, len(rows), 2 if coloured else 1):
+        if not coloured:
+            print("  |" + "".join(" " if v is None else "!" if v > 1 else ".:-=+*#%@"[min(8, int(9 * v))] for v in rows[i]) + "|")
+            continue
+        below = rows[i + 1] if i + 1 < len(rows) else [None] * len(rows[i])
+        rgb = "{};{};{}".format
+        print("  " + "".join(f"\033[38;2;{rgb(*colour(a))};48;2;{rgb(*colour(b))}m▀" for a, b in zip(rows[i], below)) + "\033[0m")
+
+
+def picture(difference, file):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import LinearSegmentedColormap
+
+    heat = LinearSegmentedColormap.from_list("pycandle", [tuple(v / 255 for v in stop) for stop in STOPS])
+    figure, axes = plt.subplots(1, 3, figsize=(15, 5), layout="constrained")
+    for axis, (name, t) in zip(axes, [("expected", expected), ("got", got)]):
+        figure.colorbar(axis.imshow(plane(t), aspect="auto", interpolation="nearest", cmap=heat), ax=axis)
+        axis.set_title(name)
+    rows = shares(difference, 256, 256)
+    axes[2].imshow([[colour(v) for v in row] for row in rows], aspect="auto", interpolation="nearest")
+    axes[2].set_title("difference, on a log scale")
+    figure.savefig(file)
+    print(file.name)
 
 
 if __name__ == "__main__":
@@ -74,21 +124,11 @@ if __name__ == "__main__":
         show("torch now, expected", ours, expected)
         show("torch now, got", ours, got)
     difference = got.to(torch.float64) - expected.to(torch.float64)
+    in_terminal(difference)
     try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot as plt
+        picture(difference, Path(__file__).with_name("heatmap.png"))
     except ImportError:
-        print("largest differences (rows, columns of the last dim):")
-        in_terminal(difference)
-    else:
-        figure, axes = plt.subplots(1, 3, figsize=(15, 5))
-        for axis, (name, t) in zip(axes, [("expected", expected), ("got", got), ("difference", difference)]):
-            figure.colorbar(axis.imshow(plane(t), aspect="auto", interpolation="nearest"), ax=axis)
-            axis.set_title(name)
-        figure.savefig(Path(__file__).with_name("heatmap.png"))
-        print("heatmap.png")
+        print("difference.png shows it finer; with matplotlib this script writes heatmap.png")
 )py";
 
 std::string filled(std::string_view form, const std::map<std::string, std::string>& words) {
@@ -135,6 +175,9 @@ std::filesystem::path write_reproduction(const std::filesystem::path& parent, co
                      {"overrides", Json(pipeline.overrides).dump()},
                      {"judged", to_string(layer.judged)},
                      {"sizes", Json(r.sizes).dump()}});
+  constexpr int64_t kMost = 256;
+  const DifferencePicture picture = picture_of_difference(r.got, r.expected, {kMost, kMost});
+  if (!picture.empty()) write_text(folder / "difference.png", difference_png(picture));
   write_text(folder / "op.ptir", print(p, {.origins = false}));
   const TorchSource source = torch_source(p, r.sizes);
   const std::string nothing = fmt::format(
@@ -150,7 +193,8 @@ std::filesystem::path write_reproduction(const std::filesystem::path& parent, co
   return folder;
 }
 
-Replay replay(const std::filesystem::path& folder, const Backend& backend, const OpTable& table, PipelineOptions pipeline) {
+Replay replay(const std::filesystem::path& folder, const Backend& backend, const OpTable& table, PipelineOptions pipeline,
+              PictureSize picture_size) {
   const Safetensors tensors = Safetensors::open(folder / "repro.safetensors");
   const Program p = parse_program(read_text(folder / "op.ptir"), table, (folder / "op.ptir").string());
   const auto fact = [&](const char* name) {
@@ -174,12 +218,13 @@ Replay replay(const std::filesystem::path& folder, const Backend& backend, const
   for (const Input& input : p.inputs) inputs.push_back(tensors.get("input:" + input.name));
   const Trials trials(table, memory_parameters({}), sizes);
 
-  Replay result{fact("tap"), fact("op"), fact("backend"), {}, {}, {}};
+  Replay result{fact("tap"), fact("op"), fact("backend"), {}, {}, {}, {}};
   Evidence e;
   e.golden = tensors.get("expected");
   e.ours = backend.compile(p, table, trials.parameters(), pipeline)->run(trials.request(inputs)).at(0);
   result.then = compare(tensors.get("got"), e.golden);
   result.now = compare(e.ours, e.golden);
+  result.picture = picture_of_difference(e.ours, e.golden, picture_size);
   if (!is_inexact(e.golden.dtype())) {
     result.judgement = judge_exactly(e.golden, e.ours);
   } else {

@@ -19,9 +19,10 @@ struct Replay {
   std::string tap, op, recorded_backend;
   Metrics then, now;              // got against expected, and what this backend gives against expected
   Judgement judgement;            // of what this backend gives
+  DifferencePicture picture;      // of what this backend gives, fine enough for a picture of its own
   bool is_fixed() const { return judgement.passed; }
 };
 // Threads and overrides are those that are given, or else those that the layer was wrong with.
-Replay replay(const std::filesystem::path& folder, const Backend&, const OpTable&, PipelineOptions = {});
+Replay replay(const std::filesystem::path& folder, const Backend&, const OpTable&, PipelineOptions = {}, PictureSize = {});
 
 }  // namespace pycandle

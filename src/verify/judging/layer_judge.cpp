@@ -92,6 +92,7 @@ void LayerJudge::judge(const std::string& key, const Slice& slice, const std::ve
                       ->run(trials_.request(inputs))
                       .at(0);
   result.metrics = compare_with_sizes(evidence.ours, evidence.golden);
+  result.picture = picture_of_difference(evidence.ours, evidence.golden);
   const bool is_equal = evidence.ours.same_bytes(evidence.golden);
   result.verdict = is_equal ? Verdict::exact : Verdict::within_rounding;
   if (evidence.ours.shape() != evidence.golden.shape()) {
@@ -215,6 +216,7 @@ LayerResult LayerJudge::of_whole_run(const WholeRun::Result& r, const Slice& sli
   result.tap = {TapId::Kind::whole_run, r.name};
   result.path.clear();
   result.metrics = r.metrics;
+  result.picture = picture_of_difference(r.ours, r.golden);
   return result;
 }
 

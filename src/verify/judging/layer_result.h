@@ -10,6 +10,7 @@
 #include "ir/op_def.h"
 #include "ir/tap_id.h"
 #include "params/parameters.h"
+#include "verify/judging/difference.h"
 #include "verify/judging/metrics.h"
 
 namespace pycandle {
@@ -59,6 +60,7 @@ struct LayerResult {
   std::string dtype;
   Sizes shape;
   Metrics metrics;                       // ours against the golden, from golden inputs (local)
+  DifferencePicture picture;             // of the same two
   std::optional<Metrics> cumulative;     // the same in one run of the whole program; a fused kernel may hide the value
   double error_rms = 0, error_max = 0;   // what was judged …
   double floor_rms = 0, floor_max = 0;   // … against what (before the factors 4 and 16)
