@@ -118,13 +118,20 @@ static bool is_own_file(std::string_view file) {
          file.ends_with("/pycandle/module.h") || file.ends_with("/pycandle/model.h");
 }
 
+const size_t*& line_of_text() {
+  thread_local const size_t* line = nullptr;
+  return line;
+}
+
 void Capture::stand_at(Here here) {
   if (is_own_file(here.file_name())) return;
+  const size_t* line = line_of_text();
+  const std::string path = line ? "the code" : here.file_name();
   std::vector<SourceFile>& files = program.files;
-  const auto found = std::find_if(files.begin(), files.end(), [&](const SourceFile& f) { return f.path == here.file_name(); });
+  const auto found = std::find_if(files.begin(), files.end(), [&](const SourceFile& f) { return f.path == path; });
   builder.origin.file = static_cast<int32_t>(found - files.begin());
-  if (found == files.end()) files.push_back({here.file_name(), {}});
-  builder.origin.line = static_cast<int32_t>(here.line());
+  if (found == files.end()) files.push_back({path, {}});
+  builder.origin.line = static_cast<int32_t>(line ? *line : here.line());
 }
 
 std::vector<Tensor> Capture::apply(const char* op, const std::vector<const Tensor*>& operands, Here here, const Build& build) {

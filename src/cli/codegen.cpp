@@ -11,6 +11,7 @@
 #include "cli/terminal.h"
 #include "emit/cpp/project.h"
 #include "emit/files.h"
+#include "emit/line_map.h"
 #include "emit/proof/proof.h"
 #include "import/importer.h"
 #include "ops/core/catalogue.h"
@@ -163,6 +164,7 @@ void generate(const Options& options, Context& context) {
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
   const emit::ProvenHeader header = emit::proof::prove(printed.header.text(), *tree.program);
   emit::EmittedFiles files = emitted(options, printed, header, name);
+  files.keep_lines(emit::line_map(header, *tree.program));
   const std::string difference = options.diff || options.check ? files.diff() : std::string();
   if (options.diff || options.check) {
     context.status = options.check && !difference.empty() ? 1 : 0;

@@ -128,6 +128,7 @@ void EmittedFiles::write() const {
     for (size_t i = 0; i < files_.size(); ++i) {
       written.write(target(files_[i]), merged_.empty() ? files_[i].text : merged_[i]);
       written.write(pristine(files_[i]), files_[i].text);
+      if (!files_[i].lines.empty()) written.write(pristine(files_[i]).string() + kLinesEnding, files_[i].lines);
     }
   } catch (...) {
     written.undo();

@@ -10,12 +10,16 @@
 
 namespace pycandle::emit {
 
+inline constexpr const char* kEmittedFolder = ".pycandle/emitted";
+inline constexpr const char* kLinesEnding = ".lines.json";  // of the file beside an emitted one
+
 struct EmittedFile {
   EmittedFile(std::filesystem::path where, std::string what) : path(std::move(where)), text(std::move(what)) {}
   EmittedFile(std::filesystem::path where, const ProvenHeader& model) : EmittedFile(std::move(where), model.text()) {}
 
   std::filesystem::path path;   // below the root
   std::string text;
+  std::string lines = {};       // what computes what (emit/line_map.h); kept beside the file as it was emitted
 };
 
 enum class FileState { missing, same, unedited, edited, foreign };  // foreign: nobody knows that we made it
@@ -26,6 +30,7 @@ class EmittedFiles {
   EmittedFiles(std::filesystem::path root, std::vector<EmittedFile> files) : root_(std::move(root)), files_(std::move(files)) {}
 
   const std::vector<EmittedFile>& files() const { return files_; }
+  void keep_lines(std::string map) { files_.front().lines = std::move(map); }  // of the model's header, which is the first
   std::filesystem::path target(const EmittedFile& f) const { return root_ / f.path; }
   FileState state(const EmittedFile&) const;
   // What writing would change, as a unified diff; empty when nothing.
@@ -37,7 +42,7 @@ class EmittedFiles {
   void write() const;
 
  private:
-  std::filesystem::path pristine(const EmittedFile& f) const { return root_ / ".pycandle" / "emitted" / f.path; }
+  std::filesystem::path pristine(const EmittedFile& f) const { return root_ / kEmittedFolder / f.path; }
   std::filesystem::path root_;
   std::vector<EmittedFile> files_;
   std::vector<std::string> merged_;  // texts to write in place of the emitted ones; empty: as emitted

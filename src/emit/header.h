@@ -4,6 +4,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ir/graph.h"
 
@@ -29,11 +30,14 @@ class PrintedHeader {
 class ProvenHeader {
  public:
   const std::string& text() const { return text_; }
+  // Per node of the program: the line that computes it, from 1; 0: none.
+  const std::vector<int32_t>& lines() const { return lines_; }
 
  private:
   friend ProvenHeader proof::prove(const std::string& header, const Program& program);
-  explicit ProvenHeader(std::string text) : text_(std::move(text)) {}
+  ProvenHeader(std::string text, std::vector<int32_t> lines) : text_(std::move(text)), lines_(std::move(lines)) {}
   std::string text_;
+  std::vector<int32_t> lines_;
 };
 
 }  // namespace pycandle::emit

@@ -127,6 +127,24 @@ std::string unified_diff(const std::string& before, const std::string& after, co
   return out;
 }
 
+std::vector<int32_t> carried_lines(const std::string& before, const std::string& after) {
+  const std::vector<std::string> from = lines_of(before), to = lines_of(after);
+  std::vector<int32_t> became(from.size() + 1, 0);
+  int64_t shift = 0;
+  size_t i = 0;
+  const auto keep_until = [&](size_t end) {
+    for (; i < end; ++i) became[i + 1] = static_cast<int32_t>(static_cast<int64_t>(i) + shift + 1);
+  };
+  for (const Change& change : changes(from, to)) {
+    keep_until(change.begin);
+    if (change.with.size() == change.end - change.begin) keep_until(change.end);
+    i = change.end;
+    shift += static_cast<int64_t>(change.with.size()) - static_cast<int64_t>(change.end - change.begin);
+  }
+  keep_until(from.size());
+  return became;
+}
+
 Merge three_way_merge(const std::string& base_text, const std::string& mine_text, const std::string& theirs_text) {
   const std::vector<std::string> base = lines_of(base_text);
   const std::vector<Change> mine = changes(base, lines_of(mine_text)), theirs = changes(base, lines_of(theirs_text));

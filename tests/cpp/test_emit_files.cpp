@@ -24,6 +24,14 @@ TEST(LineDiff, ShowsWhatChangedWithItsSurroundings) {
   EXPECT_EQ(emit::unified_diff(kOld, kOld, "a.hpp"), "");
 }
 
+TEST(LineDiff, CarriesLinesOverEdits) {
+  using Lines = std::vector<int32_t>;
+  EXPECT_EQ(emit::carried_lines(kOld, kOld), (Lines{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(emit::carried_lines(kOld, "zero\none\ntwo\nthree\nfour\nfive\n"), (Lines{0, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(emit::carried_lines(kOld, "one\ntwo\n3\nfour\nfive\n"), (Lines{0, 1, 2, 3, 4, 5}));  // replaced where it stood
+  EXPECT_EQ(emit::carried_lines(kOld, "one\nfour\nfive\n"), (Lines{0, 1, 0, 0, 2, 3}));
+}
+
 TEST(LineDiff, MergesChangesOfDifferentLines) {
   const emit::Merge merged = emit::three_way_merge(kOld, "one\ntwo!\nthree\nfour\nfive\n", "one\ntwo\nthree\nfour\nfive\nsix\n");
   EXPECT_TRUE(merged.conflicts.empty());

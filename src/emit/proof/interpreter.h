@@ -18,7 +18,7 @@ class Interpreter {
   // The model of those weights, called once; its outputs by name, as compile() names them.
   std::vector<std::pair<std::string, front::Tensor>> run(const front::Weights&, const std::vector<front::Tensor>& inputs);
   // The line that was being run, for errors; 0 before the first.
-  size_t line() const { return line_; }
+  const size_t& line() const { return line_; }
 
  private:
   struct Variable {

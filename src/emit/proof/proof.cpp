@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "capture/compile.h"
+#include "capture/text_line.h"
 #include "emit/names.h"
 #include "emit/proof/interpreter.h"
 #include "passes/structure.h"
@@ -105,6 +106,15 @@ class Gaps {
   std::map<std::string, size_t> asked_;
 };
 
+// While it lives, nodes stand at this line of the text.
+class StandsAtLines {
+ public:
+  explicit StandsAtLines(const size_t& line) { front::line_of_text() = &line; }
+  ~StandsAtLines() { front::line_of_text() = nullptr; }
+  StandsAtLines(const StandsAtLines&) = delete;
+  StandsAtLines& operator=(const StandsAtLines&) = delete;
+};
+
 // The code as a model that can be captured.
 class ReadModel final : public front::Callable {
  public:
@@ -115,6 +125,7 @@ class ReadModel final : public front::Callable {
 
   std::vector<std::pair<std::string, front::Tensor>> call(const std::vector<front::Tensor>& inputs) const override {
     inputs_ = inputs;
+    const StandsAtLines lines(interpreter_.line());
     std::vector<front::Tensor> given;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!gaps_->is_gap(i)) given.push_back(inputs[i]);
@@ -146,8 +157,43 @@ std::string difference_to(const Program& expected, const Program& captured) {
   return at == std::string::npos ? difference : difference.replace(at, kOther.size(), ", in the code ");
 }
 
-// Why the code is not the program; nothing when it is. Whatever goes wrong here is the code's fault.
-std::optional<Error> refusal(const std::string& header, const Program& expected, Gaps& gaps) {
+// For each node of the program the line of the code that computes it; 0: none. Nodes that compute the same are told apart by
+// their module, then by their order.
+std::vector<int32_t> lines_of_nodes(const Program& program, const Program& captured) {
+  const auto for_each = [](const Program& p, const auto& visit) {
+    const std::vector<Hash128> hashes = value_hashes(p);
+    for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
+      const Node& node = p.graph.nodes[n];
+      if (!node.results.empty()) visit(n, hashes[node.results[0]].text(), p.module_path(node.origin));
+    }
+  };
+  struct Lines {
+    std::map<std::string, std::vector<int32_t>> by_module;
+    int32_t any = 0;
+  };
+  std::map<std::string, Lines> found;
+  for_each(captured, [&](size_t n, const std::string& hash, const std::string& module) {
+    const int32_t line = captured.graph.nodes[n].origin.line;
+    found[hash].by_module[module].push_back(line);
+    found[hash].any = line;
+  });
+  std::map<std::string, size_t> taken;
+  std::vector<int32_t> lines(program.graph.nodes.size(), 0);
+  for_each(program, [&](size_t n, const std::string& hash, const std::string& module) {
+    const auto same = found.find(hash);
+    if (same == found.end()) return;
+    const auto there = same->second.by_module.find(module);
+    if (there == same->second.by_module.end()) {
+      lines[n] = same->second.any;
+    } else {
+      lines[n] = there->second[std::min(taken[hash + module]++, there->second.size() - 1)];
+    }
+  });
+  return lines;
+}
+
+// Why the code is not the program; nothing when it is: then `lines` are filled in. Whatever goes wrong here is the code's fault.
+std::optional<Error> refusal(const std::string& header, const Program& expected, Gaps& gaps, std::vector<int32_t>& lines) {
   Error wrong(ErrorCode::gap, "the code for this model would not run, so nothing is written");
   wrong.hint(kHint);
   size_t line = 0;
@@ -162,7 +208,10 @@ std::optional<Error> refusal(const std::string& header, const Program& expected,
       throw;
     }
     const std::string difference = difference_to(expected, captured);
-    if (difference.empty()) return {};
+    if (difference.empty()) {
+      lines = lines_of_nodes(expected, captured);
+      return {};
+    }
     return Error(ErrorCode::gap, "the code for this model would not be the recorded program, so nothing is written")
         .found(difference)
         .hint(kHint);
@@ -181,14 +230,15 @@ std::optional<Error> refusal(const std::string& header, const Program& expected,
 ProvenHeader prove(const std::string& header, const Program& program) {
   Program expected = program;
   Gaps gaps(expected);
-  const std::optional<Error> refused = refusal(header, expected, gaps);
+  std::vector<int32_t> lines;
+  const std::optional<Error> refused = refusal(header, expected, gaps, lines);
   constexpr int kMostOrders = 500;
   for (int i = 0; refused && i < kMostOrders; ++i) {
     if (!gaps.another_order()) throw *refused;
-    if (!refusal(header, expected, gaps)) return ProvenHeader(header);
+    if (!refusal(header, expected, gaps, lines)) return {header, std::move(lines)};
   }
   if (refused) throw *refused;
-  return ProvenHeader(header);
+  return {header, std::move(lines)};
 }
 
 }  // namespace pycandle::emit::proof
