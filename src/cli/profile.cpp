@@ -139,6 +139,7 @@ Profile profile(const Model& model, const Model::Tensors& inputs, int threads) {
     p.seconds = run.seconds;
   }
   p.use = model.executable().use();
+  if (const auto* says = dynamic_cast<const SaysPlaces*>(&model.executable())) p.places = says->places();
   p.peak_memory = peak_memory();
   if (p.steps.empty()) {
     throw Error(ErrorCode::usage, fmt::format("the backend {} does not say where its time goes", model.backend()))
@@ -180,6 +181,14 @@ static Json steps_json(const Profile& p) {
   return steps;
 }
 
+// Where activations lie, and from which step to which; steps as steps_json() counts them, after the call's own.
+static Json buffers_json(const Profile& p) {
+  Json buffers = Json::array();
+  for (const PlacedBuffer& b : p.places)
+    buffers.push_back({{"offset", b.offset}, {"bytes", b.bytes}, {"first", b.first + 1}, {"last", b.last + 1}});
+  return buffers;
+}
+
 Json to_json(const Profile& p) {
   Json passes = Json::array(), plans = Json::array();
   for (const PassTiming& pass : p.passes) passes.push_back({{"name", pass.name}, {"ms", pass.seconds * 1e3}});
@@ -196,6 +205,7 @@ Json to_json(const Profile& p) {
           {"kernels", rows(by_kernel(p))},
           {"ops", rows(by_op(p))},
           {"layers", rows(by_layer(p))},
+          {"buffers", buffers_json(p)},
           {"steps", steps_json(p)}};
 }
 

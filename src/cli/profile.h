@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "backends/placed.h"
 #include "base/json.h"
 #include "runtime/machine.h"
 #include "runtime/model.h"
@@ -22,6 +23,7 @@ struct Profile {
   MachinePeaks peaks;
   std::vector<PassTiming> passes;
   ExecutableUse use;
+  std::vector<PlacedBuffer> places;
   size_t peak_memory = 0;  // of the process
 
   double accounted() const;  // the share of the run that its steps took

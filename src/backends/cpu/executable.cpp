@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/cpu/copy.h"
+#include "backends/cpu/memory.h"
 #include "base/error.h"
 
 namespace pycandle::cpu {
@@ -95,6 +96,11 @@ ExecutableUse CpuExecutable::use() const {
     }
   }
   return use;
+}
+
+std::vector<PlacedBuffer> CpuExecutable::places() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.empty() ? std::vector<PlacedBuffer>() : placed_buffers(*entries_.front()->plan);
 }
 
 std::unique_ptr<Context> CpuExecutable::new_context(const Plan& plan) const {

@@ -11,16 +11,18 @@
 
 #include "backends/cpu/planner.h"
 #include "backends/in_place.h"
+#include "backends/placed.h"
 
 namespace pycandle::cpu {
 
-class CpuExecutable final : public Executable, public RunsInPlace {
+class CpuExecutable final : public Executable, public RunsInPlace, public SaysPlaces {
  public:
   explicit CpuExecutable(Shared);
   std::vector<Array> run(const RunRequest& request) const override { return run(request, States::kept); }
   std::vector<Array> run_in_place(const RunRequest& request) const override { return run(request, States::written); }
   std::unique_ptr<RepeatedRun> repeated(RunRequest) const override;
   ExecutableUse use() const override;
+  std::vector<PlacedBuffer> places() const override;
 
  private:
   using Clock = std::chrono::steady_clock;

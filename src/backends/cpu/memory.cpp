@@ -4,7 +4,7 @@
 #include <new>
 #include <numeric>
 
-#include "backends/cpu/plan.h"
+#include "backends/cpu/memory.h"
 #include "base/huge_pages.h"
 
 namespace pycandle::cpu {
@@ -24,6 +24,32 @@ struct Life {
 
 bool is_arena(const Buffer& b) { return b.kind == Buffer::Kind::arena; }
 
+// Per buffer, whatever memory it shares.
+std::vector<Life> lives_of(const Plan& plan) {
+  std::vector<Life> lives(plan.buffers.size());
+  const auto use = [&](BufferId b, size_t step) {
+    lives[b].first = std::min(lives[b].first, step);
+    lives[b].last = std::max(lives[b].last, step);
+  };
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    for (const BufferId b : plan.steps[s].reads) use(b, s);
+    for (const BufferId b : plan.steps[s].writes) use(b, s);
+    for (const ValueId v : plan.steps[s].defines) {  // a tap on a view is delivered after the step, and copied from here
+      if (plan.views[v].buffer != kNoBuffer) use(plan.views[v].buffer, s);
+    }
+  }
+  for (const View& v : plan.outputs) {
+    if (v.buffer != kNoBuffer) use(v.buffer, plan.steps.size());
+  }
+  return lives;
+}
+
+// Whose memory it has.
+size_t owner_of(const std::vector<Buffer>& buffers, BufferId b) {
+  while (buffers[b].same_as != kNoBuffer) b = buffers[b].same_as;
+  return static_cast<size_t>(b);
+}
+
 }  // namespace
 
 std::shared_ptr<std::byte> memory_for_runs(size_t bytes) {
@@ -39,30 +65,12 @@ std::shared_ptr<std::byte> memory_for_runs(size_t bytes) {
 
 void place_buffers(Plan& plan) {
   std::vector<Buffer>& buffers = plan.buffers;
-  std::vector<Life> lives(buffers.size());
-  const auto use = [&](BufferId b, size_t step) {
-    lives[b].first = std::min(lives[b].first, step);
-    lives[b].last = std::max(lives[b].last, step);
-  };
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    for (const BufferId b : plan.steps[s].reads) use(b, s);
-    for (const BufferId b : plan.steps[s].writes) use(b, s);
-    for (const ValueId v : plan.steps[s].defines) {  // a tap on a view is delivered after the step, and copied from here
-      if (plan.views[v].buffer != kNoBuffer) use(plan.views[v].buffer, s);
-    }
-  }
-  for (const View& v : plan.outputs) {
-    if (v.buffer != kNoBuffer) use(v.buffer, plan.steps.size());
-  }
+  std::vector<Life> lives = lives_of(plan);
 
   // In place: the written buffer is the one that was read last.
-  const auto root = [&](BufferId b) {
-    while (buffers[b].same_as != kNoBuffer) b = buffers[b].same_as;
-    return static_cast<size_t>(b);
-  };
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     for (const auto& [read, written] : plan.steps[s].may_share) {
-      const size_t from = root(read), to = root(written);
+      const size_t from = owner_of(buffers, read), to = owner_of(buffers, written);
       if (from == to || !is_arena(buffers[from]) || buffers[from].bytes != buffers[to].bytes) continue;
       if (lives[from].last != s || lives[to].first != s) continue;
       if (is_arena(buffers[to])) {
@@ -101,6 +109,21 @@ void place_buffers(Plan& plan) {
     if (buffers[b].kind == Buffer::Kind::held && lives[b].is_used() && lives[b].last < plan.steps.size())
       plan.ends_after[lives[b].last].push_back(static_cast<BufferId>(b));
   }
+}
+
+std::vector<PlacedBuffer> placed_buffers(const Plan& plan) {
+  std::vector<Life> lives = lives_of(plan);
+  for (size_t b = 0; b < lives.size(); ++b) {
+    const size_t owner = owner_of(plan.buffers, static_cast<BufferId>(b));
+    if (owner != b && lives[b].is_used()) lives[owner].cover(lives[b]);
+  }
+  std::vector<PlacedBuffer> placed;
+  for (size_t b = 0; b < lives.size(); ++b) {
+    const Buffer& buffer = plan.buffers[b];
+    if (!is_arena(buffer) || buffer.same_as != kNoBuffer || !lives[b].is_used()) continue;
+    placed.push_back({buffer.offset, buffer.bytes, lives[b].first, std::min(lives[b].last, plan.steps.size() - 1)});
+  }
+  return placed;
 }
 
 }  // namespace pycandle::cpu
