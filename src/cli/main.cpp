@@ -8,6 +8,7 @@
 
 #include "base/version.h"
 #include "cli/command.h"
+#include "cli/diff.h"
 #include "cli/generate.h"
 #include "cli/in_python.h"
 #include "cli/nearest.h"
@@ -66,6 +67,7 @@ void add_all(Command& commands, Context& context) {
   add_verify(commands, context);
   add_report(commands, context);
   add_in_python(commands, "dashboard");
+  add_diff(commands, context);
   add_replay(commands, context);
   add_bench(commands, context);
   add_bench_runner(commands, context);
