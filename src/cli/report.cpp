@@ -12,7 +12,7 @@ namespace {
 
 struct Options {
   report::Sources sources;
-  std::string result, baseline, ledger, out, format = "html", badge;
+  std::string result, baseline, ledger, code, out, format = "html", badge;
   std::vector<std::string> profiles;
   bool no_weights = false;
 };
@@ -29,6 +29,7 @@ void run_report(Options& options, Context& context) {
   options.sources.result = options.result;
   options.sources.baseline = options.baseline;
   options.sources.ledger = options.ledger;
+  options.sources.code = options.code;
   options.sources.profiles.assign(options.profiles.begin(), options.profiles.end());
   options.sources.weights = !options.no_weights && options.format != "md";  // Markdown does not show them
   const Json document = report::collect(options.sources);
@@ -66,6 +67,8 @@ void add_report(Command& app, Context& context) {
   command.add_option("--baseline", options->baseline, "an earlier one: the report says what became better or worse");
   command.add_option("--profile", options->profiles,
                      "what pycandle forward --profile --json printed; several stand side by side");
+  command.add_option("--code", options->code,
+                     "what pycandle codegen wrote, a header or a folder: its lines stand beside Python's");
   command.add_option("--ledger", options->ledger,
                      "what --ledger of pycandle weights extract or forward wrote: where each parameter came from");
   command.add_option("-o,--out", options->out,

@@ -57,14 +57,18 @@ Json collect(const Sources& sources) {
                 {"coverage", coverage_json(analysis)},
                 {"program", program_part(recording, texts)},
                 {"weights", weights_part(recording, sources.ledger, sources.weights)},
+                {"code", nullptr},
                 {"result", nullptr},
                 {"baseline", nullptr},
                 {"profiles", Json::array()}};
+  if (!sources.code.empty()) document["code"] = code_part(sources.code, program);
   if (!sources.result.empty()) document["result"] = result_part(sources.result, program, texts);
   if (!sources.baseline.empty()) document["baseline"] = baseline_part(sources.baseline, sources.result);
   for (const std::filesystem::path& profile : sources.profiles)
     document["profiles"].push_back(profile_part(profile, program.name, texts));
   for (const std::string& note : stale_notes(document["result"], manifest)) document["notes"].push_back(note);
+  if (!document["code"].is_null() && document["code"]["edited"])
+    document["notes"].push_back("The C++ was edited after codegen wrote it: its lines are found by what did not change.");
   document["texts"] = texts.json();
   document["summary"] = summary_part(document, sources);
   return document;

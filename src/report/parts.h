@@ -41,6 +41,8 @@ Json weights_part(const Recording&, const std::filesystem::path& ledger, bool wi
 Json result_part(const std::filesystem::path&, const Program&, Texts&);  // bad_input when it is of another model
 Json baseline_part(const std::filesystem::path& before, const std::filesystem::path& now);
 Json profile_part(const std::filesystem::path&, const std::string& model_name, Texts&);
+// The emitted code, and which of its lines computes which node.
+Json code_part(const std::filesystem::path&, const Program&);
 // The verdict in a sentence, and what to do next.
 Json summary_part(const Json& document, const Sources&);
 

@@ -26,6 +26,18 @@ Json groups(const Json& list) {
   return rows;
 }
 
+// [offset, bytes, first step, last step], as many as are within the steps.
+Json buffers(const Json& list, size_t steps) {
+  Json rows = Json::array();
+  if (!list.is_array()) return rows;
+  for (const Json& b : list) {
+    const double first = number_in(b, "first"), last = number_in(b, "last");
+    if (first <= last && last < static_cast<double>(steps))
+      rows.push_back({number_in(b, "offset"), number_in(b, "bytes"), first, last});
+  }
+  return rows;
+}
+
 }  // namespace
 
 Json profile_part(const std::filesystem::path& path, const std::string& model_name, Texts& texts) {
@@ -54,6 +66,7 @@ Json profile_part(const std::filesystem::path& path, const std::string& model_na
           {"kernels", groups(p.value("kernels", Json()))},
           {"ops", groups(p.value("ops", Json()))},
           {"layers", groups(p.value("layers", Json()))},
+          {"buffers", buffers(p.value("buffers", Json()), steps.size())},
           {"fields", {"kernel", "op", "layer", "start", "ms", "gflop", "bytes"}},
           {"steps", steps}};
 }

@@ -16,6 +16,7 @@ struct Sources {
   std::string model;                            // a manifest, the folder of one, or a bundle, as it was given
   std::filesystem::path result, baseline;       // of `verify --out`; empty: none
   std::filesystem::path ledger;                 // of --ledger of `weights extract` or `forward`; empty: none
+  std::filesystem::path code;                   // what codegen wrote: a header, or the folder of a project; empty: none
   std::vector<std::filesystem::path> profiles;  // of `forward --profile --json`
   bool weights = true;                          // read them all for their statistics
 };

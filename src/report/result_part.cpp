@@ -64,6 +64,23 @@ Json ulps(const Json& value) {
   return counts;
 }
 
+// The picture of a difference; null when it is not as verify writes it.
+Json picture_json(const Json& p) {
+  const auto rows = static_cast<int64_t>(number_in(p, "rows")), columns = static_cast<int64_t>(number_in(p, "columns"));
+  const std::string cells = text_in(p, "cells");
+  const bool are_cells = cells.find_first_not_of(".!abcdefghijklmnopqrstuvwxyz") == std::string::npos;
+  constexpr int64_t kMost = 1 << 10;
+  if (!are_cells || rows < 1 || columns < 1 || rows > kMost || columns > kMost) return nullptr;
+  if (rows * columns != static_cast<int64_t>(cells.size())) return nullptr;
+  return {{"rows", rows}, {"columns", columns}, {"cells", cells}, {"largest", rounded(number_in(p, "largest"))}};
+}
+
+Json errors_json(const Json& e) {
+  Json counts = e.is_object() ? integers(field_of(e, "counts")) : Json();
+  if (!counts.is_array() || counts.empty()) return nullptr;
+  return {{"first", static_cast<int64_t>(number_in(e, "first"))}, {"counts", counts}};
+}
+
 Json diagnosis_json(const Json& d) {
   Json out = Json::object();
   for (const char* key : {"op", "path", "python", "source", "pass", "cause", "cause_kind", "parameter", "cpp", "cpp_source"})
@@ -112,6 +129,8 @@ Json layer_json(const Json& l, const Places& places, Texts& texts) {
   for (const char* key : {"shape", "largest_difference", "first_nan_mismatch"})
     if (const Json value = integers(field_of(l, key)); !value.is_null()) row[key] = value;
   if (const Json counts = ulps(field_of(l, "ulps")); counts.is_array()) row["ulps"] = counts;
+  if (Json picture = picture_json(field_of(l, "picture")); !picture.is_null()) row["picture"] = std::move(picture);
+  if (Json errors = errors_json(field_of(l, "errors")); !errors.is_null()) row["errors"] = std::move(errors);
   if (const Json whole = field_of(l, "cumulative"); whole.is_object()) {
     row["whole_rms"] = number_or_text(field_of(whole, "rms"));
     row["whole_max"] = number_or_text(field_of(whole, "max_abs"));

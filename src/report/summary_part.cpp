@@ -69,6 +69,9 @@ Json next_steps(const Json& document, const Sources& sources) {
     add("Run that layer alone again",
         "pycandle replay " + shell_word("pycandle_repro/" + reproduction_name(wrong.front()->at("tap").get<std::string>())));
   }
+  if (document["code"].is_null())
+    add("Write the model as C++, and show its lines here",
+        fmt::format("pycandle codegen --manifest {0} --out emitted; pycandle report {0} --code emitted", model));
   if (document["profiles"].empty())
     add("Measure where the time goes, and show it here",
         fmt::format("pycandle forward {} --profile --json > profile.json", model));

@@ -70,6 +70,48 @@ def test_the_program_is_complete_and_every_node_has_its_line_of_source(pycandle,
     assert "blocks.2.down" in paths and "" in paths
 
 
+def test_a_layer_that_differs_has_its_picture_and_its_errors_by_size(
+    pycandle, broken, wrong, tmp_path
+) -> None:
+    facts = document(pycandle, tmp_path / "r.json", broken, "--result", wrong)
+    (layer,) = [row for row in facts["result"]["layers"] if facts["texts"][row["verdict"]] == "wrong here"]
+    picture = layer["picture"]
+    assert (picture["rows"], picture["columns"]) == (10, 32) and len(picture["cells"]) == 320
+    assert "z" in picture["cells"] and picture["largest"] == layer["max_abs"]
+    assert sum(layer["errors"]["counts"]) == layer["differing"]
+    exact = [row for row in facts["result"]["layers"] if facts["texts"][row["verdict"]] == "exact"]
+    assert exact and not any("picture" in row for row in exact)
+
+
+def test_each_node_has_its_line_of_cpp(pycandle, good, tmp_path) -> None:
+    pycandle("codegen", "--manifest", good, "--out", tmp_path / "emitted")
+    facts = document(pycandle, tmp_path / "r.json", good, "--code", tmp_path / "emitted")
+    code, nodes = facts["code"], facts["program"]["nodes"]["rows"]
+    assert code["path"].endswith("emitted/src/model.hpp") and not code["edited"]
+    texts = facts["texts"]
+    lines = {texts[row[0]]: code["text"][code["lines"][i] - 1] for i, row in enumerate(nodes)}
+    assert all(line > 0 for line in code["lines"])
+    assert "down(act(up(norm(x))))" in lines["gelu"] and "+" in lines["add"]
+    assert len({code["lines"][i] for i, row in enumerate(nodes) if texts[row[0]] == "gelu"}) == 1  # one class
+    header = tmp_path / "emitted" / "src" / "model.hpp"
+    text = header.read_text()
+    header.write_text("// mine\n" + text.replace("return x + down(", "return 2.0 * x + down("))
+    moved = document(pycandle, tmp_path / "e.json", good, "--code", header)
+    assert moved["code"]["edited"] and any("edited" in note for note in moved["notes"])
+    assert [line - 1 for line in moved["code"]["lines"]] == code["lines"]
+
+
+def test_code_of_another_program_is_refused(pycandle, good, broken, tmp_path) -> None:
+    pycandle("codegen", "--manifest", good, "--out", tmp_path / "model.hpp")
+    refused = pycandle(
+        "report", broken, "--code", tmp_path / "model.hpp", "-o", tmp_path / "r.html", status=2
+    )
+    assert "another program" in refused.stderr and "codegen" in refused.stderr
+    (tmp_path / "other.hpp").write_text("struct Model {};\n")
+    unknown = pycandle("report", good, "--code", tmp_path / "other.hpp", "-o", tmp_path / "r.html", status=2)
+    assert "not known which line" in unknown.stderr
+
+
 def test_without_a_result_it_says_how_to_get_one(pycandle, good, tmp_path) -> None:
     facts = document(pycandle, tmp_path / "r.json", good)
     assert facts["summary"]["status"] == "not verified" and facts["result"] is None
@@ -151,6 +193,13 @@ def test_the_profile_gives_every_step_and_those_of_two_backends_stand_side_by_si
     assert [p["file"] for p in facts["profiles"]] == ["a.json", "b.json"]
     steps = json.loads(profile)["profile"]["steps"]
     assert len(facts["profiles"][0]["steps"]) == len(steps) > 3
+    buffers = facts["profiles"][0]["buffers"]
+    arena = json.loads(profile)["profile"]["arena_bytes"]
+    assert buffers and max(offset + size for offset, size, _, _ in buffers) <= arena
+    for i, (offset, size, first, last) in enumerate(buffers):  # two that live at the same time do not overlap
+        assert 1 <= first <= last < len(steps) - 1
+        for other, length, begin, end in buffers[:i]:
+            assert end < first or last < begin or other + length <= offset or offset + size <= other
     assert sum(s["ms"] for s in steps) <= 1.01 * json.loads(profile)["profile"]["ms"]
 
 

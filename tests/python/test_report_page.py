@@ -66,7 +66,10 @@ def report(pycandle, good, broken, wrong, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     pycandle("verify", good, "--out", folder / "good.jsonl")
     (folder / "profile.json").write_text(pycandle("forward", broken, "--profile", "--json").stdout)
+    pycandle("codegen", "--manifest", broken, "--out", folder / "emitted")
     given = [
+        "--code",
+        folder / "emitted",
         "--result",
         wrong,
         "--baseline",
@@ -112,15 +115,57 @@ def test_the_wrong_layer_its_line_and_its_cause_are_one_click_away(open_page, re
     page.wait_for_selector("main.model .cause")
     assert "GELU" in page.inner_text(".cause")
     assert "report_models.py" in page.inner_text(".cause") or "activation.py" in page.inner_text(".cause")
+    assert "model.hpp" in page.inner_text(".cause") and "down(act(up(norm(x))))" in page.inner_text(".cause")
     assert "tanh" in page.inner_text(".line.wrong-line:has-text('gelu(')")
+    assert "act(" in page.inner_text(".pane:has(h3:text-is('C++')) .line.wrong-line")
     assert page.inner_text(".tree-row.selected .name") == "act"
 
 
 def test_pointing_at_a_line_marks_what_belongs_to_it(open_page, report) -> None:
     page = open_page(report, "model/blocks.0%400")
-    page.hover(".pane:nth-child(2) .line:has-text('linear(') >> nth=0")
-    marked = page.locator(".line.marked")
-    assert marked.count() >= 2
+    page.hover(".pane:nth-child(3) .line:has-text('linear(') >> nth=0")
+    for pane in (1, 2, 3):  # Python, C++, program
+        assert page.locator(f".pane:nth-child({pane}) .line.marked").count() >= 1
+    assert page.locator(".pane:nth-child(2) .line:not([tabindex])").count() > 0  # lines around it
+
+
+def test_the_wrong_layer_has_a_heatmap_with_its_worst_element_and_histograms(open_page, report) -> None:
+    page = open_page(report, "drift")
+    assert page.inner_text(".detail h2") == "blocks.1.act@0/output"
+    assert page.locator(".heat-cells rect:not(.worst, .around)").count() == 10 * 32
+    worst, cells = (
+        page.locator(".heat-cells .worst").bounding_box(),
+        page.locator(".heat-cells").bounding_box(),
+    )
+    assert cells["x"] <= worst["x"] and worst["x"] + worst["width"] <= cells["x"] + cells["width"]
+    colours = set(
+        page.locator(".heat-cells rect").evaluate_all("boxes => boxes.map((b) => b.getAttribute('fill'))")
+    )
+    assert "rgb(252 253 191)" in colours and len(colours) > 3
+    assert page.locator(".histogram .bars").count() == 2
+    assert "Framed: the largest" in page.inner_text(".heatmap")
+
+
+def test_two_profiles_stand_on_one_scale_above_the_buffers(pycandle, open_page, tmp_path) -> None:
+    good = recorded(tmp_path / "m")
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text(pycandle("forward", good, "--profile", "--json").stdout)
+    pycandle(
+        "report",
+        good,
+        "--profile",
+        tmp_path / "a.json",
+        "--profile",
+        tmp_path / "b.json",
+        "-o",
+        tmp_path / "r.html",
+    )
+    page = open_page(tmp_path / "r.html", "performance")
+    assert page.locator(".flame").count() == 2
+    assert page.locator(".buffer").count() > 3
+    assert "without sharing" in page.inner_text("figure:has(.memory)")
+    page.click(".choice >> text=2. cpu")
+    assert "b.json" in page.inner_text(".facts")
 
 
 def test_drift_sorts_filters_and_searches_and_the_link_keeps_it(open_page, report) -> None:

@@ -1,8 +1,9 @@
 // What is known of one layer: its verdict, its cause, its numbers.
 import { h, name } from "./dom";
 import type { Layer, Report } from "./document";
-import { count, short, size } from "./format";
-import { bars, facts, verdict } from "./parts";
+import { short, size } from "./format";
+import { heatmap, histograms } from "./heat";
+import { facts, verdict } from "./parts";
 import { link } from "./route";
 
 function times(layer: Layer): string {
@@ -29,7 +30,6 @@ export function cause(layer: Layer): HTMLElement | "" {
 }
 
 export function layerDetail(report: Report, layer: Layer): HTMLElement {
-  const ulps = layer.ulps;
   return h(
     "div",
     { class: "detail" },
@@ -37,6 +37,8 @@ export function layerDetail(report: Report, layer: Layer): HTMLElement {
     h("p", {}, verdict(layer.verdict), layer.input ? ` at ${layer.input}` : ""),
     layer.why ? h("p", {}, layer.why) : "",
     cause(layer),
+    heatmap(layer),
+    histograms(layer),
     facts([
       ["op", layer.op],
       ["value", `${layer.dtype}[${layer.shape.join(", ")}]`],
@@ -52,14 +54,6 @@ export function layerDetail(report: Report, layer: Layer): HTMLElement {
       ["NaN mismatches", layer.nan_mismatches ? String(layer.nan_mismatches) : ""],
       ["decisions", layer.decisions],
     ]),
-    ulps.length
-      ? h(
-          "figure",
-          {},
-          bars(ulps, `units in the last place: ${ulps.join(", ")}`, 260, 60),
-          h("figcaption", {}, `units in the last place: 0, 1, 2\u20133, 4\u20137, \u2026 (${count(ulps.reduce((a, b) => a + b, 0))} elements)`),
-        )
-      : "",
     layer.call >= 0 ? h("p", {}, h("a", { href: link("model", report.callName(layer.call)) }, "Show its source and program \u2192")) : "",
   );
 }

@@ -34,6 +34,7 @@ export interface Profile {
   ops: Group[];
   layers: Group[];
   steps: Step[];
+  buffers: [offset: number, bytes: number, first: number, last: number][]; // steps, both included
 }
 export interface Weight {
   name: string;
@@ -67,6 +68,13 @@ export interface Diagnosis {
   cpp?: string;
   cpp_source?: string;
 }
+// Where a value differs: a letter a cell, as docs/result-file.md says.
+export interface Picture {
+  rows: number;
+  columns: number;
+  cells: string;
+  largest: number;
+}
 export interface Layer {
   id: number;
   tap: string;
@@ -85,6 +93,8 @@ export interface Layer {
   shape: number[];
   ulps: number[];
   largest_difference?: number[];
+  picture?: Picture;
+  errors?: { first: number; counts: number[] }; // elements by the power of ten of their error
   max_abs?: Num;
   max_rel?: Num;
   rms?: Num;
@@ -173,6 +183,11 @@ export class Report {
       for (const key of shared) layer[key] = row[key] === undefined ? "" : texts[row[key]];
       return layer;
     });
+    // A result of compiled code names its lines; otherwise they are where codegen says.
+    for (const layer of this.layers) {
+      const line = layer.cpp || layer.node < 0 ? undefined : this.codeLine(layer.node);
+      if (line?.place) [layer.cpp, layer.cpp_source] = [line.place, line.text];
+    }
     this.weights = raw.weights.rows;
     this.profiles = raw.profiles.map((p: any) => ({
       ...p,
@@ -230,11 +245,20 @@ export class Report {
   callName(id: number): string {
     return id < 0 ? "" : `${this.calls[id].path}@${this.calls[id].call}`;
   }
+  // For people: the root has a name too.
+  callTitle(id: number): string {
+    return this.calls[id]?.path ? this.callName(id) : "(root)";
+  }
   callByName(text: string): Call | undefined {
     return this.calls.find((call) => `${call.path}@${call.call}` === text);
   }
   place(file: number, line: number): string {
     return file < 0 ? "" : `${this.raw.program.files[file].path}:${line}`;
+  }
+  // Where emitted code computes a node: "emitted/src/model.hpp:12" and the line; empty: nobody knows.
+  codeLine(node: number): { place: string; text: string } {
+    const line: number = this.raw.code?.lines[node] ?? 0;
+    return line > 0 ? { place: `${this.raw.code.path}:${line}`, text: this.raw.code.text[line - 1].trim() } : { place: "", text: "" };
   }
   sourceLine(file: number, line: number): string {
     if (file < 0) return "";

@@ -216,7 +216,7 @@ export function graph(report: Report): Tab {
     const made = selected.startsWith("%") ? report.producer.get(Number(selected.slice(1))) : undefined;
     if (call) {
       const isOpen = drawing.opened.has(call.id);
-      replace(info, sign(call.worst), " ", name(report.callName(call.id)), " ", h("span", { class: "dim" }, call.class.split(".").pop() ?? ""), " ",
+      replace(info, sign(call.worst), " ", name(report.callTitle(call.id)), " ", h("span", { class: "dim" }, call.class.split(".").pop() ?? ""), " ",
         h("button", { type: "button", class: "small", onclick: () => (isOpen ? fold(call.id) : unfold(call.id)) }, isOpen ? "fold" : "open"), " ",
         h("a", { href: link("model", report.callName(call.id)) }, "source"));
     } else if (made !== undefined) {

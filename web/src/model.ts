@@ -1,4 +1,4 @@
-// Model: the module tree, and beside it the Python source and the program of what is selected.
+// Model: the module tree, and beside it Python, C++ and program of what is selected.
 import { h, name, replace } from "./dom";
 import { type Call, type GraphNode, rank, type Report } from "./document";
 import { bytes, flops, milliseconds, plural } from "./format";
@@ -6,6 +6,7 @@ import { cause } from "./detail";
 import { List } from "./list";
 import { choice, facts, layerLink, matcher, search, sign, type Tab, verdict } from "./parts";
 import { go, keep, link } from "./route";
+import { source } from "./source";
 
 interface Row {
   call: Call;
@@ -19,51 +20,10 @@ function shortName(report: Report, call: Call): string {
   return (rest || "(root)") + (call.call > 0 ? ` (call ${call.call + 1})` : "");
 }
 
-const MOST_LINES = 400; // of a module's program
-
 function nodesOf(report: Report, call: Call): GraphNode[] {
   const ids: number[] = [];
   for (const inner of report.below(call.id)) ids.push(...inner.nodes);
   return ids.sort((a, b) => a - b).map((id) => report.nodes[id]);
-}
-
-// Source and program side by side: pointing at a line marks what belongs to it.
-function code(report: Report, nodes: GraphNode[]): HTMLElement {
-  const shown = nodes.slice(0, MOST_LINES);
-  const places = new Map<string, { file: number; line: number }>();
-  for (const node of shown) if (node.file >= 0) places.set(`${node.file}:${node.line}`, node);
-  const box = h("div", { class: "code" });
-  const mark = (key: string) => {
-    for (const line of box.querySelectorAll<HTMLElement>(".line")) line.classList.toggle("marked", key !== "" && line.dataset.key === key);
-  };
-  const over = (event: Event) => mark((event.target as HTMLElement).closest<HTMLElement>(".line")?.dataset.key ?? "");
-  box.addEventListener("mouseover", over);
-  box.addEventListener("focusin", over);
-  const worst = new Map<string, number>();
-  for (const node of shown) {
-    const key = `${node.file}:${node.line}`;
-    if (node.layer >= 0) worst.set(key, Math.max(worst.get(key) ?? -1, rank(report.layers[node.layer].verdict)));
-  }
-  const ordered = [...places.entries()].sort(([, a], [, b]) => a.file - b.file || a.line - b.line);
-  let file = -1;
-  const python = ordered.flatMap(([key, place]) => {
-    const title = place.file === file ? [] : [h("div", { class: "file" }, name(report.raw.program.files[place.file].path))];
-    file = place.file;
-    return [
-      ...title,
-      h("div", { class: `line ${(worst.get(key) ?? -1) === 7 ? "wrong-line" : ""}`, tabindex: 0, "data-key": key },
-        sign(worst.get(key) ?? -1), h("span", { class: "no" }, String(place.line)), h("code", {}, report.sourceLine(place.file, place.line) || "(source was left out)")),
-    ];
-  });
-  const program = shown.map((node) =>
-    h("div", { class: `line ${node.layer >= 0 && report.layers[node.layer].verdict === "wrong here" ? "wrong-line" : ""}`, tabindex: 0, "data-key": `${node.file}:${node.line}` },
-      sign(node.layer >= 0 ? rank(report.layers[node.layer].verdict) : -1), h("code", {}, node.text)));
-  box.append(
-    h("div", { class: "pane" }, h("h3", {}, "Python"), h("div", { class: "lines" }, python.length ? python : "No source was recorded.")),
-    h("div", { class: "pane" }, h("h3", {}, "Program (PTIR)"), h("div", { class: "lines" }, program)),
-  );
-  if (nodes.length > MOST_LINES) box.append(h("p", { class: "dim" }, `The first ${MOST_LINES} of ${nodes.length} nodes; open a module inside it for the rest.`));
-  return box;
 }
 
 // Values that cross the module's boundary, with where they come from or go to.
@@ -74,7 +34,7 @@ function crossing(report: Report, nodes: GraphNode[]): { from: HTMLElement[]; to
   const item = (value: number, node: number) => {
     const call = node >= 0 ? report.nodes[node].call : -1;
     const where = node < 0 ? name(report.given.get(value) ?? "constant")
-      : h("a", { href: link("model", report.callName(call)) }, name(report.callName(call) || "(root)"));
+      : h("a", { href: link("model", report.callName(call)) }, name(report.callTitle(call)));
     return h("div", {}, h("code", {}, `%${value}`), " ", where, " ", h("code", { class: "dim" }, report.type(value)));
   };
   for (const node of nodes) {
@@ -104,10 +64,10 @@ function callDetail(report: Report, call: Call): HTMLElement {
   return h(
     "div",
     { class: "detail" },
-    h("h2", {}, name(report.callName(call.id))),
+    h("h2", {}, name(report.callTitle(call.id))),
     h("p", { class: "dim" }, name(call.class), call.file >= 0 ? [" \u00b7 ", h("span", { class: "place" }, report.place(call.file, call.line))] : ""),
     wrong.slice(0, 3).map((layer) => [h("p", {}, verdict(layer.verdict), " ", layerLink(layer)), cause(layer)]),
-    code(report, nodes),
+    source(report, nodes),
     facts([
       ["judged", judged.slice(0, 8).map((layer) => h("div", {}, verdict(layer.verdict), " ", layerLink(layer)))],
       ["from", from],
@@ -116,7 +76,7 @@ function callDetail(report: Report, call: Call): HTMLElement {
       ["work", flops(call.flops)],
       ["values", `${bytes(memory)} written by ${plural(nodes.length, "node")}`],
       ["time", call.ms > 0 ? milliseconds(call.ms) : ""],
-      ["around it", call.parent >= 0 ? h("a", { href: link("model", report.callName(call.parent)) }, name(report.callName(call.parent))) : ""],
+      ["around it", call.parent >= 0 ? h("a", { href: link("model", report.callName(call.parent)) }, name(report.callTitle(call.parent))) : ""],
     ]),
     h("p", {}, h("a", { href: link("graph", report.callName(call.id)) }, "Show it in the graph \u2192")),
   );

@@ -8,8 +8,10 @@ export function verdict(text: string): HTMLElement {
   return h("span", { class: `verdict ${found?.cls ?? ""}` }, h("b", { "aria-hidden": "true" }, found?.sign ?? "\u00b7"), " ", text);
 }
 
+// Of a place in VERDICTS; -1: nothing was judged, -2: there is nothing to judge.
 export function sign(place: number): HTMLElement {
   const found = VERDICTS[place];
+  if (place < -1) return h("span", { class: "sign" });
   if (!found) return h("span", { class: "sign" }, "\u00b7");
   return h("span", { class: `sign ${found.cls}`, title: found.name, "aria-label": found.name }, found.sign);
 }

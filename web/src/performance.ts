@@ -2,6 +2,7 @@
 import { h, name, replace, svg } from "./dom";
 import type { Group, Profile, Report, Step } from "./document";
 import { bytes, milliseconds, percent } from "./format";
+import { memory } from "./memory";
 import { card, choice, facts, howTo, matcher, search, sorted, type Tab } from "./parts";
 import { keep, link } from "./route";
 
@@ -43,7 +44,7 @@ function hue(text: string): number {
 }
 
 // Module names repeat with numbers in them: the colour is of the name without them.
-function flame(profile: Profile, range: [number, number], zoom: (range: [number, number]) => void): SVGElement {
+function flame(profile: Profile, range: [number, number], zoom?: (range: [number, number]) => void): SVGElement {
   const all = spans(profile.steps);
   const [begin, end] = range;
   const x = (t: number) => (WIDTH * (t - begin)) / (end - begin);
@@ -55,7 +56,7 @@ function flame(profile: Profile, range: [number, number], zoom: (range: [number,
     const [layer, op] = s.path.split("\u0000");
     const title = op ?? layer.split(".").pop() ?? layer;
     const letters = Math.floor((width - 6) / 6.4);
-    const bar = svg("g", { class: "span", onclick: () => zoom([s.start, s.end]) },
+    const bar = svg("g", { class: "span", onclick: zoom && (() => zoom([s.start, s.end])) },
       svg("rect", { x: left.toFixed(2), y: s.depth * ROW, width: Math.max(0.5, width - 0.6).toFixed(2), height: ROW - 1, style: `fill:hsl(${hue(title.replace(/\d+/g, ""))} 55% var(--flame))` }),
       letters >= 3 ? svg("text", { x: left + 3, y: s.depth * ROW + 13 }, title.length > letters ? title.slice(0, letters - 1) + "\u2026" : title) : "");
     bar.append(svg("title", {}, `${layer || "(root)"}${op ? ` \u00b7 ${op}` : ""}: ${milliseconds(s.end - s.start)}`));
@@ -104,15 +105,22 @@ export function performance(report: Report): Tab {
   }
   let options: Record<string, string> = {};
   const index = () => Math.min(report.profiles.length - 1, Number(options.profile ?? 0) || 0);
-  const chart = h("div", { class: "scroll" });
+  const chart = h("div", {});
+  const buffers = h("div", {});
   const list = h("div", {});
   const head = h("div", {});
   const whole = (p: Profile): [number, number] => [0, Math.max(p.ms, ...p.steps.slice(-1).map((s) => s.start + s.ms))];
+  // The chosen one first, the others below it on the same scale of time.
   const drawFlame = (range: [number, number]) => {
     const p = report.profiles[index()];
     const all = whole(p);
     const zoomed = range[0] > all[0] || range[1] < all[1];
-    replace(chart, flame(p, range, drawFlame), zoomed ? h("button", { type: "button", class: "small", onclick: () => drawFlame(all) }, "show the whole run") : "");
+    const others = zoomed ? [] : report.profiles.filter((other) => other !== p);
+    const scale: [number, number] = zoomed ? range : [0, Math.max(all[1], ...others.map((other) => whole(other)[1]))];
+    const titled = (profile: Profile) => (report.profiles.length > 1 ? h("h3", {}, name(profile.file), ` ${milliseconds(profile.ms)}, ${profile.backend}`) : "");
+    replace(chart, zoomed ? h("button", { type: "button", class: "small", onclick: () => drawFlame(all) }, "show the whole run") : "",
+      [p, ...others].map((profile) => [titled(profile), h("div", { class: "scroll" }, flame(profile, scale, profile === p ? drawFlame : undefined))]));
+    replace(buffers, memory(p, zoomed ? range : all) || h("p", { class: "dim" }, "This profile does not say where activations lie."));
   };
   const refresh = () => {
     const p = report.profiles[index()];
@@ -135,6 +143,7 @@ export function performance(report: Report): Tab {
     element: h("div", { class: "page" }, card("Run", head,
         files.length > 1 ? choice("profile", files, "0", (profile) => { change({ profile }); drawFlame(whole(report.profiles[index()])); }) : ""),
       card("By module, in the order of the run", chart, h("p", { class: "dim" }, "Click a bar to look into it.")),
+      card("Memory of activations", buffers),
       card("By part", h("div", { class: "bar" }, choice("group by", [["kernels", "kernel"], ["ops", "op"], ["layers", "layer"]], "kernels", (by) => change({ by })), input), list)),
     show: (_, given) => {
       options = { ...given };

@@ -53,7 +53,8 @@ function wrongLayers(report: Report): HTMLElement | "" {
     "Wrong here",
     wrong.slice(0, most).map((layer) =>
       h("div", { class: "wrong" }, h("div", {}, layerLink(layer), " ", h("span", { class: "dim" }, layer.op)),
-        h("div", {}, layer.diagnosis?.cause ?? layer.why), h("div", { class: "place" }, layer.python, " ", h("code", {}, layer.source))),
+        h("div", {}, layer.diagnosis?.cause ?? layer.why), h("div", { class: "place" }, layer.python, " ", h("code", {}, layer.source)),
+        layer.cpp ? h("div", { class: "place" }, layer.cpp, " ", h("code", {}, layer.cpp_source)) : ""),
     ),
     wrong.length > most ? h("p", {}, h("a", { href: link("drift", "", { v: "wrong here" }) }, `${wrong.length - most} more`)) : "",
   );

@@ -31,7 +31,7 @@ function detail(report: Report, w: Weight): HTMLElement {
       ["type", h("code", {}, w.type)], ["kind", w.kind], ["elements", w.elements.toLocaleString("en-US")], ["size", bytes(w.bytes)],
       ["range", w.min === undefined ? "" : `${short(w.min)} \u2026 ${short(w.max)}`], ["mean", w.mean === undefined ? "" : short(w.mean)], ["standard deviation", w.std === undefined ? "" : short(w.std)],
       ["zeros", w.zeros ? `${w.zeros.toLocaleString("en-US")}, ${percent(w.zeros / w.elements)}` : ""], ["NaN", w.nan ? String(w.nan) : ""],
-      ["used by", users.size ? [...users].map((call) => h("div", {}, h("a", { href: link("model", report.callName(call)) }, name(report.callName(call) || "(root)")))) : "nobody"]]));
+      ["used by", users.size ? [...users].map((call) => h("div", {}, h("a", { href: link("model", report.callName(call)) }, name(report.callTitle(call))))) : "nobody"]]));
 }
 
 interface Left { name: string; fate: string }
