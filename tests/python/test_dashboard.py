@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import shutil
 import subprocess
@@ -10,10 +11,16 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from textual.widgets import Static, Tree
 
-from pycandle.dashboard.app import Dashboard, Page
+from pycandle.dashboard import heat
+from pycandle.dashboard.app import Dashboard
+from pycandle.dashboard.measuring import Measurer
 from pycandle.dashboard.results import Follower
+from pycandle.dashboard.screens import Page
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # ---- the files
 
@@ -89,10 +96,37 @@ def test_once_shows_where_the_time_goes(good, wrong, pycandle, tmp_path) -> None
     profile = tmp_path / "profile.json"
     profile.write_text(pycandle("forward", good, "--backend", "cpu", "--profile", "--json").stdout)
     printed = pycandle("dashboard", wrong, "--once", "--profile", profile, status=1).stdout
-    assert "by kernel" in printed and " ms" in printed
+    assert "by kernel" in printed and "gemm" in printed
     profile.write_text("[]")
     refused = pycandle("dashboard", wrong, "--once", "--profile", profile, status=1).stdout
     assert "no profile of" in " ".join(refused.split())
+
+
+def test_once_draws_where_the_wrong_layer_differs(wrong, pycandle) -> None:
+    printed = pycandle("dashboard", wrong, "--once", status=1).stdout
+    assert "differences up to" in printed and printed.count("|\n") == 10
+    assert "errors" in printed
+
+
+def test_the_colours_of_a_difference_are_the_same_everywhere() -> None:
+    stops = ", ".join("{" + ", ".join(map(str, stop)) + "}" for stop in heat.STOPS)
+    assert stops in (ROOT / "src/verify/judging/difference.cpp").read_text()
+    script = (ROOT / "src/verify/diagnosing/repro.cpp").read_text()
+    assert ", ".join(map(str, heat.STOPS)) in script
+    assert str([list(stop) for stop in heat.STOPS]) in (ROOT / "web/src/heat.ts").read_text()
+
+
+def test_a_picture_that_is_none_is_not_drawn() -> None:
+    for bad in [
+        None,
+        3,
+        {},
+        {"rows": 2, "columns": 2, "cells": "abc"},
+        {"rows": 0, "columns": 0, "cells": ""},
+    ]:
+        assert not heat.picture({"picture": bad}, coloured=True)
+    drawn = heat.picture({"picture": {"rows": 3, "columns": 2, "cells": "a.!zm.", "largest": 1.0}}, True)
+    assert str(drawn).count("▀") == 4
 
 
 def test_what_is_not_there_is_said(pycandle, tmp_path) -> None:
@@ -117,6 +151,13 @@ def drive(app: Dashboard, steps, size=(80, 24)) -> None:
 
 def shown(widget: Static) -> str:
     return str(widget.render())
+
+
+def rendered(widget: Static) -> str:
+    """What a Static shows, when it is more than text."""
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(widget.content)
+    return " ".join(console.export_text().split())
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 60), (40, 12)])
@@ -187,6 +228,46 @@ def test_a_run_that_goes_on_fills_the_screen_and_may_be_damaged(wrong: Path, tmp
         follower.partial.unlink()
         app.refresh_result()  # nothing there any more: what was seen stays
         assert app.table.row_count > 3
+
+    drive(app, steps)
+
+
+def test_profile_and_bench_are_measured_when_a_person_asks(broken, wrong, pycandle) -> None:
+    measurer = Measurer(str(pycandle.path), str(broken))
+    app = Dashboard(Follower(wrong), measurer=measurer)
+
+    async def steps(pilot) -> None:
+        for key, kind, words in (("p", "profile", "by kernel"), ("b", "bench", "median")):
+            await pilot.press(key)
+            await pilot.pause()
+            if kind == "bench":  # a profile may be there already
+                assert "measuring: pycandle bench" in shown(app.screen.content)
+            deadline = time.monotonic() + 60
+            while not measurer.measurement(kind).is_done:
+                assert time.monotonic() < deadline
+                await pilot.pause(0.2)
+            await pilot.pause(0.5)
+            assert words in rendered(app.screen.content), rendered(app.screen.content)
+            await pilot.press("escape")
+            await pilot.pause()
+            assert not isinstance(app.screen, Page)
+
+    try:
+        drive(app, steps)
+    finally:
+        measurer.close()
+
+
+def test_without_a_recording_the_screens_say_which_file_they_need(wrong: Path, tmp_path) -> None:
+    app = Dashboard(Follower(wrong), benches=[tmp_path / "none.json"])
+
+    async def steps(pilot) -> None:
+        await pilot.press("p")
+        await pilot.pause()
+        assert not isinstance(app.screen, Page)
+        await pilot.press("b")
+        await pilot.pause()
+        assert "no wrong of pycandle bench" in rendered(app.screen.content)
 
     drive(app, steps)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import ClassVar
@@ -12,12 +11,14 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static, Tree
 
 from . import views
+from .bench import bench_table
+from .measuring import Measurer
 from .profile import profile_table
 from .results import VERDICTS, Follower, Layer, mark, style
+from .screens import MeasuredPage, Page
 from .verification import Verification
 
 HELP = """\
@@ -31,27 +32,13 @@ HELP = """\
   s        open the layer's Python line in $EDITOR
   r        write the report (report.html) and say where it is
   d        the folder that runs this layer alone
-  p        where the time goes (needs --profile)
+  p        where the time goes: a file of --profile, or measured now
+  b        how fast it is: a file of --bench, or measured now; m in there measures again
   q        quit
 
 A bar of the drift line is the error in rounding floors, from a hundredth to a million; 4 are allowed.
 
 [dim]Esc closes this page.[/dim]"""
-
-
-class Page(ModalScreen):
-    """Text over the dashboard."""
-
-    BINDINGS: ClassVar = [Binding("escape,q,question_mark,p", "dismiss", "close")]
-    CSS = "Page { align: center middle; } Page > VerticalScroll { width: 90%; height: 90%; border: round $accent; padding: 0 1; background: $surface; }"
-
-    def __init__(self, content) -> None:
-        super().__init__()
-        self._content = content
-
-    def compose(self) -> ComposeResult:
-        with VerticalScroll():
-            yield Static(self._content)
 
 
 class Dashboard(App):
@@ -69,22 +56,29 @@ class Dashboard(App):
     """
     BINDINGS: ClassVar = [
         Binding("slash", "filter", "filter", key_display="/"),
-        Binding("w", "wrong_only", "wrong only"),
+        Binding("w", "wrong_only", "wrong"),
         Binding("f", "first_wrong", "first wrong"),
-        Binding("s", "open_source", "source"),
+        Binding("s", "open_source", "source", show=False),
         Binding("r", "report", "report"),
-        Binding("d", "repro", "repro"),
+        Binding("d", "repro", "repro", show=False),
         Binding("p", "profile", "profile"),
+        Binding("b", "bench", "bench"),
         Binding("question_mark", "help", "help", key_display="?"),
         Binding("q", "quit", "quit"),
         Binding("escape", "leave_filter", show=False),
     ]
 
     def __init__(
-        self, follower: Follower, verification: Verification | None = None, profiles: list[Path] | None = None
+        self,
+        follower: Follower,
+        verification: Verification | None = None,
+        profiles: list[Path] | None = None,
+        benches: list[Path] | None = None,
+        measurer: Measurer | None = None,
     ) -> None:
         super().__init__()
-        self.follower, self.verification, self.profiles = follower, verification, profiles or []
+        self.follower, self.verification, self.measurer = follower, verification, measurer
+        self.profiles, self.benches = profiles or [], benches or []
         self.words, self.module, self.only_wrong = "", (), False
         # Kept here: a query of the app looks into the page that is on top.
         self.head, self.detail = Static(id="head"), Static(id="detail")
@@ -259,10 +253,16 @@ class Dashboard(App):
         )
 
     def action_profile(self) -> None:
-        if self.profiles:
-            self.push_screen(Page(profile_table(self.profiles, shutil.get_terminal_size().columns)))
+        self._measured("profile", self.profiles, profile_table, "pycandle forward M --profile --json")
+
+    def action_bench(self) -> None:
+        self._measured("bench", self.benches, bench_table, "pycandle bench M --json")
+
+    def _measured(self, kind: str, files: list[Path], table, command: str) -> None:
+        if files or self.measurer:
+            self.push_screen(MeasuredPage(kind, files, table, self.measurer))
         else:
-            self.notify("give a file of pycandle forward M --profile --json by --profile")
+            self.notify(f"give a file of {command} by --{kind}, or start it with the recording")
 
     def action_help(self) -> None:
         self.push_screen(Page(HELP))

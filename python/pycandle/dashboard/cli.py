@@ -41,6 +41,14 @@ def parser() -> argparse.ArgumentParser:
         help="what pycandle forward M --profile --json printed (repeatable)",
     )
     made.add_argument(
+        "--bench",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="what pycandle bench M --json printed (repeatable)",
+    )
+    made.add_argument(
         "--once", action="store_true", help="print one view and end: for logs, and where there is no terminal"
     )
     return made
@@ -74,10 +82,12 @@ def main(arguments: list[str], program: str) -> int:
             verification = stack.enter_context(closing(Verification(program, str(source), result, chosen)))
         follower = Follower(result)
         if options.once or not sys.stdout.isatty():
-            return _print_once(follower, verification, options.profile)
+            return _print_once(follower, verification, options.profile, options.bench)
         from .app import Dashboard
+        from .measuring import Measurer
 
-        Dashboard(follower, verification, options.profile).run()
+        measurer = stack.enter_context(closing(Measurer(program, str(source)))) if verification else None
+        Dashboard(follower, verification, options.profile, options.bench, measurer).run()
         return 0
 
 
@@ -101,10 +111,11 @@ def _is_result(path: Path) -> bool:
     return path.name.removesuffix(".partial").endswith(".jsonl")
 
 
-def _print_once(follower, verification, profiles: list[Path]) -> int:
+def _print_once(follower, verification, profiles: list[Path], benches: list[Path]) -> int:
     from rich.console import Console
 
     from . import views
+    from .bench import bench_table
     from .profile import profile_table
 
     if verification:
@@ -125,7 +136,9 @@ def _print_once(follower, verification, profiles: list[Path]) -> int:
     worst = wrong or sorted(result.layers, key=lambda layer: -layer.floors)[:8]
     console.print(views.layer_table(worst))
     for layer in wrong[:3]:
-        console.print(views.details(layer))
+        console.print(views.details(layer, coloured=console.is_terminal and not console.no_color))
     if profiles:
         console.print(profile_table(profiles, width))
+    if benches:
+        console.print(bench_table(benches, width))
     return 1 if wrong or (result.complete or {}).get("status") == "wrong" else 0

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
+from . import heat
 from .results import Layer, Result, mark, style
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -66,6 +67,10 @@ def drift(layers: list[Layer], width: int) -> Text:
     return line
 
 
+def milliseconds(value: float) -> str:
+    return f"{value:.3f} ms" if value >= 0.1 else f"{1000 * value:.1f} µs"
+
+
 def short(number: float) -> str:
     return "0" if number == 0 else f"{number:.1e}" if math.isfinite(number) else str(number)
 
@@ -80,7 +85,7 @@ def floors_text(layer: Layer) -> str:
     )
 
 
-def details(layer: Layer) -> Text:
+def details(layer: Layer, coloured: bool = True) -> Text:
     """All that the result says of one layer."""
     facts = layer.facts
     text = Text()
@@ -113,9 +118,22 @@ def details(layer: Layer) -> Text:
     whole = facts.get("cumulative")
     line("whole run", f"rms {short(Layer(whole).number('rms'))}" if isinstance(whole, dict) else "")
     line("decisions", facts.get("decisions"))
+    line("errors", errors(facts.get("errors")))
+    text.append_text(heat.picture(facts, coloured))
     if facts.get("ulps") and layer.verdict != "exact":
         text.append_text(ulps(facts["ulps"]))
     return text
+
+
+def errors(found: object) -> str:
+    """How many elements differ by which power of ten, in one line of bars."""
+    counts = found.get("counts") if isinstance(found, dict) else None
+    if not counts or not all(isinstance(count, int) for count in counts):
+        return ""
+    most = max(counts) or 1
+    drawn = "".join(BARS[min(int(count / most * 8), 7)] if count else " " for count in counts)
+    first = int(found.get("first") or 0)
+    return f"1e{first} {drawn} 1e{first + len(counts)}"
 
 
 def ulps(buckets: list[int]) -> Text:
