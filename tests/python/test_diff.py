@@ -11,9 +11,9 @@ from report_models import edited, recorded, with_tanh_gelu
 from safetensors.torch import load_file, save_file
 
 
-@pytest.fixture(scope="module")
-def before(tmp_path_factory) -> Path:
-    return recorded(tmp_path_factory.mktemp("before"))
+@pytest.fixture
+def before(good) -> Path:
+    return good
 
 
 def copy_with(before: Path, folder: Path, pattern: str, change) -> Path:
