@@ -87,22 +87,22 @@ def main() -> None:
     broken = broken_copy(OUT / "minilm_manifest.json").relative_to(ROOT).as_posix()
     run("verify", broken, "--repro", f"{broken}/repro", "--out", f"{broken}/result.jsonl", status=1)
 
-    print("\n6. The same as a page: source, graph, drift, time and weights.")
-    run("forward", broken, "--profile", "--json", into=f"{broken}/profile.json")
-    found = ["--result", f"{broken}/result.jsonl", "--profile", f"{broken}/profile.json"]
-    run("report", broken, *found, "-o", REPORT.relative_to(ROOT).as_posix())
-
-    print(f"\nEverything lies in {OUT.relative_to(ROOT)}/")
-    for path in sorted(path for path in OUT.iterdir() if path.is_file()):
-        print(f"  {path.name:<32} {path.stat().st_size / 1e6:8.2f} MB")
     print("\nTry next:")
-    print(f"  xdg-open {REPORT.relative_to(ROOT).as_posix()}     # or open it in any browser")
     print(f"  .venv/bin/pycandle inspect {manifest} --ptir | less")
     print(f"  .venv/bin/pycandle forward {manifest} --seed 1 --set s0=4")
+    print(f"  .venv/bin/pycandle dashboard {broken}     # the same in the terminal, live")
     for layer in sorted((ROOT / broken / "repro").iterdir()):
         place = shlex.quote(layer.relative_to(ROOT).as_posix())
         print(f"  .venv/bin/pycandle replay {place}     # the broken layer alone")
         print(f"  .venv/bin/python {place}/debug_layer.py     # the same in PyTorch, with heatmaps")
+
+    print("\n6. The same as a page: Python, C++ and program side by side, graph, drift, time and weights.")
+    run("codegen", "--manifest", broken, "--out", f"{broken}/emitted")
+    run("forward", broken, "--profile", "--json", into=f"{broken}/profile.json")
+    found = ["--result", f"{broken}/result.jsonl", "--profile", f"{broken}/profile.json"]
+    page = REPORT.relative_to(ROOT).as_posix()
+    run("report", broken, *found, "--code", f"{broken}/emitted", "-o", page)
+    print(f"\nOpen it: xdg-open {page}, or drop the file into any browser. It needs no server.")
 
 
 if __name__ == "__main__":
