@@ -9,6 +9,7 @@ and light, to be looked at; without one docs/images is written.
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pycandle.dashboard.results import Follower
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = ROOT / "build" / "demo"
 IMAGES = ROOT / "docs" / "images"
+FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)  # from the network: the reader's own monospace does
 TABS = ("summary", "model", "graph", "drift", "performance", "weights")
 # name, tab, width, height, theme
 SHOWN = (
@@ -56,7 +58,8 @@ def dashboard_picture(file: Path, size: tuple[int, int]) -> None:
             await pilot.pause()
             await pilot.press("f")
             await pilot.pause(0.5)
-            file.write_text(app.export_screenshot(title="pycandle dashboard"))
+            drawn = app.export_screenshot(title="pycandle dashboard")
+            file.write_text(FONTS.sub("", drawn))
 
     asyncio.run(run())
 
