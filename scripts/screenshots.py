@@ -79,7 +79,7 @@ def main() -> None:
             dashboard_picture(folder / f"dashboard-{size[0]}.svg", size)
         return
     report_pictures(list(SHOWN), IMAGES)
-    dashboard_picture(IMAGES / "dashboard.svg", (120, 36))
+    dashboard_picture(IMAGES / "dashboard.svg", (130, 48))
 
 
 if __name__ == "__main__":

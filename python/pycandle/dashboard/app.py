@@ -141,7 +141,13 @@ class Dashboard(App):
 
     def _add_row(self, layer: Layer) -> None:
         where = str(layer.facts.get("python", "")).rsplit("/", 1)[-1]
-        cells = (layer.tap, str(layer.facts.get("op", "")), views.floors_text(layer), where)
+        room = max(int(self.size.width * 0.7) - 44, 22)  # so that the numbers beside it are in sight
+        cells = (
+            views.ending(layer.tap, room),
+            str(layer.facts.get("op", "")),
+            views.floors_text(layer),
+            where,
+        )
         row = [Text(mark(layer.verdict), style=style(layer.verdict)), *map(Text, cells)]
         self.table.add_row(*row, key=str(len(self._shown)))
         self._shown.append(layer)

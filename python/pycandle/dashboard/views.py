@@ -71,6 +71,11 @@ def milliseconds(value: float) -> str:
     return f"{value:.3f} ms" if value >= 0.1 else f"{1000 * value:.1f} µs"
 
 
+def ending(text: str, room: int) -> str:
+    """A path says most at its end."""
+    return text if len(text) <= room else "…" + text[1 - room :]
+
+
 def short(number: float) -> str:
     return "0" if number == 0 else f"{number:.1e}" if math.isfinite(number) else str(number)
 
