@@ -284,7 +284,7 @@ def test_without_a_recording_the_screens_say_which_file_they_need(wrong: Path, t
         assert not isinstance(app.screen, Page)
         await pilot.press("b")
         await pilot.pause()
-        assert "no wrong of pycandle bench" in rendered(app.screen.content)
+        assert "no result of pycandle bench" in rendered(app.screen.content)
 
     drive(app, steps)
 
