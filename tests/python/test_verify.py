@@ -87,7 +87,7 @@ def test_a_result_file_has_a_line_for_each_layer_and_says_that_it_is_complete(ma
     out = tmp_path / "result.jsonl"
     shown = pycandle.json("verify", manifest, "--out", out)
     first, *rest, last = lines_of(out)
-    assert first["result"] == "pycandle.result" and first["version"] == "1.2.0" and first["name"] == "small"
+    assert first["result"] == "pycandle.result" and first["version"] == "1.3.0" and first["name"] == "small"
     assert set(first["hashes"]) == {"manifest", "weights", "goldens", "library"}
     assert all(len(value) == 32 and int(value, 16) >= 0 for value in first["hashes"].values())
     layers = [line["layer"] for line in rest if "layer" in line]
