@@ -1,6 +1,6 @@
 // Parameters by path. Nothing is read until a program runs.
 //
-//   Weights w = Weights::open("gpt2_manifest.json");     // or a .safetensors file, or a folder
+//   Weights w = Weights::open("gpt2_manifest.json");     // or a checkpoint: model.safetensors, model.bin, a folder
 //   Tensor weight = (w / "h" / 3 / "ln_1").get("weight");
 //
 // Threads: safe to share; copies are handles on the same files.
@@ -20,7 +20,7 @@ class ParameterStore;  // src/capture/store.h
 class PYCANDLE_API Weights {
  public:
   Weights() = default;  // no parameters, no path
-  // A .safetensors file, a manifest, or a folder with either (a bundle, the shards of a checkpoint).
+  // A manifest, or a checkpoint of any format of docs/weights.md: a file, an index.json, or the folder of either.
   static Weights open(const std::string& path);
   static Weights from(std::map<std::string, Array> arrays);
 

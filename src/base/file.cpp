@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <system_error>
 
 #include "base/error.h"
@@ -19,6 +20,27 @@ namespace {
 Error file_error(std::string_view what, const std::filesystem::path& path, int error) {
   return Error(ErrorCode::bad_input,
                fmt::format("cannot {} {}: {}", what, path.string(), std::generic_category().message(error)));
+}
+
+void write_all(int descriptor, const void* data, size_t bytes, const std::filesystem::path& path) {
+  const auto* at = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, at, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw file_error("write", path, errno);
+    }
+    at += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+// Where much may be written: /tmp is memory on many machines.
+std::filesystem::path scratch_folder() {
+  std::error_code failed;
+  const char* const chosen = std::getenv("TMPDIR");
+  if (chosen == nullptr && std::filesystem::is_directory("/var/tmp", failed)) return "/var/tmp";
+  return std::filesystem::temp_directory_path();
 }
 
 // Closes on every way out.
@@ -34,8 +56,12 @@ struct Descriptor {
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe without a writer does not block
   if (file.value < 0) throw file_error("open", path, errno);
+  return map(file.value, path);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::map(int descriptor, const std::filesystem::path& path) {
   struct stat status{};
-  if (::fstat(file.value, &status) != 0) throw file_error("read", path, errno);
+  if (::fstat(descriptor, &status) != 0) throw file_error("read", path, errno);
   if (S_ISDIR(status.st_mode)) throw file_error("read", path, EISDIR);
   if (!S_ISREG(status.st_mode))
     throw Error(ErrorCode::bad_input, fmt::format("cannot read {}: it is not a regular file", path.string()));
@@ -45,7 +71,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   out->stamp_ = fmt::format("{}:{}:{}:{}.{}:{}.{}", status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
                             status.st_mtim.tv_nsec, status.st_ctim.tv_sec, status.st_ctim.tv_nsec);
   if (size == 0) return out;  // mmap refuses empty files
-  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value, 0);
+  void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (memory == MAP_FAILED) throw file_error("map", path, errno);
 #ifdef MADV_NOHUGEPAGE
   // A huge page of the file brings what lies around a tensor back into memory, whenever the tensor beside it is read.
@@ -98,16 +124,7 @@ AtomicFile::~AtomicFile() {
 
 void AtomicFile::write(const void* data, size_t bytes) {
   require(descriptor_ >= 0, "a file is written after its commit");
-  const auto* at = static_cast<const std::byte*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(descriptor_, at, bytes);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      throw file_error("write", target_, errno);
-    }
-    at += written;
-    bytes -= static_cast<size_t>(written);
-  }
+  write_all(descriptor_, data, bytes, target_);
 }
 
 void AtomicFile::commit() {
@@ -118,6 +135,20 @@ void AtomicFile::commit() {
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw file_error("write", target_, errno);
   temporary_.clear();
 }
+
+ScratchFile::ScratchFile() {
+  std::string name = (scratch_folder() / "pycandle-XXXXXX").string();
+  descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+  path_ = name;
+  if (descriptor_ < 0) throw file_error("write", path_, errno);
+  ::unlink(name.c_str());
+}
+
+ScratchFile::~ScratchFile() { ::close(descriptor_); }
+
+void ScratchFile::write(const void* data, size_t bytes) { write_all(descriptor_, data, bytes, path_); }
+
+std::shared_ptr<const MappedFile> ScratchFile::map() const { return MappedFile::map(descriptor_, path_); }
 
 void write_text(const std::filesystem::path& path, std::string_view text) {
   AtomicFile file(path);

@@ -13,6 +13,8 @@ namespace pycandle {
 class MappedFile {
  public:
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path&);
+  // Of an open file; `path` is its name in errors.
+  static std::shared_ptr<const MappedFile> map(int descriptor, const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -20,6 +22,7 @@ class MappedFile {
   size_t size() const { return size_; }
   // Names the file and its state: device, number, size and times. Another one when the file was written since.
   const std::string& stamp() const { return stamp_; }
+  bool holds(const void* at) const { return data_ <= at && at < data_ + size_; }
   // The pages wholly within [data, data + bytes) leave this process's memory; they come back when they are read.
   void release(const void* data, size_t bytes) const;
 
@@ -46,6 +49,22 @@ class AtomicFile {
 
  private:
   std::filesystem::path target_, temporary_;
+  int descriptor_ = -1;
+};
+
+// Bytes that are on the disk and not in memory: a file without a name in $TMPDIR, or else in /var/tmp. It goes away with the
+// mapping.
+class ScratchFile {
+ public:
+  ScratchFile();
+  ~ScratchFile();
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+  void write(const void* data, size_t bytes);
+  std::shared_ptr<const MappedFile> map() const;
+
+ private:
+  std::filesystem::path path_;  // for errors
   int descriptor_ = -1;
 };
 

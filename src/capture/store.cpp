@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/safetensors.h"
+#include "import/importer.h"
 #include "import/manifest.h"
+#include "params/checkpoints/checkpoint.h"
 #include "params/parameters.h"
 #include "runtime/model.h"
 
@@ -40,31 +40,25 @@ class MemoryStore final : public ParameterStore {
   std::map<std::string, Array> arrays_;
 };
 
-// One file, or the shards of a checkpoint.
-class SafetensorsStore final : public ParameterStore {
+// Every format that has a reader; values become those of a tensor here when they are asked for.
+class CheckpointStore final : public ParameterStore {
  public:
-  explicit SafetensorsStore(const std::vector<fs::path>& files) : where_(files.front().string()) {
-    for (const fs::path& file : files) {
-      files_.push_back(Safetensors::open(file));
-      for (const auto& [name, entry] : files_.back().entries()) {
-        if (!file_of_.emplace(name, files_.size() - 1).second)
-          throw Error(ErrorCode::bad_input, fmt::format("{} is in two files", name)).found(file.string());
-      }
-    }
-  }
+  explicit CheckpointStore(const fs::path& path) : checkpoint_(Checkpoint::open(path)), where_(path.string()) {}
   std::optional<Entry> find(const std::string& name) const override {
-    const auto found = file_of_.find(name);
-    if (found == file_of_.end()) return std::nullopt;
-    const Safetensors::Entry& entry = files_[found->second].entries().at(name);
-    return Entry{name, entry.dtype, entry.shape};
+    const StoredTensor* const tensor = checkpoint_.find(name);
+    if (tensor == nullptr) return std::nullopt;
+    return Entry{name, tensor->dtype, tensor->shape};
   }
-  Array load(const std::string& name) const override { return files_[file_of_.at(name)].get(name); }
-  std::vector<std::string> names() const override { return keys_of(file_of_); }
+  Array load(const std::string& name) const override { return read(*checkpoint_.find(name)); }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const StoredTensor& t : checkpoint_.tensors()) names.push_back(t.name);
+    return names;
+  }
   std::string where() const override { return where_; }
 
  private:
-  std::vector<Safetensors> files_;
-  std::map<std::string, size_t> file_of_;
+  Checkpoint checkpoint_;
   std::string where_;
 };
 
@@ -114,25 +108,6 @@ class RecordedStore final : public ParameterStore {
   std::string where_;
 };
 
-std::vector<fs::path> shards_in(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code failed;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-bool has_manifest(const fs::path& folder) {
-  std::error_code failed;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failed)) {
-    const std::string name = entry.path().filename().string();
-    if (name == "manifest.json" || name.ends_with("_manifest.json")) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 std::shared_ptr<StateCell> ParameterStore::cell(const std::string& canonical) const {
@@ -143,14 +118,8 @@ std::shared_ptr<StateCell> ParameterStore::cell(const std::string& canonical) co
 }
 
 std::shared_ptr<const ParameterStore> open_store(const std::string& path) {
-  const fs::path file(path);
-  std::error_code failed;
-  if (file.extension() == ".safetensors") return std::make_shared<SafetensorsStore>(std::vector<fs::path>{file});
-  if (fs::is_directory(file, failed) && !has_manifest(file)) {
-    const std::vector<fs::path> shards = shards_in(file);
-    if (!shards.empty()) return std::make_shared<SafetensorsStore>(shards);
-  }
-  return std::make_shared<RecordedStore>(file);
+  if (is_recording(path)) return std::make_shared<RecordedStore>(path);
+  return std::make_shared<CheckpointStore>(path);
 }
 
 std::shared_ptr<const ParameterStore> memory_store(std::map<std::string, Array> arrays) {

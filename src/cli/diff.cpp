@@ -179,7 +179,7 @@ Speed measured(const Options& options) {
   };
   std::vector<Side> sides;
   for (const std::string& path : {options.first, options.second}) {
-    Model model = load_model(path, {.backend = "cpu", .pipeline = {}});
+    Model model = open_model(path, {.backend = "cpu", .pipeline = {}});
     Model::Tensors inputs = random_inputs(model.program(), 0);
     sides.push_back({std::move(model), std::move(inputs)});
   }

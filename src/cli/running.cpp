@@ -37,23 +37,32 @@ void add_model_options(Command& command, RunOptions& options) {
           "fast: weights are packed for the cpu backend's kernels (default); small: read where they lie, in half the memory")
       .one_of({"fast", "small"});
   add_budget_option(command, options.load.parameter_budget);
-  add_checkpoint_options(command, options.from);
-  command.add_option("--ledger", options.ledger, "write what became of each tensor and parameter to this JSON file");
+  add_weights_options(command, options);
   command.add_flag("--check-weights", options.load.check_weights, "compare the weights with their checksums first");
   command.add_flag("--timing", options.timing, "show how long each pass took");
   add_backend_options(command, options.load.pipeline);
   add_pipeline_options(command, options.load.pipeline);
 }
 
+void add_weights_options(Command& command, RunOptions& options) {
+  add_checkpoint_options(command, options.from);
+  command.add_option("--ledger", options.ledger, "write what became of each tensor and parameter to this JSON file");
+}
+
+std::optional<CheckpointRequest> checkpoint_of(const RunOptions& options) {
+  const CheckpointRequest& from = options.from;
+  if (!from.checkpoint.empty()) return from;
+  if (!from.rules.empty() || !from.adapter.empty() || from.reading.section || from.strict)
+    throw Error(ErrorCode::usage, "--map, --lora, --section and --strict say how a checkpoint is read")
+        .expected("--checkpoint FILE with them");
+  return std::nullopt;
+}
+
 namespace {
 
 LoadOptions with_checkpoint(const RunOptions& options) {
   LoadOptions load = options.load;
-  const CheckpointRequest& from = options.from;
-  if (!from.checkpoint.empty()) load.checkpoint = from;
-  if (from.checkpoint.empty() && (!from.rules.empty() || !from.adapter.empty() || from.reading.section || from.strict))
-    throw Error(ErrorCode::usage, "--map, --lora, --section and --strict say how a checkpoint is read")
-        .expected("--checkpoint FILE with them");
+  load.checkpoint = checkpoint_of(options);
   if (load.checkpoint && load.check_weights)
     throw Error(ErrorCode::usage, "--check-weights compares the recording's own weights, not those of --checkpoint");
   return load;

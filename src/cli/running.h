@@ -23,6 +23,10 @@ struct RunOptions {
 void add_model_options(Command&, RunOptions&);
 // The same, and which inputs.
 void add_run_options(Command&, RunOptions&);
+// --checkpoint and what goes with it; a usage error for its options without it.
+std::optional<CheckpointRequest> checkpoint_of(const RunOptions&);
+// --checkpoint, --map, --lora, --section, --strict, --ledger.
+void add_weights_options(Command&, RunOptions&);
 // The model with its weights; --ledger is written.
 Model load_for(const RunOptions&);
 // The tensors of --inputs, or random ones from --seed at the sizes of --set.

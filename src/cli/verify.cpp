@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
@@ -15,7 +16,9 @@
 #include "cli/verify_decode.h"
 #include "cli/verify_report.h"
 #include "cli/verify_stream.h"
+#include "cli/weights.h"
 #include "import/bundle.h"
+#include "ops/core/catalogue.h"
 #include "verify/diagnosing/repro.h"
 #include "verify/hashes.h"
 #include "verify/result_file.h"
@@ -27,7 +30,7 @@ namespace {
 struct Options {
   std::string model, out, baseline, source, repro, inputs, python;
   std::optional<double> atol, rtol;
-  RunOptions run;  // --tune
+  RunOptions run;  // --tune, --checkpoint, --ledger
   VerifyOptions verify;
   bool all = false, decode = false, stream = false;
   std::string cache = "f32";
@@ -46,15 +49,29 @@ void add_traces(const std::filesystem::path& folder, std::vector<std::filesystem
   traces.insert(traces.end(), found.begin(), found.end());
 }
 
+void write_ledger(const Options& options, const VerifyResult& result) {
+  if (result.ledger) return write_text(options.run.ledger, to_json(*result.ledger) + "\n");
+  const Recording recording = import_manifest(options.model, catalogue());
+  write_text(options.run.ledger, to_json(recorded_ledger(recording, *recorded_parameters(recording))) + "\n");
+}
+
+void refuse_what_does_not_go_together(const Options& options) {
+  if (!options.decode && options.cache != "f32") throw Error(ErrorCode::usage, "--cache needs --decode");
+  if (options.stream && options.verify.checkpoint)
+    throw Error(ErrorCode::usage, "--stream reads the recording's own weights, in torch and here")
+        .hint("pycandle weights extract --checkpoint … writes them; then verify --stream");
+}
+
 void run_verify(Options& options, Context& context) {
   VerifyOptions& verify = options.verify;
   options.run.model = options.model;
   options.run.load = {verify.backend, verify.pipeline};
+  verify.checkpoint = checkpoint_of(options.run);
+  refuse_what_does_not_go_together(options);
   tune_if_asked(options.run);
   verify.pipeline.overrides = options.run.load.pipeline.overrides;
-  if (!options.decode && options.cache != "f32") throw Error(ErrorCode::usage, "--cache needs --decode");
   if (options.decode) {
-    run_decode_proof(options.model, options.cache, {verify.backend, verify.pipeline, {1, 3, 16}, 24}, context);
+    run_decode_proof(options.model, options.cache, verify.checkpoint, {verify.backend, verify.pipeline, {1, 3, 16}, 24}, context);
     return;
   }
   if (is_bundle(options.model) && verify.against.empty() && verify.traces.empty() && options.inputs.empty() && !options.stream) {
@@ -94,15 +111,18 @@ void run_verify(Options& options, Context& context) {
   }
   const VerifyResult result = verify_recording(find_manifest(options.model), verify);
   if (writer) writer->finish(result);
+  if (!options.run.ledger.empty()) write_ledger(options, result);
   const std::optional<Comparison> comparison = baseline ? std::optional(compare_with(*baseline, result)) : std::nullopt;
   const Report report{result, options.model, progress.seconds(), folders, options.all};
   if (context.json) {
     Json json = to_json(report);
     if (comparison) json["baseline"] = to_json(*comparison);
     if (options.repro.empty()) json.erase("repro");
+    if (result.ledger) json["weights"] = Json::parse(counts_json(*result.ledger));
     fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     print_text(report);
+    if (result.ledger) fmt::print("weights: {}", ledger_text(*result.ledger));
     if (comparison) print_text(*comparison);
   }
   context.status = result.passed() && !(comparison && comparison->regressed()) ? 0 : 1;
@@ -141,6 +161,7 @@ void add_verify(Command& app, Context& context) {
   stream.excludes(command.get_option("--trace"));
   command.add_option("--python", options->python, "the Python with torch for --stream");
   add_budget_option(command, options->verify.parameter_budget);
+  add_weights_options(command, options->run);
   command.add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)")
       .at_least(0);
   command.add_option("--rtol", options->rtol, "… plus this times PyTorch's value (0)").at_least(0);

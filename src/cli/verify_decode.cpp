@@ -67,9 +67,11 @@ void print_text(const DecodeProof& proof, double seconds) {
 
 }  // namespace
 
-void run_decode_proof(const std::string& model, const std::string& cache, const DecodeProofOptions& options, Context& context) {
+void run_decode_proof(const std::string& model, const std::string& cache, const std::optional<CheckpointRequest>& checkpoint,
+                      const DecodeProofOptions& options, Context& context) {
   Progress progress("verify");
   Recording recording = import_manifest(find_manifest(model), catalogue());
+  const LoadedWeights weights = load_weights(recording, checkpoint);
   if (!recording.is_program_form)
     recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options.pipeline);
   recording.program = with_caches(std::move(recording.program), catalogue(), cache);
@@ -77,7 +79,7 @@ void run_decode_proof(const std::string& model, const std::string& cache, const 
   const bool is_stored = recording.bundle && cache == "f32";
   const DecodeStep step = is_stored ? bundled_step(*recording.bundle, catalogue()) : derive_decode_step(p, catalogue());
   const NamedArrays inputs = decode_inputs(recording, step, options);
-  const DecodeProof proof = prove_decoding(p, step, catalogue(), recorded_parameters(recording), inputs, options);
+  const DecodeProof proof = prove_decoding(p, step, catalogue(), weights.parameters, inputs, options);
   if (context.json)
     fmt::print("{}\n", to_json(proof, step).dump(2, ' ', false, Json::error_handler_t::replace));
   else

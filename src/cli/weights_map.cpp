@@ -36,6 +36,7 @@ void run(const Options& options, Context& context) {
                             {"found", found},
                             {"ambiguous", ambiguous},
                             {"unmatched", proposals.unmatched},
+                            {"hint", result.hint},
                             {"rules", result.rules}}
                            .dump(2, ' ', false, Json::error_handler_t::replace));
     return;
@@ -43,11 +44,13 @@ void run(const Options& options, Context& context) {
   if (options.out.empty()) fmt::print("{}\n", result.rules);
   std::vector<std::string> parts;
   for (const auto& [why, count] : reasons) parts.push_back(fmt::format("{} by {}", count, why));
-  fmt::print("{} of {} parameters found ({}), {} ambiguous, {} without any\n", proposals.found.size(),
-             result.ledger.parameters.size(), fmt::join(parts, ", "), proposals.ambiguous.size(), proposals.unmatched.size());
+  const size_t wanted = proposals.found.size() + proposals.ambiguous.size() + proposals.unmatched.size();
+  fmt::print("{} of {} parameters found ({}), {} ambiguous, {} without any\n", proposals.found.size(), wanted,
+             fmt::join(parts, ", "), proposals.ambiguous.size(), proposals.unmatched.size());
   if (reasons.contains(name_of(Why::order)) || reasons.contains(name_of(Why::shape)))
     fmt::print("{}\n",
                styled("what was found by order or shape alone is likely, not certain: verify the outputs", Style::yellow));
+  if (!result.hint.empty()) fmt::print("{}\n", styled(result.hint, Style::yellow));
   if (!options.out.empty())
     fmt::print("written to {}; next: pycandle weights extract --map {}\n", options.out.string(), options.out.string());
 }

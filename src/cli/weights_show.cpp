@@ -87,6 +87,7 @@ void show(const Options& options, const Context& context) {
     fmt::print("{}\n", Json{{"format", checkpoint.format()},
                             {"section", checkpoint.section()},
                             {"left_out", left},
+                            {"sections", checkpoint.sections()},
                             {"bytes", bytes},
                             {"metadata", checkpoint.metadata()},
                             {"tensors", list}}
@@ -96,6 +97,7 @@ void show(const Options& options, const Context& context) {
   fmt::print("{} · {} · {} tensors · {} elements · {}\n", styled(options.file.filename().string(), Style::bold),
              checkpoint.format(), checkpoint.tensors().size(), human_count(elements), human_bytes(static_cast<double>(bytes)));
   if (const std::string line = left_out_text(checkpoint); !line.empty()) fmt::print("{}\n", line);
+  if (!checkpoint.sections().empty()) fmt::print("{}\n", styled(sections_text(checkpoint), Style::yellow));
   if (options.metadata) {
     Table fields;
     for (const auto& [key, value] : checkpoint.metadata()) fields.row({key, shown_text(value)});

@@ -382,6 +382,30 @@ std::vector<std::filesystem::path> Recording::perturbed_traces() const {
   return files;
 }
 
+namespace {
+
+// The names of the manifests in a folder.
+std::vector<std::string> manifests_in(const std::filesystem::path& folder) {
+  constexpr std::string_view kEnding = "_manifest.json";
+  std::vector<std::string> found;
+  std::error_code failed;
+  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(folder, failed)) {
+    std::string name = entry.path().filename().string();
+    if (name.size() > kEnding.size() && name.ends_with(kEnding)) found.push_back(name);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+bool is_recording(const std::filesystem::path& path) {
+  std::error_code failed;
+  if (is_bundle(path)) return true;
+  if (std::filesystem::is_directory(path, failed)) return !manifests_in(path).empty();
+  return path.extension() == ".json" && !path.string().ends_with(".index.json");
+}
+
 std::filesystem::path find_manifest(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   std::error_code failed;
@@ -391,13 +415,7 @@ std::filesystem::path find_manifest(const std::filesystem::path& path) {
         .expected("a manifest, the folder of one, or a bundle")
         .hint("pycandle record writes one");
   if (!fs::is_directory(status) || is_bundle(path)) return path;
-  constexpr std::string_view kEnding = "_manifest.json";
-  std::vector<std::string> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path, failed)) {
-    std::string name = entry.path().filename().string();
-    if (name.size() > kEnding.size() && name.ends_with(kEnding)) found.push_back(name);
-  }
-  std::sort(found.begin(), found.end());
+  const std::vector<std::string> found = manifests_in(path);
   if (found.size() == 1) return path / found[0];
   if (found.empty())
     throw Error(ErrorCode::bad_input, fmt::format("there is no manifest in {}", path.string()))

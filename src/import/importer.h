@@ -67,5 +67,7 @@ Recording import_manifest_text(std::string_view json, const OpTable&, std::strin
 // Never throws for gaps: counts them.
 Analysis analyze_manifest(const std::filesystem::path&, const OpTable&);
 std::filesystem::path find_manifest(const std::filesystem::path&);  // of a bundle: its own path
+// Is it such a path, and not a checkpoint?
+bool is_recording(const std::filesystem::path&);
 
 }  // namespace pycandle

@@ -72,6 +72,7 @@ class FileParameters final : public ParameterSource {
       if (!state.file.empty()) opened(state.file);
     }
   }
+  const Safetensors* file(const std::string& name) const override { return &opened(name); }
   void release(const Array& array) const override {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, tensors] : open_) tensors->file()->release(array.data(), array.bytes());
@@ -141,6 +142,7 @@ class StreamedParameters final : public ParameterSource {
   Array get_state(const State& s, const Type& type) const override { return source_->get_state(s, type); }
   Hash128 fingerprint(const Parameter& p) const override { return source_->fingerprint(p); }
   void open(const Program& p) const override { source_->open(p); }
+  const Safetensors* file(const std::string& name) const override { return source_->file(name); }
   void release(const Array& array) const override { source_->release(array); }
   void use(const Array& array) const override { used(array); }
   bool is_streamed() const override { return true; }

@@ -14,13 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_recording(const fs::path& path) {
-  if (!fs::is_directory(path)) return path.extension() == ".json" && !path.string().ends_with(".index.json");
-  for (const fs::directory_entry& entry : fs::directory_iterator(path))
-    if (entry.path().string().ends_with("_manifest.json")) return true;
-  return false;
-}
-
 // Values that only the recording has, read from its own weights file.
 std::map<std::string, Array> carried_values(const Ledger& ledger, const Recording& recording) {
   std::map<std::string, Array> values;
@@ -61,7 +54,7 @@ ExtractResult extract_weights(const ExtractRequest& request, const ProgressFn& p
   FittedCheckpoint fitted = fit_checkpoint(needed.targets, request.from);
   ExtractResult result{std::move(fitted.checkpoint), std::move(fitted.ledger), {}};
   if (!request.ledger.empty()) write_text(request.ledger, to_json(result.ledger) + "\n");
-  refuse_incomplete(result.ledger, request.from.strict);
+  refuse_incomplete(result.ledger, result.checkpoint, request.from.strict);
   std::map<std::string, Array> carried;
   if (needed.recording) carried = carried_values(result.ledger, *needed.recording);
   result.written = extract(result.ledger, result.checkpoint, request.out, request.shard_bytes, carried, progress);
@@ -76,6 +69,7 @@ MapResult map_weights(const MapRequest& request) {
   const Recording* recording = needed.recording ? &*needed.recording : nullptr;
   const Heads heads = request.heads.queries != 0 ? request.heads : find_heads(recording, checkpoint);
   MapResult result;
+  if (!checkpoint.sections().empty()) result.hint = sections_text(checkpoint);
   result.proposals = propose(needed.targets, checkpoint, heads);
   result.rules = rules_text(result.proposals,
                             fmt::format("{} → {}", request.checkpoint.filename().string(), request.needed.filename().string()));

@@ -44,6 +44,7 @@ struct MapResult {
   Proposals proposals;
   std::string rules;                                // the text of the rules file
   Ledger ledger;                                    // with these rules
+  std::string hint;                                 // where a section must be chosen first
   bool is_complete() const { return ledger.is_complete() && proposals.ambiguous.empty(); }
 };
 MapResult map_weights(const MapRequest&);

@@ -48,8 +48,8 @@ void add_statistics(const Array& array, Json& row) {
   row["histogram"] = bins;
 }
 
-Json read_ledger(const Recording& recording, const std::filesystem::path& file) {
-  if (file.empty()) return parse_json(to_json(recorded_ledger(recording)), "the ledger");
+Json read_ledger(const Recording& recording, const ParameterSource& source, const std::filesystem::path& file) {
+  if (file.empty()) return parse_json(to_json(recorded_ledger(recording, source)), "the ledger");
   Json ledger = parse_json(read_text(file), file.string());
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::bad_input, fmt::format("{} is not the ledger of this model", file.string()))
@@ -112,7 +112,7 @@ Json weights_part(const Recording& recording, const std::filesystem::path& ledge
   if (!with_statistics) why = "they were left out (--no-weights)";
   Json fates = nullptr;
   try {
-    fates = add_fates(read_ledger(recording, ledger), ledger, rows);
+    fates = add_fates(read_ledger(recording, *source, ledger), ledger, rows);
   } catch (const Error& error) {
     if (!ledger.empty()) throw;
     if (why.empty()) why = error.message();  // the recording's files cannot be read

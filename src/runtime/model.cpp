@@ -35,14 +35,9 @@ Model load_recording(Recording imported, const LoadOptions& options) {
   const OpTable& table = table_of(options);
   auto recording = std::make_shared<Recording>(std::move(imported));
   Model model;
-  model.parameters_ = recorded_parameters(*recording, options.parameter_budget);
-  if (options.checkpoint) {
-    FittedCheckpoint fitted = fit_checkpoint(targets_of(*recording), *options.checkpoint);
-    refuse_incomplete(fitted.ledger, options.checkpoint->strict);
-    model.ledger_ = std::make_shared<const Ledger>(fitted.ledger);
-    model.parameters_ = checkpoint_parameters(std::move(fitted), recorded_parameters(*recording));
-    if (options.parameter_budget) model.parameters_ = streamed_parameters(model.parameters_, *options.parameter_budget);
-  }
+  LoadedWeights weights = load_weights(*recording, options.checkpoint, options.parameter_budget);
+  model.parameters_ = std::move(weights.parameters);
+  model.ledger_ = std::move(weights.ledger);
   model.parameters_->open(recording->program);
   if (options.check_weights) refuse_damaged_weights(*recording, *model.parameters_);
   const PipelineOptions pipeline = pipeline_for(*recording, options);
@@ -61,7 +56,7 @@ PipelineOptions pipeline_for(const Recording& recording, const LoadOptions& opti
   return pipeline;
 }
 
-Ledger Model::ledger() const { return ledger_ ? *ledger_ : recorded_ledger(*recording_); }
+Ledger Model::ledger() const { return ledger_ ? *ledger_ : recorded_ledger(*recording_, *parameters_); }
 
 Model Model::on(const LoadOptions& options) const {
   const Backend& backend = find_backend(options.backend);
@@ -76,6 +71,19 @@ Model Model::on(const LoadOptions& options) const {
 std::shared_ptr<const ParameterSource> recorded_parameters(const Recording& recording, std::optional<size_t> budget) {
   auto files = recording.bundle ? bundle_parameters(recording.bundle) : file_parameters(recording.folder, files_of(recording));
   return budget ? streamed_parameters(std::move(files), *budget) : files;
+}
+
+LoadedWeights load_weights(const Recording& recording, const std::optional<CheckpointRequest>& checkpoint,
+                           std::optional<size_t> budget) {
+  if (!checkpoint) return {recorded_parameters(recording, budget), nullptr, {}};
+  FittedCheckpoint fitted = fit_checkpoint(targets_of(recording), *checkpoint);
+  refuse_incomplete(fitted.ledger, fitted.checkpoint, checkpoint->strict);
+  LoadedWeights weights{nullptr, std::make_shared<const Ledger>(fitted.ledger), fitted.checkpoint.files()};
+  if (!checkpoint->rules.empty()) weights.files.push_back(checkpoint->rules);
+  weights.parameters = checkpoint_parameters(std::move(fitted), recorded_parameters(recording),
+                                             budget ? MadeValues::on_disk : MadeValues::in_memory);
+  if (budget) weights.parameters = streamed_parameters(std::move(weights.parameters), *budget);
+  return weights;
 }
 
 Model::Tensors Model::forward(const Tensors& inputs) const { return run(inputs, nullptr); }

@@ -83,6 +83,14 @@ Model load_recording(Recording, const LoadOptions& = {});
 // Where a recording's weights are. budget: most bytes of them that are in memory at a time (streamed_parameters).
 std::shared_ptr<const ParameterSource> recorded_parameters(const Recording&, std::optional<size_t> budget = {});
 
+struct LoadedWeights {
+  std::shared_ptr<const ParameterSource> parameters;
+  std::shared_ptr<const Ledger> ledger;                               // of a checkpoint; null: the recording's own weights
+  std::vector<std::filesystem::path> files;                           // of a checkpoint, its adapter and its rules
+};
+// The recording's own weights, or those of a checkpoint, which must give it all that it needs.
+LoadedWeights load_weights(const Recording&, const std::optional<CheckpointRequest>&, std::optional<size_t> budget = {});
+
 // Deterministic random inputs for the program: floats standard normal, integers within the recorded range, at the
 // recorded sizes or those in `sizes` (symbol → size).
 Model::Tensors random_inputs(const Program&, uint64_t seed, const Bindings& sizes = {});

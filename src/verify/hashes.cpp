@@ -1,6 +1,7 @@
 #include "verify/hashes.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
@@ -53,7 +54,8 @@ std::string library_hash() {
 }
 
 std::map<std::string, std::string> recording_hashes(const Recording& recording, const std::filesystem::path& manifest,
-                                                    const std::vector<std::filesystem::path>& traces) {
+                                                    const std::vector<std::filesystem::path>& traces,
+                                                    const std::vector<std::filesystem::path>& checkpoint) {
   std::map<std::string, std::filesystem::path> goldens;
   for (const std::filesystem::path& trace : traces) goldens.emplace(trace.filename().string(), trace);
   if (recording.bundle) {
@@ -65,10 +67,12 @@ std::map<std::string, std::string> recording_hashes(const Recording& recording, 
   }
   std::map<std::string, std::filesystem::path> weights;
   const auto add = [&](const std::string& file) {
-    if (!file.empty()) weights.emplace(file, recording.folder / file);
+    if (!file.empty() && checkpoint.empty()) weights.emplace(file, recording.folder / file);
   };
   for (const Parameter& p : recording.program.parameters) add(p.file);
   for (const State& s : recording.program.states) add(s.file);
+  for (const std::filesystem::path& file : checkpoint)
+    weights.emplace(fmt::format("{} {}", weights.size(), file.filename().string()), file);
   return {{"manifest", file_hash(manifest)},
           {"weights", hash_of(weights)},
           {"goldens", hash_of(goldens)},

@@ -37,10 +37,10 @@ std::vector<GoldenFile> goldens_of(const Recording& recording, const VerifyOptio
 
 // The same from another backend's runs, on the recorded inputs; random ones when there are none.
 std::vector<GoldenFile> goldens_of_backend(const Recording& recording, const OpTable& table, const VerifyOptions& options,
+                                           const std::shared_ptr<const ParameterSource>& parameters,
                                            std::vector<OtherTrace>& others) {
   const Program p = run_program_pipeline(recording.program, table, options.pipeline);
   const Backend& backend = find_backend(options.against);
-  const auto parameters = recorded_parameters(recording, options.parameter_budget);
   std::vector<GoldenFile> traces;
   const auto add = [&](const std::string& input, std::vector<Array> inputs, std::vector<Array>& states) {
     traces.push_back({input, others.emplace_back(p, table, backend, parameters, std::move(inputs), states).path()});
@@ -90,9 +90,9 @@ Subject import_subject(const std::filesystem::path& manifest, const VerifyOption
             {},
             {},
             {}};
+  s.weights = load_weights(s.recording, options.checkpoint, options.parameter_budget);
   s.goldens = options.against.empty() ? goldens_of(s.recording, options)
-                                      : goldens_of_backend(s.recording, table, options, s.others);
-  s.parameters = recorded_parameters(s.recording, options.parameter_budget);
+                                      : goldens_of_backend(s.recording, table, options, s.weights.parameters, s.others);
   s.recorded = program_to_judge(s.recording.program, table, options.pipeline);
   if (s.is_captured()) s.captured = captured_program(s);
   return s;

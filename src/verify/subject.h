@@ -23,7 +23,7 @@ struct Subject {
   const Backend& backend;
   std::filesystem::path manifest;
   Recording recording;                                // as imported
-  std::shared_ptr<const ParameterSource> parameters;
+  LoadedWeights weights;
   Program recorded;                                   // in program form
   CapturedProgram captured;                           // empty unless options.program names one
   std::vector<OtherTrace> others;                     // of --against; gone with this run

@@ -52,7 +52,7 @@ std::string floor_identity(const Recording& recording, const std::filesystem::pa
 KeptFloors kept_floors(const Subject& s, const GoldenFile& file) {
   const VerifyOptions& o = s.options;
   const bool are_as_recorded = !s.is_captured() && o.against.empty() && !o.change_program && !o.table;
-  const bool is_quick_to_name = !o.parameter_budget;  // all weights are read for it
+  const bool is_quick_to_name = !o.parameter_budget && !o.checkpoint;  // all weights are read for it
   if (!are_as_recorded || !is_quick_to_name) return KeptFloors::none();
   return KeptFloors(floor_identity(s.recording, s.manifest, file.path, o));
 }
@@ -70,8 +70,8 @@ WithoutPasses without_passes(const Subject& s, const GoldenFile& file) {
     const ValueId value = goldens.value_of(key);
     if (value == kNoValue || other.graph.values[value].node < 0) return std::nullopt;
     const Slice slice = Slicer(other, known_values(other, goldens)).slice(value);
-    const Trials trials(s.table, s.parameters, all_sizes(other, s.table, *s.parameters, goldens));
-    const std::vector<Array> inputs = known_arrays(other, goldens, *s.parameters, slice.inputs);
+    const Trials trials(s.table, s.weights.parameters, all_sizes(other, s.table, *s.weights.parameters, goldens));
+    const std::vector<Array> inputs = known_arrays(other, goldens, *s.weights.parameters, slice.inputs);
     return trials.explains(slice.program, inputs, goldens.get(value)).passed;
   };
 }
@@ -85,7 +85,7 @@ RecordedSlice recorded_slice(const Subject& s, const GoldenFile& file) {
     const ValueId value = goldens.value_of(key);
     if (value == kNoValue || s.recorded.graph.values[value].node < 0) return std::nullopt;
     const Slice slice = Slicer(s.recorded, both.is_known).slice(value);
-    RecordedPart part{slice.program, known_arrays(s.recorded, goldens, *s.parameters, slice.inputs), {}};
+    RecordedPart part{slice.program, known_arrays(s.recorded, goldens, *s.weights.parameters, slice.inputs), {}};
     for (ValueId begin : slice.inputs) part.names.push_back(both.names[begin]);
     return part;
   };
@@ -109,7 +109,7 @@ class CallVerification {
         captured_(s.captured),
         goldens_(s.goldens_of(file)),
         whose_(s.options.against.empty() ? "PyTorch" : s.options.against),
-        trials_(s.table, s.parameters, all_sizes(p_, s.table, *s.parameters, goldens_)),
+        trials_(s.table, s.weights.parameters, all_sizes(p_, s.table, *s.weights.parameters, goldens_)),
         floors_(kept_floors(s, file)),
         slicer_(p_, known_values(p_, goldens_)),
         judge_(p_, s.backend, goldens_, trials_, floors_,
@@ -320,9 +320,10 @@ VerifyResult started(const Subject& s) {
   if (s.options.hash_files) {
     std::vector<std::filesystem::path> goldens;
     for (const GoldenFile& file : s.goldens) goldens.push_back(file.path);
-    result.hashes = recording_hashes(s.recording, find_manifest(s.manifest), goldens);
+    result.hashes = recording_hashes(s.recording, find_manifest(s.manifest), goldens, s.weights.files);
   }
-  result.damaged = check_weights(s.recording, *s.parameters).damaged;
+  result.ledger = s.weights.ledger;
+  if (!result.ledger) result.damaged = check_weights(s.recording, *s.weights.parameters).damaged;
   result.name = s.program().name;
   result.backend = s.backend.name();
   result.against = s.options.against;

@@ -26,6 +26,7 @@ struct VerifyOptions {
   const OpTable* table = nullptr;        // null: the catalogue
   PipelineOptions pipeline;
   std::optional<size_t> parameter_budget = {};  // most bytes of weights in memory
+  std::optional<CheckpointRequest> checkpoint = {};  // weights from here, not from the recording's files
   std::function<void(size_t done, size_t total)> progress;
   int diagnoses = 8;                     // of how many wrong layers the op and the cause are looked for
   OnWrongLayer on_wrong;                 // for each of those, before on_layer
@@ -51,6 +52,7 @@ struct OutputError {
 
 struct VerifyResult {
   std::string name, backend, against;    // against: empty, or the backend whose values stand for PyTorch's
+  std::shared_ptr<const Ledger> ledger;  // of options.checkpoint
   std::map<std::string, std::string> hashes;  // of manifest, weights, goldens, library; empty unless asked for
   size_t planned = 0;                    // values to judge, known before the first layer
   std::vector<LayerResult> layers;       // in the order in which the program computes them

@@ -7,6 +7,9 @@ import subprocess
 from pathlib import Path
 
 import generating_models
+import gguf
+import h5py
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -113,6 +116,43 @@ def test_the_mlp_computes_what_torch_does(examples, tmp_path, batch: int) -> Non
     model, x = Mlp().eval(), torch.randn(batch, 16)
     found = outputs(examples / "mlp", model.state_dict(), {"x": x}, tmp_path)
     torch.testing.assert_close(found["output"], model(x).detach())
+
+
+def write_checkpoint(kind: str, state: dict[str, torch.Tensor], folder: Path) -> Path:
+    arrays = {name: t.numpy() for name, t in state.items()}
+    path = folder / f"model.{kind}"
+    if kind == "folder":
+        path.mkdir()
+        torch.save(state, path / "pytorch_model.bin")
+    elif kind in ("bin", "pth"):
+        torch.save(
+            {"model": state, "epoch": 3}, path, _use_new_zipfile_serialization=kind == "bin"
+        )  # a training checkpoint
+    elif kind == "npz":
+        np.savez_compressed(path, **arrays)
+    elif kind == "h5":
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                file[name] = array
+    else:
+        writer = gguf.GGUFWriter(path, "mlp")
+        for name, array in arrays.items():
+            writer.add_tensor(name, array)
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+    return path
+
+
+@pytest.mark.parametrize("kind", ["bin", "pth", "folder", "npz", "h5", "gguf"])
+def test_weights_of_every_format_are_opened(examples, tmp_path, kind: str) -> None:
+    torch.manual_seed(7)
+    model, x = Mlp().eval(), torch.randn(3, 16)
+    save_file({"x": x}, tmp_path / "inputs.safetensors")
+    weights = write_checkpoint(kind, model.state_dict(), tmp_path)
+    run(examples / "mlp", weights, tmp_path / "inputs.safetensors", tmp_path / "outputs.safetensors")
+    torch.testing.assert_close(load_file(tmp_path / "outputs.safetensors")["output"], model(x).detach())
 
 
 def test_the_resnet_block_computes_what_torch_does(examples, tmp_path) -> None:

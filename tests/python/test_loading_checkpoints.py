@@ -110,6 +110,23 @@ def test_a_checkpoint_that_does_not_fit_is_an_error_with_the_nearest_names(trace
     assert "--checkpoint FILE with them" in said
 
 
+def test_verify_judges_the_weights_of_a_checkpoint(trace, checkpoint, tmp_path, pycandle):
+    arguments = ("verify", trace, "--checkpoint", checkpoint, "--map", tmp_path / "names.map")
+    said = pycandle(*arguments, "--ledger", tmp_path / "ledger.json", "--out", tmp_path / "result.jsonl").stdout
+    assert "weights: 3 used as is, 1 cast, 1 transposed, 1 carried" in said
+    assert fates(json.loads((tmp_path / "ledger.json").read_text())) == EXPECTED
+    assert pycandle.json(*arguments)["weights"]["counts"]["transposed"] == 1
+    state = torch.load(checkpoint)
+    state["norm.weight"][2] *= 1.5
+    torch.save(state, checkpoint)
+    wrong = pycandle.json(*arguments, "--out", tmp_path / "other.jsonl", status=1)
+    assert {layer["tap"] for layer in wrong["layers"] if layer["verdict"] == "wrong here"} == {"norm@0/output"}
+    hashes = [json.loads((tmp_path / f"{name}.jsonl").read_text().splitlines()[0])["hashes"] for name in ("result", "other")]  # fmt: skip
+    assert hashes[0]["weights"] != hashes[1]["weights"] and hashes[0]["goldens"] == hashes[1]["goldens"]
+    refused = pycandle(*arguments, "--stream", status=2).stderr
+    assert "the recording's own weights" in refused and "weights extract" in refused
+
+
 def test_load_model_takes_a_checkpoint_and_shows_the_ledger(scorer, trace, checkpoint, tmp_path):
     model = load_model(trace, checkpoint=checkpoint, rules=tmp_path / "names.map")
     assert fates(model.ledger) == EXPECTED
@@ -125,6 +142,8 @@ def test_load_model_takes_a_checkpoint_and_shows_the_ledger(scorer, trace, check
 
 def test_a_recording_with_weights_has_a_ledger_too(scorer, tmp_path, pycandle):
     trace = recorded(scorer, tmp_path / "full", "save")
+    pycandle("verify", trace, "--ledger", tmp_path / "ledger.json")
+    assert set(fates(json.loads((tmp_path / "ledger.json").read_text())).values()) == {"used as is"}
     assert set(fates(load_model(trace).ledger).values()) == {"used as is"}
     assert "weights: 6 used as is" in pycandle("forward", trace).stdout
     (file,) = trace.glob("*_weights.safetensors")

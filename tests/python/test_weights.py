@@ -6,10 +6,12 @@ import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from emitted_models import LIBRARY, ROOT
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -167,6 +169,10 @@ def test_the_options_of_the_page_do_what_it_says(tower, recorded, tmp_path, pyca
     arguments = ("weights", "extract", "--checkpoint", tmp_path / "model.ckpt", "--manifest", recorded)
     unclear = pycandle(*arguments, "--out", tmp_path / "w.safetensors", status=2).stderr
     assert "params.embed.weight" in unclear and "params_ema.embed.weight" in unclear
+    choose = "the weights are in params or in params_ema: choose with --section params"
+    assert choose in unclear
+    assert choose in pycandle("weights", "show", tmp_path / "model.ckpt").stdout
+    assert choose in pycandle("weights", "map", "-i", tmp_path / "model.ckpt", "-m", recorded, status=1).stdout
     pycandle(*arguments, "--section", "params_ema", "--no-attach", "--out", recorded / "w.safetensors")
     assert manifest.read_text() == before
     assert torch.equal(load_file(recorded / "w.safetensors")["layers.0.bias"], other["layers.0.bias"])
@@ -330,3 +336,43 @@ def test_a_meta_model_gets_its_weights_from_a_checkpoint(tmp_path, pycandle):
         expected = real(tokens).logits.numpy()
     found = load_model(manifest)(tokens.numpy())
     np.testing.assert_allclose(next(iter(found.values())), expected, rtol=1e-4, atol=1e-4)
+    built = outputs_of_emitted_code(manifest, {"input_ids": tokens}, tmp_path, pycandle)
+    np.testing.assert_allclose(next(iter(built.values())), expected, rtol=1e-4, atol=1e-4)
+
+
+EMITTED = """#include <pycandle/pycandle.h>
+#include "model.hpp"
+
+int main(int, char** arguments) {
+  using namespace pycandle;
+  const SPACE::MODEL model(Weights::open(arguments[1]));
+  save_arrays(arguments[3], compile(model, signature_of(arguments[1])).run(load_arrays(arguments[2])));
+}
+"""
+
+
+def outputs_of_emitted_code(manifest: Path, inputs: dict, folder: Path, pycandle) -> dict[str, torch.Tensor]:
+    made = pycandle.json("codegen", "--manifest", manifest, "--out", folder / "model.hpp")
+    text = EMITTED.replace("SPACE", made["namespace"]).replace("MODEL", made["model"])
+    (folder / "main.cpp").write_text(text)
+    command = ["g++", "-std=c++20", "-O0", f"-I{ROOT / 'include'}", folder / "main.cpp", LIBRARY, "-lpthread", "-o", folder / "main"]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    save_file(inputs, folder / "inputs.safetensors")
+    subprocess.run([folder / "main", manifest, folder / "inputs.safetensors", folder / "outputs.safetensors"], check=True)  # fmt: skip
+    return load_file(folder / "outputs.safetensors")
+
+
+def test_one_layer_of_a_large_model_is_verified_with_its_weights(tmp_path, pycandle):
+    """docs/meta-trace.md: a slice that fits is recorded with values; its weights come out of the large checkpoint."""
+    torch.manual_seed(4)
+    large = nn.Sequential(*[nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8)) for _ in range(3)]).eval()
+    perturb(large, 6)
+    torch.save({f"model.layers.{name}": t for name, t in large.state_dict().items()}, tmp_path / "large.bin")
+    recorder = GoldenRecorder(output_dir=tmp_path / "layer", weights="none")
+    recorder.record(large[1], torch.randn(2, 8))
+    recorder.save("layer")
+    arguments = ("verify", tmp_path / "layer", "--checkpoint", tmp_path / "large.bin", "--map", tmp_path / "layer.map")  # fmt: skip
+    (tmp_path / "layer.map").write_text("* = model.layers.1.*\n")
+    assert "8 of 12 tensors unused" in pycandle(*arguments).stdout
+    (tmp_path / "layer.map").write_text("* = model.layers.2.*\n")
+    pycandle(*arguments, status=1)

@@ -65,7 +65,9 @@ class CheckpointBuilder {
     if (options_.section) {
       section = *options_.section;
     } else if (content.format != "torchscript") {
-      section = usual_section(content);
+      const std::vector<std::string> usual = usual_sections(content);
+      if (usual.size() == 1) section = usual.front();
+      if (usual.size() > 1) out_.sections_ = usual;
     }
     if (section.empty()) return;
     FileContent chosen;
@@ -87,19 +89,19 @@ class CheckpointBuilder {
     for (const auto& [name, count] : others) out_.left_out_.push_back({name, count});
   }
 
-  // The one entry that is called as weights are; none when several are, or when tensors stand at the top.
-  static std::string usual_section(const FileContent& content) {
+  // The entries that are called as weights are; none when tensors stand at the top.
+  static std::vector<std::string> usual_sections(const FileContent& content) {
     static const std::set<std::string> kUsual = {
         "state_dict", "model_state_dict", "model",      "model_state",    "module",    "net", "network",
         "weights",    "params",           "params_ema", "state_dict_ema", "model_ema", "ema", "model_weights"};
-    std::set<std::string> tops, candidates;
+    std::set<std::string> tops;
     for (const std::vector<std::string>& path : content.paths) {
       if (path.size() < 2) return {};
       tops.insert(path.front());
     }
-    for (const std::string& top : tops)
-      if (kUsual.contains(top)) candidates.insert(top);
-    return candidates.size() == 1 ? *candidates.begin() : std::string();
+    std::vector<std::string> usual;
+    std::copy_if(tops.begin(), tops.end(), std::back_inserter(usual), [&](const auto& top) { return kUsual.contains(top); });
+    return usual;
   }
 
   CheckpointOptions options_;
@@ -188,6 +190,11 @@ Checkpoint open_folder(const fs::path& folder, const CheckpointOptions& options)
 const StoredTensor* Checkpoint::find(const std::string& name) const {
   const auto at = places_.find(name);
   return at == places_.end() ? nullptr : &tensors_[at->second];
+}
+
+std::string sections_text(const Checkpoint& checkpoint) {
+  return fmt::format("the weights are in {}: choose with --section {}", fmt::join(checkpoint.sections(), " or in "),
+                     checkpoint.sections().front());
 }
 
 void Checkpoint::add(const Checkpoint& other) {

@@ -40,6 +40,7 @@ class Checkpoint {
   const std::string& format() const { return format_; }                  // "safetensors", "torch", "gguf", …
   const std::string& section() const { return section_; }                // of a training checkpoint: what was read
   const std::vector<LeftOut>& left_out() const { return left_out_; }
+  const std::vector<std::string>& sections() const { return sections_; }  // that may all be the weights: nobody chose one
   // What the file says beside its tensors, as text: GGUF's fields, safetensors' metadata.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::vector<std::filesystem::path>& files() const { return files_; }
@@ -50,8 +51,12 @@ class Checkpoint {
   std::map<std::string, size_t> places_;
   std::string format_, section_;
   std::vector<LeftOut> left_out_;
+  std::vector<std::string> sections_;
   std::map<std::string, std::string> metadata_;
   std::vector<std::filesystem::path> files_;
 };
+
+// "the weights are in params or in params_ema: choose with --section params"
+std::string sections_text(const Checkpoint&);
 
 }  // namespace pycandle

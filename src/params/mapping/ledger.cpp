@@ -201,7 +201,7 @@ Ledger make_ledger(const std::vector<Target>& targets, const Checkpoint& checkpo
   return Maker(checkpoint, rules).make(targets);
 }
 
-void refuse_incomplete(const Ledger& ledger, bool strict) {
+void refuse_incomplete(const Ledger& ledger, const Checkpoint& checkpoint, bool strict) {
   constexpr size_t kShown = 6;
   std::vector<std::string> lines;
   const size_t missing = ledger.count(Fate::missing), mismatched = ledger.count(Fate::mismatched),
@@ -220,7 +220,8 @@ void refuse_incomplete(const Ledger& ledger, bool strict) {
       .expected(fmt::format("a tensor for each of {} parameters", ledger.parameters.size()))
       .found(fmt::format("{} missing, {} mismatched{}: {}", missing, mismatched, strict ? fmt::format(", {} unused", unused) : "",
                          fmt::join(lines, "; ")))
-      .hint("pycandle weights map proposes how names belong together");
+      .hint(checkpoint.sections().empty() ? "pycandle weights map proposes how names belong together"
+                                          : sections_text(checkpoint));
 }
 
 namespace {

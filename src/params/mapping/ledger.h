@@ -51,7 +51,7 @@ struct Ledger {
 // Where each parameter comes from: by the first rule that fits, else by its own name or another of its names.
 Ledger make_ledger(const std::vector<Target>&, const Checkpoint&, const Rules&);
 // bad_input that lists what is missing or mismatched, with the nearest names; `strict` refuses unused tensors too.
-void refuse_incomplete(const Ledger&, bool strict);
+void refuse_incomplete(const Ledger&, const Checkpoint&, bool strict);
 
 // The JSON text of it: docs/weights.md. counts_json: how many of each fate, without names.
 std::string to_json(const Ledger&);

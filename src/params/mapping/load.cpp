@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 class CheckpointParameters final : public ParameterSource {
  public:
-  CheckpointParameters(FittedCheckpoint fitted, std::shared_ptr<const ParameterSource> own)
-      : fitted_(std::move(fitted)), own_(std::move(own)) {
+  CheckpointParameters(FittedCheckpoint fitted, std::shared_ptr<const ParameterSource> own, MadeValues made)
+      : fitted_(std::move(fitted)), own_(std::move(own)), where_made_(made) {
     for (const ParameterFate& p : fitted_.ledger.parameters) fates_.emplace(p.target.name, &p);
     for (const StoredTensor& t : fitted_.checkpoint.tensors())
       if (t.storage->file) files_.insert(t.storage->file);
@@ -32,7 +32,10 @@ class CheckpointParameters final : public ParameterSource {
   Array get_state(const State& s, const Type& type) const override { return value_of(*fates_.at(s.name), type); }
   void open(const Program& p) const override { own_->open(p); }
   void release(const Array& array) const override {
-    for (const auto& file : files_) file->release(array.data(), array.bytes());
+    {
+      const std::lock_guard lock(mutex_);
+      for (const auto& file : files_) file->release(array.data(), array.bytes());
+    }
     own_->release(array);
   }
 
@@ -41,13 +44,28 @@ class CheckpointParameters final : public ParameterSource {
     const std::lock_guard lock(mutex_);
     if (const auto kept = made_.find(p.target.name); kept != made_.end()) return kept->second;
     const StoredTensor tensor = evaluate(p.source, fitted_.checkpoint);
-    Array value = read(tensor);
-    const bool is_mapped = tensor.storage->file && tensor.encoding == nullptr && tensor.is_dense() && value.dtype() == type.dtype;
-    if (value.dtype() != type.dtype) value = cast(value, type.dtype);
+    const bool can_be_mapped = tensor.storage->file && tensor.encoding == nullptr && tensor.is_dense();
+    if (can_be_mapped && tensor.dtype == type.dtype) {
+      Array value = read(tensor);
+      check_type(value, "parameter " + p.target.name, type, tensor.storage->where);
+      if (tensor.storage->file->holds(value.data())) return value;  // otherwise it is a copy: its bytes are not aligned there
+    }
+    Array value = where_made_ == MadeValues::in_memory ? cast(read(tensor), type.dtype) : on_disk(tensor, type.dtype);
     check_type(value, "parameter " + p.target.name, type, tensor.storage->where);
-    if (is_mapped) return value;
     release_pages(p);
     return made_.emplace(p.target.name, std::move(value)).first->second;
+  }
+
+  Array on_disk(const StoredTensor& tensor, DType dtype) const {
+    constexpr size_t kPiece = size_t{8} << 20;
+    ScratchFile scratch;
+    for_each_piece(tensor, kPiece, [&](const Array& piece) {
+      const Array converted = cast(piece, dtype);
+      scratch.write(converted.data(), converted.bytes());
+    });
+    const auto file = scratch.map();
+    files_.insert(file);
+    return Array(dtype, tensor.shape, file->data(), file);
   }
 
   void release_pages(const ParameterFate& p) const {
@@ -59,8 +77,9 @@ class CheckpointParameters final : public ParameterSource {
   FittedCheckpoint fitted_;
   std::shared_ptr<const ParameterSource> own_;
   std::map<std::string, const ParameterFate*> fates_;
-  std::set<std::shared_ptr<const MappedFile>> files_;
+  MadeValues where_made_;
   mutable std::mutex mutex_;
+  mutable std::set<std::shared_ptr<const MappedFile>> files_;
   mutable std::map<std::string, Array> made_;
 };
 
@@ -129,27 +148,26 @@ FittedCheckpoint fit_checkpoint(const std::vector<Target>& targets, const Checkp
 }
 
 std::shared_ptr<const ParameterSource> checkpoint_parameters(FittedCheckpoint fitted,
-                                                             std::shared_ptr<const ParameterSource> own) {
-  return std::make_shared<CheckpointParameters>(std::move(fitted), std::move(own));
+                                                             std::shared_ptr<const ParameterSource> own, MadeValues made) {
+  return std::make_shared<CheckpointParameters>(std::move(fitted), std::move(own), made);
 }
 
-Ledger recorded_ledger(const Recording& recording) {
+Ledger recorded_ledger(const Recording& recording, const ParameterSource& source) {
   if (recording.bundle) return bundled_ledger(recording);
   const std::map<std::string, Place> places = places_of(recording.program);
-  std::map<std::string, Safetensors> files;
+  std::map<std::string, const Safetensors*> files;
   for (const auto& [name, place] : places)
-    if (!place.file.empty() && !files.contains(place.file))
-      files.emplace(place.file, open_weight_file(recording.folder, place.file, files_of(recording)));
+    if (!place.file.empty()) files.emplace(place.file, source.file(place.file));
   Ledger ledger;
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> users;  // file and key → parameters
   for (const Target& target : targets_of(recording)) {
     const Place& place = places.at(target.name);
     const auto file = files.find(place.file);
-    ledger.parameters.push_back(recorded_fate(target, place, file == files.end() ? nullptr : &file->second));
+    ledger.parameters.push_back(recorded_fate(target, place, file == files.end() ? nullptr : file->second));
     users[{place.file, place.key}].push_back(target.name);
   }
   for (const auto& [name, file] : files) {
-    for (const auto& [key, entry] : file.entries()) {
+    for (const auto& [key, entry] : file->entries()) {
       const auto at = users.find({name, key});
       if (at == users.end())
         ledger.tensors.push_back({key, Fate::unused, {}});

@@ -24,13 +24,17 @@ struct FittedCheckpoint {
 };
 FittedCheckpoint fit_checkpoint(const std::vector<Target>&, const CheckpointRequest&);
 
-// The weights read from the checkpoint when they are asked for, as the ledger says; `own` gives those that are carried. What
-// is not in the file as the program needs it (another dtype, transposed, merged) is made once and kept.
-std::shared_ptr<const ParameterSource> checkpoint_parameters(FittedCheckpoint, std::shared_ptr<const ParameterSource> own);
+// Where a value is kept that is not in the file as the program needs it: of another dtype, transposed, merged. On the disk it
+// can leave memory as mapped weights do.
+enum class MadeValues { in_memory, on_disk };
+// The weights read from the checkpoint when they are asked for, as the ledger says; `own` gives those that are carried.
+std::shared_ptr<const ParameterSource> checkpoint_parameters(FittedCheckpoint, std::shared_ptr<const ParameterSource> own,
+                                                             MadeValues);
 
 // Where the weight files of a recording may lie.
 ParameterFiles files_of(const Recording&);
-// The fate of every parameter and of every tensor in the files that the recording itself names. Reads no values.
-Ledger recorded_ledger(const Recording&);
+// The fate of every parameter and of every tensor in the files that the recording itself names, which `source` opened. Reads
+// no values.
+Ledger recorded_ledger(const Recording&, const ParameterSource& source);
 
 }  // namespace pycandle
