@@ -67,6 +67,43 @@ def test_extraction_takes_little_memory_and_half_the_speed_of_a_copy(checkpoint,
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
+RULES = {
+    "transposed": "transpose(a)",
+    "joined": "join(a, b)",
+    "joined in rows": "join(a, b, 1)",
+    "rotary": "rope_halves(a, 32)",
+    "merged": "lora(a, down, up, 2)",
+    "weight norm": "weight_norm(g, a)",
+}
+
+
+@pytest.mark.full
+def test_what_is_turned_joined_or_computed_needs_one_tensor_and_64_mb(tmp_path, pycandle):
+    """A tensor of 256 MB; what is made of it is in memory once, and never beside its source."""
+    size = 8192
+    tensors = {"a": torch.randn(size, size), "b": torch.randn(size, size), "g": torch.randn(size)}
+    tensors |= {"down": torch.randn(4, size), "up": torch.randn(size, 4)}
+    save_file(tensors, tmp_path / "all.safetensors")
+    a, b = tensors["a"], tensors["b"]
+    expected = {
+        "transposed": a.t(),
+        "joined": torch.cat([a, b]),
+        "joined in rows": torch.cat([a, b], 1),
+        "rotary": a.view(32, size // 64, 2, size).transpose(1, 2).reshape(size, size),
+        "merged": (a.double() + 2 * (tensors["up"].double() @ tensors["down"].double())).float(),
+        "weight norm": a * (tensors["g"] / a.norm(dim=1))[:, None],
+    }
+    for name, made in expected.items():
+        save_file({"x": made.contiguous()}, tmp_path / "wanted.safetensors")
+        (tmp_path / "x.map").write_text(f"x = {RULES[name]}\n")
+        files = ["--checkpoint", tmp_path / "all.safetensors", "--manifest", tmp_path / "wanted.safetensors"]
+        command = [PYCANDLE, "weights", "extract", *files, "--map", tmp_path / "x.map", "--out", tmp_path / "out.safetensors"]  # fmt: skip
+        peak = peaks_of(command)["pycandle"]
+        print(f"{name}: {peak / 1e6:.0f} MB for a tensor of {made.numel() * 4 / 1e6:.0f} MB")
+        torch.testing.assert_close(load_file(tmp_path / "out.safetensors")["x"], made, rtol=1e-6, atol=1e-6)
+        assert peak < made.numel() * 4 + 64 * 2**20, name
+
+
 def seconds_of(*commands: list) -> float:
     start = time.monotonic()
     for command in commands:

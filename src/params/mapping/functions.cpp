@@ -43,6 +43,34 @@ StoredTensor in_memory(const Array& array, const StoredTensor& like) {
   return dense_tensor(like.name, array.dtype(), nullptr, array.shape(), std::move(storage), 0);
 }
 
+constexpr size_t kPiece = size_t{4} << 20;
+
+// Row i of the tensor to place(i); a few megabytes of it are in memory at a time.
+template <class Place> void copy_rows(const StoredTensor& t, size_t row_bytes, const Place& place) {
+  size_t done = 0;
+  for_each_piece(t, kPiece, [&](const Array& piece) {
+    const auto* from = static_cast<const std::byte*>(piece.data());
+    for (size_t left = piece.bytes(), count = 0; left > 0; left -= count, from += count, done += count) {
+      count = std::min(left, row_bytes - done % row_bytes);
+      std::memcpy(place(done / row_bytes) + done % row_bytes, from, count);
+    }
+  });
+}
+
+// Every element, in order, after a function of it.
+template <class Change> StoredTensor changed(const StoredTensor& t, const Change& change) {
+  Array out(t.dtype, t.shape);
+  auto* to = static_cast<std::byte*>(out.mutable_data());
+  for_each_piece(t, kPiece, [&](const Array& piece) {
+    std::vector<double> values = load_double(piece);
+    for (double& value : values) value = change(value);
+    const Array made = store(t.dtype, piece.shape(), values);
+    std::memcpy(to, made.data(), made.bytes());
+    to += made.bytes();
+  });
+  return in_memory(out, t);
+}
+
 // One that strides can be laid over: not packed in blocks, not deflated.
 StoredTensor viewable(const StoredTensor& t) {
   const bool is_packed = t.storage->inflated != 0 || (t.encoding != nullptr && t.encoding->block > 1);
@@ -150,18 +178,14 @@ StoredTensor join(const SourceExpr& e, const Tensors& parts) {
   for (const StoredTensor& t : parts) types.push_back({t.dtype, t.shape});
   Array out(parts[0].dtype, joined_shape(e, types));
   const size_t axis = e.numbers.empty() ? 0 : static_cast<size_t>(e.numbers[0]);
-  int64_t outer = 1, inner = 1;
-  for (size_t i = 0; i < out.shape().size(); ++i) (i < axis ? outer : inner) *= i == axis ? 1 : out.shape()[i];
+  int64_t inner = 1;
+  for (size_t i = axis + 1; i < out.shape().size(); ++i) inner *= out.shape()[i];
   const size_t row = static_cast<size_t>(inner * out.shape()[axis]) * size_of(out.dtype());
   size_t at = 0;
   for (const StoredTensor& t : parts) {
-    const Array part = read(t);
-    const size_t bytes = static_cast<size_t>(inner * t.shape[axis]) * size_of(t.dtype);
-    for (int64_t i = 0; i < outer && bytes != 0; ++i)
-      std::memcpy(static_cast<std::byte*>(out.mutable_data()) + static_cast<size_t>(i) * row + at,
-                  static_cast<const std::byte*>(part.data()) + static_cast<size_t>(i) * bytes, bytes);
+    const size_t bytes = static_cast<size_t>(inner * t.shape[axis]) * size_of(t.dtype);  // of a part in a row
+    copy_rows(t, bytes, [&](size_t i) { return static_cast<std::byte*>(out.mutable_data()) + i * row + at; });
     at += bytes;
-    release(t);
   }
   return in_memory(out, parts[0]);
 }
@@ -175,14 +199,15 @@ void check_heads(const SourceExpr& e, const Sizes& shape) {
 // Rotary rows: pairs (x0 y0 x1 y1 …) to halves (x0 x1 … y0 y1 …) within each head, or back.
 StoredTensor rope(const SourceExpr& e, const StoredTensor& x, bool to_halves) {
   check_heads(e, x.shape);
-  const StoredTensor from = dense(viewable(x));
-  const int64_t heads = whole(e, 0), half = x.shape[0] / heads / 2, width = x.size() / std::max<int64_t>(x.shape[0], 1);
-  StoredTensor view = from;
-  view.shape = to_halves ? Sizes{heads, 2, half, width} : Sizes{heads, half, 2, width};
-  view.strides = to_halves ? Sizes{2 * half * width, width, 2 * width, 1} : Sizes{2 * half * width, width, half * width, 1};
-  const Array array = read(view).reshaped(x.shape);
-  release(from);
-  return in_memory(array, x);
+  Array out(x.dtype, x.shape);
+  const auto rows = static_cast<size_t>(x.shape[0]), half = rows / static_cast<size_t>(whole(e, 0)) / 2;
+  const size_t bytes = rows == 0 ? 0 : out.bytes() / rows;  // of a row
+  copy_rows(x, bytes, [&](size_t row) {
+    const size_t begin = row / (2 * half) * (2 * half), i = row % (2 * half);
+    const size_t place = to_halves ? i % 2 * half + i / 2 : i % half * 2 + i / half;
+    return static_cast<std::byte*>(out.mutable_data()) + (begin + place) * bytes;
+  });
+  return in_memory(out, x);
 }
 
 // g · v / ‖v‖, the norm over all axes but one.
@@ -191,47 +216,49 @@ StoredTensor weight_norm(const SourceExpr& e, const StoredTensor& g, const Store
   if (v.shape.empty() || g.size() != v.shape[axis])
     refuse(e, fmt::format("{} scales for {}", to_string(g.shape), to_string(v.shape)));
   const std::vector<double> scale = load_double(read(g));
-  std::vector<double> values = load_double(read(v)), squares(scale.size(), 0.0);
+  std::vector<double> squares(scale.size(), 0.0);
   int64_t inner = 1;
   for (size_t i = axis + 1; i < v.shape.size(); ++i) inner *= v.shape[i];
   const auto row = [&](size_t i) { return (i / static_cast<size_t>(inner)) % squares.size(); };
-  for (size_t i = 0; i < values.size(); ++i) squares[row(i)] += values[i] * values[i];
-  for (size_t i = 0; i < values.size(); ++i) values[i] *= scale[row(i)] / std::sqrt(squares[row(i)]);
-  return in_memory(store(v.dtype, v.shape, values), v);
+  size_t i = 0;
+  for_each_piece(v, kPiece, [&](const Array& piece) {
+    for (const double value : load_double(piece)) squares[row(i++)] += value * value;
+  });
+  i = 0;
+  return changed(v, [&](double value) {
+    const size_t at = row(i++);
+    return value * (scale[at] / std::sqrt(squares[at]));
+  });
 }
 
-// w + scale · b a: w is [out, in…], a is [rank, in…], b is [out, rank], with ones behind it for a convolution. A few rows at
-// a time, so that no second copy of a large weight is in memory.
+// w + scale · b a: w is [out, in…], a is [rank, in…], b is [out, rank], with ones behind it for a convolution.
 StoredTensor lora(const SourceExpr& e, const StoredTensor& w, const StoredTensor& a, const StoredTensor& b) {
   const auto is_one = [](int64_t size) { return size == 1; };
   const bool fits = w.shape.size() >= 2 && a.shape.size() == w.shape.size() && b.shape.size() >= 2 && a.shape[0] == b.shape[1] &&
                     b.shape[0] == w.shape[0] && std::equal(a.shape.begin() + 1, a.shape.end(), w.shape.begin() + 1) &&
                     std::all_of(b.shape.begin() + 2, b.shape.end(), is_one);
   if (!fits) refuse(e, fmt::format("{} + {} {} do not fit together", to_string(w.shape), to_string(b.shape), to_string(a.shape)));
-  const StoredTensor from = viewable(w);
   const std::vector<double> left = load_double(read(b)), right = load_double(read(a));
-  Array out(w.dtype, w.shape);
   const auto rank = static_cast<size_t>(a.shape[0]), rows = static_cast<size_t>(w.shape[0]);
-  const size_t columns = rows == 0 ? 0 : static_cast<size_t>(w.size()) / rows, row_bytes = columns * size_of(w.dtype);
+  const size_t columns = rows == 0 ? 0 : static_cast<size_t>(w.size()) / rows;
   const double scale = e.numbers.empty() ? 1.0 : e.numbers[0];
-  std::vector<double> product(columns);
-  for (size_t i = 0; i < rows && columns > 0; ++i) {
+  std::vector<double> product(columns);  // of the row that is added to
+  const auto multiply = [&](size_t row) {
     std::fill(product.begin(), product.end(), 0.0);
     for (size_t k = 0; k < rank; ++k)
-      for (size_t j = 0; j < columns; ++j) product[j] += left[i * rank + k] * right[k * columns + j];
-    std::vector<double> row = load_double(read_range(from, static_cast<int64_t>(i * columns), static_cast<int64_t>(columns)));
-    for (size_t j = 0; j < columns; ++j) row[j] += scale * product[j];
-    const Array made = store(w.dtype, {static_cast<int64_t>(columns)}, row);
-    std::memcpy(static_cast<std::byte*>(out.mutable_data()) + i * row_bytes, made.data(), row_bytes);
-  }
-  release(w);
-  return in_memory(out, w);
+      for (size_t j = 0; j < columns; ++j) product[j] += left[row * rank + k] * right[k * columns + j];
+  };
+  size_t row = 0, column = 0;
+  return changed(w, [&](double value) {
+    if (column == 0) multiply(row);
+    value += scale * product[column];
+    if (++column == columns) column = 0, ++row;
+    return value;
+  });
 }
 
 StoredTensor add(const SourceExpr& e, const StoredTensor& x) {
-  std::vector<double> values = load_double(read(x));
-  for (double& v : values) v += e.numbers[0];
-  return in_memory(store(x.dtype, x.shape, values), x);
+  return changed(x, [&](double value) { return value + e.numbers[0]; });
 }
 
 struct Function {
