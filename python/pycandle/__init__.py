@@ -21,6 +21,7 @@ _HOMES = {
     "RecordingError": "errors",
     "UsageError": "errors",
     "perturb": "recording.perturbation",
+    "parameters_on_meta": "recording.files.meta_buffers",
     "Error": "_core",
     "Model": "running.model",
     "LoadedModel": "running.model",

@@ -33,7 +33,7 @@ from .files.folders import check_writable, writing_into
 from .files.gaps import Gap, gaps_of
 from .files.goldens import Goldens, bytes_of, flat_tensors, write_goldens
 from .files.manifest import Manifest, build_manifest, write_manifest
-from .files.meta_buffers import recompute_buffers
+from .files.meta_buffers import buffers_on_meta, fill_buffers
 from .files.tensor_files import raw_bytes
 from .files.weights import place_weights
 from .graph.interpreter import run_call
@@ -172,12 +172,14 @@ class GoldenRecorder:
         refuse_options(forward_signature(model), kwargs, notes)
         safely = safe_for(dtypes_of(model, (args, kwargs)), notes)
         with safely, prepared(model, args, kwargs, self.seed, notes) as (call_args, call_kwargs):
-            self._recording = self._record_module(model, call_args, call_kwargs, notes)
+            with buffers_on_meta(model) as real:
+                self._recording = self._record_module(model, call_args, call_kwargs, notes, real)
         return self._recording.chosen
 
     def _record_module(
-        self, model: torch.nn.Module, args: tuple, kwargs: dict, notes: list[str]
+        self, model: torch.nn.Module, args: tuple, kwargs: dict, notes: list[str], real: dict[str, torch.Tensor]
     ) -> Recording:
+        """real: of a meta model, the values of buffers that have some."""
         signature = inspect.signature(model.forward)
         inputs = gather_inputs(signature, args, kwargs)
         groups = find_groups(inputs, self.dynamic)
@@ -198,7 +200,7 @@ class GoldenRecorder:
         refuse_hidden_updates(chosen.program)
         refuse_randomness_in_training(model, chosen.program)
         if meta:
-            notes += recompute_buffers(model, chosen.program)
+            notes += fill_buffers(model, chosen.program, real)
         notes += chosen.notes + chosen.program.notes + random_notes(chosen.program) + _literal_notes(inputs)
         return self.finish_recording(eager, chosen, inputs, output_names, signature, notes, meta)
 
