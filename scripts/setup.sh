@@ -35,7 +35,8 @@ packages() {
     as_root=(sudo)
   fi
   echo "installing ${absent[*]}"
-  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends)
+  local wait=(-o DPkg::Lock::Timeout=300) # another apt may be at work
+  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wait[@]}")
   "${install[@]}" "${absent[@]}" >/dev/null 2>&1 || {
     "${as_root[@]}" apt-get update -qq # the lists may be absent or old
     "${install[@]}" "${absent[@]}" >/dev/null
