@@ -94,7 +94,7 @@ def validate(subject: Subject) -> list[dict]:
                     "difference": float(abs(found[name] - value).max()),
                     "error": error,
                     "torch_error": float(abs(value - exact[name]).max()),
-                    "agrees": error <= ALLOWED * floor,
+                    "agrees": bool(error <= ALLOWED * floor),
                 }
             )
     return rows
