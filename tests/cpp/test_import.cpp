@@ -305,13 +305,11 @@ class Folders : public ::testing::Test {
   const std::filesystem::path& folder = made_.path();
 };
 
-TEST_F(Folders, a_manifest_is_found_as_a_file_in_its_folder_and_in_a_bundle) {
+TEST_F(Folders, a_manifest_is_found_as_a_file_and_in_its_folder) {
   put("small_manifest.json");
   EXPECT_EQ(find_manifest(folder), folder / "small_manifest.json");
   EXPECT_EQ(find_manifest(folder / "small_manifest.json"), folder / "small_manifest.json");
   EXPECT_EQ(import_manifest(folder, catalogue()).folder, folder);
-  put("manifest.json");
-  EXPECT_EQ(find_manifest(folder), folder / "manifest.json");
 }
 
 TEST_F(Folders, several_manifests_in_a_folder_are_listed) {
