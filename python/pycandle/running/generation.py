@@ -175,7 +175,7 @@ def make_options(
     if draft == "lookup":
         options.prompt_lookup = True
     elif draft is not None:
-        options.draft = draft._language()
+        options.draft = draft.language_model
     if inputs:
         options.set_inputs(contiguous(dict(inputs)))
     return options
@@ -189,7 +189,8 @@ class Generates:
     _text: dict[str, Any]  # tokenizer, generation_config and cache, as given to load_model
 
     @functools.cached_property
-    def _language_model(self) -> _core.LanguageModel:
+    def language_model(self) -> _core.LanguageModel:
+        """The C++ object behind `generate`: the model with its decode step and tokenizer."""
         opened = self._opened or {}
         return _core.language_model(
             self._core,
@@ -200,9 +201,6 @@ class Generates:
             opened.get("memory", "fast") == "fast",
             self._text.get("cache", "f32"),
         )
-
-    def _language(self) -> _core.LanguageModel:
-        return self._language_model
 
     @functools.cached_property
     def tokenizer(self) -> _core.Tokenizer | None:
@@ -242,7 +240,7 @@ class Generates:
 
     def logits(self, tokens: Sequence[int], last: bool = False) -> np.ndarray:
         """The logits behind every token, [tokens, vocabulary]; last: behind the last one alone, [vocabulary]."""
-        found = to_numpy({"logits": self._language().logits([int(token) for token in tokens], not last)})[
+        found = to_numpy({"logits": self.language_model.logits([int(token) for token in tokens], not last)})[
             "logits"
         ]
         return found[-1] if last else found
@@ -257,7 +255,7 @@ class Generates:
 
     def _start(self, prompts: list, options: dict[str, Any]) -> list[GeneratedText]:
         made = make_options(**options)
-        language = self._language()
+        language = self.language_model
         if prompts and all(isinstance(prompt, str) for prompt in prompts):
             generation = language.start(prompts, made)
         else:

@@ -54,7 +54,7 @@ def buffers_on_meta(model: torch.nn.Module) -> Iterator[dict[str, torch.Tensor]]
 
 def _set_buffer(model: torch.nn.Module, name: str, value: torch.Tensor) -> None:
     path, _, leaf = name.rpartition(".")
-    model.get_submodule(path)._buffers[leaf] = value
+    setattr(model.get_submodule(path), leaf, value)
 
 
 def fill_buffers(model: torch.nn.Module, program: Program, real: dict[str, torch.Tensor]) -> list[str]:
