@@ -16,7 +16,8 @@ std::string file_hash(const std::filesystem::path&);
 std::string folder_hash(const std::filesystem::path&);
 // The program or library that this code stands in.
 std::string library_hash();
-// "manifest", "weights", "goldens", "library". `checkpoint`: files that the weights come from, where they are not the recording's.
+// "manifest", "weights", "goldens", "library". `checkpoint`: files that the weights come from, where they are not the
+// recording's.
 std::map<std::string, std::string> recording_hashes(const Recording&, const std::filesystem::path& manifest,
                                                     const std::vector<std::filesystem::path>& traces,
                                                     const std::vector<std::filesystem::path>& checkpoint = {});

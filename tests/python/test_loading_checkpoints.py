@@ -112,7 +112,9 @@ def test_a_checkpoint_that_does_not_fit_is_an_error_with_the_nearest_names(trace
 
 def test_verify_judges_the_weights_of_a_checkpoint(trace, checkpoint, tmp_path, pycandle):
     arguments = ("verify", trace, "--checkpoint", checkpoint, "--map", tmp_path / "names.map")
-    said = pycandle(*arguments, "--ledger", tmp_path / "ledger.json", "--out", tmp_path / "result.jsonl").stdout
+    said = pycandle(
+        *arguments, "--ledger", tmp_path / "ledger.json", "--out", tmp_path / "result.jsonl"
+    ).stdout
     assert "weights: 3 used as is, 1 cast, 1 transposed, 1 carried" in said
     assert fates(json.loads((tmp_path / "ledger.json").read_text())) == EXPECTED
     assert pycandle.json(*arguments)["weights"]["counts"]["transposed"] == 1
@@ -120,7 +122,9 @@ def test_verify_judges_the_weights_of_a_checkpoint(trace, checkpoint, tmp_path, 
     state["norm.weight"][2] *= 1.5
     torch.save(state, checkpoint)
     wrong = pycandle.json(*arguments, "--out", tmp_path / "other.jsonl", status=1)
-    assert {layer["tap"] for layer in wrong["layers"] if layer["verdict"] == "wrong here"} == {"norm@0/output"}
+    assert {layer["tap"] for layer in wrong["layers"] if layer["verdict"] == "wrong here"} == {
+        "norm@0/output"
+    }
     hashes = [json.loads((tmp_path / f"{name}.jsonl").read_text().splitlines()[0])["hashes"] for name in ("result", "other")]  # fmt: skip
     assert hashes[0]["weights"] != hashes[1]["weights"] and hashes[0]["goldens"] == hashes[1]["goldens"]
     refused = pycandle(*arguments, "--stream", status=2).stderr

@@ -172,7 +172,9 @@ def test_the_options_of_the_page_do_what_it_says(tower, recorded, tmp_path, pyca
     choose = "the weights are in params or in params_ema: choose with --section params"
     assert choose in unclear
     assert choose in pycandle("weights", "show", tmp_path / "model.ckpt").stdout
-    assert choose in pycandle("weights", "map", "-i", tmp_path / "model.ckpt", "-m", recorded, status=1).stdout
+    assert (
+        choose in pycandle("weights", "map", "-i", tmp_path / "model.ckpt", "-m", recorded, status=1).stdout
+    )
     pycandle(*arguments, "--section", "params_ema", "--no-attach", "--out", recorded / "w.safetensors")
     assert manifest.read_text() == before
     assert torch.equal(load_file(recorded / "w.safetensors")["layers.0.bias"], other["layers.0.bias"])

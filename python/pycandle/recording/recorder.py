@@ -171,13 +171,18 @@ class GoldenRecorder:
         model = unwrapped(model, notes)
         refuse_options(forward_signature(model), kwargs, notes)
         safely = safe_for(dtypes_of(model, (args, kwargs)), notes)
-        with safely, prepared(model, args, kwargs, self.seed, notes) as (call_args, call_kwargs):
-            with buffers_on_meta(model) as real:
-                self._recording = self._record_module(model, call_args, call_kwargs, notes, real)
+        ready = prepared(model, args, kwargs, self.seed, notes)
+        with safely, ready as (call_args, call_kwargs), buffers_on_meta(model) as real:
+            self._recording = self._record_module(model, call_args, call_kwargs, notes, real)
         return self._recording.chosen
 
     def _record_module(
-        self, model: torch.nn.Module, args: tuple, kwargs: dict, notes: list[str], real: dict[str, torch.Tensor]
+        self,
+        model: torch.nn.Module,
+        args: tuple,
+        kwargs: dict,
+        notes: list[str],
+        real: dict[str, torch.Tensor],
     ) -> Recording:
         """real: of a meta model, the values of buffers that have some."""
         signature = inspect.signature(model.forward)

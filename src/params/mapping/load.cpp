@@ -147,8 +147,8 @@ FittedCheckpoint fit_checkpoint(const std::vector<Target>& targets, const Checkp
   return fitted;
 }
 
-std::shared_ptr<const ParameterSource> checkpoint_parameters(FittedCheckpoint fitted,
-                                                             std::shared_ptr<const ParameterSource> own, MadeValues made) {
+std::shared_ptr<const ParameterSource> checkpoint_parameters(FittedCheckpoint fitted, std::shared_ptr<const ParameterSource> own,
+                                                             MadeValues made) {
   return std::make_shared<CheckpointParameters>(std::move(fitted), std::move(own), made);
 }
 

@@ -93,7 +93,9 @@ class _Rebuilt:
         while True:
             made = self._module(path)
             if made is not None:
-                return dict(made.named_buffers(remove_duplicate=False)).get(name.removeprefix(path).lstrip("."))
+                return dict(made.named_buffers(remove_duplicate=False)).get(
+                    name.removeprefix(path).lstrip(".")
+                )
             if not path:
                 return None
             path = path.rpartition(".")[0]
