@@ -266,8 +266,8 @@ def test_accepting_notes_who_and_why_and_refuses_what_shows(folder, pycandle) ->
     ("arguments", "message"),
     [
         (["absent.ptir", "--reason", "x"], "no such project or program"),
-        (["square.ptir", "--reason", "  "], "for a reason"),
-        (["square.ptir", "--reason", "x"], "of which recording"),
+        (["square.ptir", "--reason", "  "], "needs a reason"),
+        (["square.ptir", "--reason", "x"], "from which recording"),
         ([".", "--reason", "x"], "no captured program"),
         (["square.hpp", "--reason", "x", "--manifest", "traces"], "square.hpp"),
     ],
