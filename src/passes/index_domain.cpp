@@ -21,6 +21,14 @@ using Indices = std::vector<Dim>;
 // Integers that positions never wrap around in.
 bool is_index_dtype(DType d) { return d == DType::i64 || d == DType::i32; }
 bool is_index(const Element& e) { return e.kind == Kind::integer && is_index_dtype(e.dtype); }
+// An integer as a floating point number in which every position of a sequence is exact: f32 counts to 2^24.
+std::optional<Dim> as_count(const Element& e) {
+  if (e.dtype != DType::f32 && e.dtype != DType::f64) return std::nullopt;
+  if (e.kind == Kind::integer) return e.dim;
+  constexpr double kMost = 1 << 24;
+  const bool is_whole = e.kind == Kind::number && std::floor(e.number) == e.number && std::abs(e.number) <= kMost;
+  return is_whole ? std::optional(Dim(static_cast<int64_t>(e.number))) : std::nullopt;
+}
 bool is_bool(const Element& e) { return e.dtype == DType::boolean; }
 
 }  // namespace
@@ -96,8 +104,9 @@ struct ElementRules {
     Indices from;
     for (size_t i = added; i < repeats.size(); ++i) {
       const Dim size = call.shape("x")[i - added];
-      if (size != Dim(1) && repeats[i] != Dim(1)) return nullptr;
-      from.push_back(size == Dim(1) ? Dim(0) : at_index[i]);
+      const auto parts = repeats[i] == Dim(1) ? std::optional(std::pair{Dim(0), at_index[i]}) : divided(at_index[i], size);
+      if (!parts && size != Dim(1)) return nullptr;
+      from.push_back(size == Dim(1) ? Dim(0) : parts->second);
     }
     return operand(0, from);
   }
@@ -224,8 +233,9 @@ struct ElementRules {
     Indices from = at_index;
     from[axis] = space.fresh(call.shape("x")[axis]);
     const ElementPtr each = operand(0, from);
-    if (!is_index(*each) || each->variables.count(from[axis].text()) != 0) return nullptr;
-    return space.integer(each->dim * (at_index[axis] + 1), type().dtype);
+    const std::optional<Dim> count = is_index(*each) ? std::optional(each->dim) : as_count(*each);
+    if (!count || each->variables.count(from[axis].text()) != 0) return nullptr;
+    return space.integer(*count * (at_index[axis] + 1), type().dtype);
   }
   ElementPtr diff() const {
     if (call.integer("n") != 1) return nullptr;
@@ -268,6 +278,7 @@ struct ElementRules {
     }
     if (is_floating(to) && constant) return space.number(*constant, to);
     if (is_index(*x) && (is_index_dtype(to) || is_floating(to))) return space.integer(x->dim, to);
+    if (const auto count = as_count(*x); count && is_index_dtype(to)) return space.integer(*count, to);
     return applied({x}, {{"dtype", to}});
   }
   ElementPtr one(DType d) const { return is_floating(d) ? space.number(1, d) : space.integer(1, d); }
@@ -322,6 +333,8 @@ struct ElementRules {
       const auto value = arithmetic(op, *x, *y);
       return value && is_floating(type().dtype) ? space.number(*value, type().dtype) : nullptr;
     }
+    if (const auto m = as_count(a), n = as_count(b); m && n && (op == "add" || op == "sub"))
+      return space.integer(op == "add" ? *m + *n : *m - *n, type().dtype);
     // What changes nothing.
     if (op == "add" && x && *x == 0) return args[1];
     if ((op == "add" || op == "sub") && y && *y == 0) return args[0];

@@ -99,6 +99,8 @@ class Proof {
       auto w = watched("output:" + output.name, same->value, p.graph.type(same->value), step);
       if (w) add(std::move(*w), std::nullopt);
     }
+    for (size_t i = 0; i < watched_.size(); ++i) order_.push_back(i);
+    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return place(watched_[a]) < place(watched_[b]); });
     decomposed_ = decompose_to_primitives(whole_, table);
     run_whole(first_modes());
   }
@@ -114,6 +116,7 @@ class Proof {
 
  private:
   const Input& sequence_input() const { return step_.step.inputs.front(); }
+  NodeId place(const Watched& w) const { return p_.graph.values[w.value].node; }
 
   void add(Watched w, std::optional<size_t> tap) {
     if (tap) watched_of_tap_[*tap].push_back(watched_.size());
@@ -189,15 +192,19 @@ class Proof {
     for (int64_t position = 0; position < result_.lengths[0] && !s.wrong; ++position) {
       for (int64_t b = 0; b < kSequences && !s.wrong; ++b) {
         if (position >= result_.lengths[b]) continue;
-        for (size_t i = 0; i < watched_.size() && !s.wrong; ++i) {
-          if (!watched_[i].is_given) continue;
-          const Judgement j = judge(watched_[i], b, position, watched_[i].ours, position);
+        for (const size_t i : order_) {
+          const Watched& w = watched_[i];
+          if (!w.is_given) continue;
+          const Judgement j = judge(w, b, position, w.ours, position);
           ++s.judged;
-          if (!j.passed) s.wrong = described(watched_[i], b, position, j);
+          if (!j.passed) {
+            s.wrong = described(w, b, position, j);
+            break;
+          }
           const double floors = j.floor_rms > 0 ? j.error_rms / j.floor_rms : 0;
-          if (j.passed && floors > s.worst) {
+          if (floors > s.worst) {
             s.worst = floors;
-            s.worst_value = watched_[i].name;
+            s.worst_value = w.name;
           }
         }
       }
@@ -249,6 +256,7 @@ class Proof {
   Decoder decoder_;
   Program whole_, decomposed_;
   std::vector<Watched> watched_;
+  std::vector<size_t> order_;                             // of watched_: as the program computes them
   std::map<size_t, std::vector<size_t>> watched_of_tap_;  // taps of the step
   bool has_all_runs_ = false;
   DecodeProof result_;

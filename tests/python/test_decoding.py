@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -38,15 +39,25 @@ def full(names: tuple[str, ...]) -> list:
     return [pytest.param(name, marks=pytest.mark.full) for name in names]
 
 
-@pytest.mark.parametrize("name", [*FEW, *full(MORE)])
-def test_the_step_is_the_forward_pass(name: str, pycandle, tmp_path) -> None:
-    record(ENTRIES[name], tmp_path)
+def expect_proven(folder: Path, pycandle) -> None:
     for backend in ("reference", "cpu"):
-        proof = pycandle.json("verify", tmp_path, "--decode", "--backend", backend)
+        proof = pycandle.json("verify", folder, "--decode", "--backend", backend)
         assert proof["passed"], proof
         assert [s["chunk"] for s in proof["schedules"]] == [1, 3, 16]
         assert len(proof["lengths"]) == 2 and len(set(proof["lengths"])) == 2
         assert all(s["values"] > 10 for s in proof["schedules"])
+
+
+@pytest.mark.parametrize("name", [*FEW, *full(MORE)])
+def test_the_step_is_the_forward_pass(name: str, pycandle, tmp_path) -> None:
+    record(ENTRIES[name], tmp_path)
+    expect_proven(tmp_path, pycandle)
+
+
+@pytest.mark.parametrize("name", ["opt", *full(("bloom", "gpt_neo", "gemma2", "falcon", "xglm", "biogpt"))])
+def test_a_model_that_was_given_no_mask_makes_its_positions_itself(name: str, pycandle, tmp_path) -> None:
+    record(dataclasses.replace(ENTRIES[name], inputs=models.tokens), tmp_path)
+    expect_proven(tmp_path, pycandle)
 
 
 @pytest.mark.parametrize("name", ["bert", *full(REFUSED)])

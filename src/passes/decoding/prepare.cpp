@@ -9,9 +9,10 @@
 namespace pycandle::decoding {
 namespace {
 
-// x[i, j, …] where every index is a position of the result, or a number.
-std::optional<Values> moved(Builder& b, IndexSpace& space, const Node& node, const Values& operands) {
-  if (node.op->name != "gather_nd") return std::nullopt;
+// x[i, j, …] where every index is a position of the result, or a number; and a running sum of what is the same everywhere
+// (position ids from a mask of ones), which is a matter of positions too.
+std::optional<Values> at_positions(Builder& b, IndexSpace& space, const Node& node, const Values& operands) {
+  if (node.op->name != "gather_nd" && node.op->name != "cumsum") return std::nullopt;
   const ValueId picked = b.create(node.op->name, operands, node.attributes);
   const Shape shape = b.shape(picked);
   std::vector<Dim> index;
@@ -22,7 +23,7 @@ std::optional<Values> moved(Builder& b, IndexSpace& space, const Node& node, con
     variables.push_back(position.text());
   }
   const ElementPtr element = IndexEvaluator(b.graph(), space).element(picked, index);
-  if (element->kind != Element::Kind::read || element->value == picked) return Values{picked};
+  if (element->kind == Element::Kind::read && element->value == picked) return Values{picked};
   const ValueId made = materialised(b, space, *element, variables);
   return Values{made == kNoValue ? picked : b.broadcast_to(made, shape)};
 }
@@ -48,7 +49,7 @@ Program prepared(const Program& program, const OpTable& table) {
   IndexSpace space(&ranges);
   return rewrite_outside_regions(
       decompose(program, table, is_understood), table,
-      [&](Builder& b, const Node& node, const Values& operands) { return moved(b, space, node, operands); });
+      [&](Builder& b, const Node& node, const Values& operands) { return at_positions(b, space, node, operands); });
 }
 
 }  // namespace pycandle::decoding

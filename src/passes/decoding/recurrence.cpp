@@ -40,8 +40,10 @@ ValueId Rules::running() {
   Builder& b = part.b;
   const auto axis = axes().sequence_axis(result);
   if (!axis || *axis != call.integer("axis")) refuse("a running sum over more than the sequence");
-  if (!axes().of_tokens(result))
+  if (!axes().of_tokens(result)) {
+    if (any_is(need, Rows::fresh)) refuse("a running sum of positions has a batch axis: the sequences stand at different ones");
     return b.create(node.op->name, {operand(0, need)}, node.attributes);  // of a table: each row has those before it
+  }
   if (!all_are(need, Rows::fresh) || axes().batch_axis(result) != 0) refuse("a running sum without a batch of its own");
   const Type& type = g().type(result);
   const size_t index = d.states_.size();
