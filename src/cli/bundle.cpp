@@ -12,8 +12,8 @@
 #include "ops/core/catalogue.h"
 #include "params/checksums.h"
 #include "runtime/text_model.h"
-#include "verify/decode_proof.h"
 #include "verify/hashes.h"
+#include "verify/proven_step.h"
 #include "verify/result_file.h"
 
 namespace pycandle::cli {
@@ -61,9 +61,7 @@ void prove_step(const Model& model, const PipelineOptions& pipeline, Proven& pro
   options.pipeline.weights = WeightFormat::f32;
   const NamedArrays inputs = decode_inputs(model.recording(), *proven.step, options);
   const DecodeProof proof = prove_decoding(p, *proven.step, catalogue(), model.parameters(), inputs, options);
-  if (!proof.passed())
-    throw Error(ErrorCode::verdict, "the decode step is not the forward pass, so there is no bundle")
-        .hint("pycandle verify M --decode --backend cpu shows where");
+  refuse_wrong_step(proof, "there is no bundle");
   Json schedules = Json::array();
   for (const DecodeSchedule& s : proof.schedules)
     schedules.push_back({{"chunk", s.chunk}, {"judged", s.judged}, {"worst_floors", s.worst}, {"worst_tap", s.worst_value}});
@@ -186,7 +184,8 @@ void add_bundle(Command& app, Context& context) {
   command.add_flag("--single-file", options->single_file, "one file, its tensors aligned to 64 bytes");
   command.add_option("--tokenizer", options->tokenizer, "a Hugging Face tokenizer.json");
   command.add_option("--tokenizer-config", options->chat, "a tokenizer_config.json: the chat template and the special tokens");
-  command.add_option("--generation-config", options->generation, "a generation_config.json: end tokens and sampling");
+  command.add_option("--generation-config", options->generation,
+                     "a generation_config.json: the end tokens, and the first token of an encoder-decoder model");
   command.add_option("--result", options->result, "what pycandle verify --out found of this recording: kept as its verification");
   add_checkpoint_options(command, options->from);
   add_backend_options(command, options->pipeline);

@@ -23,7 +23,7 @@ namespace pycandle::cli {
 namespace {
 
 struct Options {
-  std::string model, prompt, prompts, system, tokenizer, draft, schema, cache = "f32";
+  std::string model, prompt, prompts, system, tokenizer, generation_config, draft, schema, cache = "f32";
   std::vector<std::string> bias;
   std::optional<double> temperature, top_p, min_p;
   int64_t top_k = 0, seed = -1;
@@ -68,6 +68,7 @@ LanguageModel open(const Options& options) {
     if (const auto config = beside(options.tokenizer, "generation_config.json"); is_folder && std::filesystem::exists(config))
       parts.generation_config = read_text(config);
   }
+  if (!options.generation_config.empty()) parts.generation_config = read_text(options.generation_config);
   LoadOptions load = options.load;
   if (!options.from.checkpoint.empty()) load.checkpoint = options.from;
   return language_model(open_model(options.model, load), load, std::move(parts));
@@ -336,6 +337,8 @@ void add_generate(Command& app, Context& context) {
   command.add_option("--system", options->system, "the first message of a chat");
   command.add_option("--tokenizer", options->tokenizer,
                      "a tokenizer.json, or a folder with it, tokenizer_config.json and generation_config.json");
+  command.add_option("--generation-config", options->generation_config,
+                     "a generation_config.json: the end tokens, and the first token of an encoder-decoder model");
   add_choice_options(command, *options);
   add_text_options(command, *options);
   command.add_flag("--kv-cache,!--no-kv-cache", options->generation.use_cache,

@@ -11,7 +11,9 @@
 #include "generate/choosing.h"
 #include "generate/group.h"
 #include "generate/json_schema.h"
+#include "ops/core/catalogue.h"
 #include "runtime/bundle.h"
+#include "verify/proven_step.h"
 
 namespace pycandle {
 namespace {
@@ -78,11 +80,13 @@ void check_options(const LanguageModel::Parts& model, const GenerationOptions& o
 
 }  // namespace
 
-LanguageModel::Parts::Parts(Model loaded, Decoder derived, std::optional<Tokenizer> given)
+LanguageModel::Parts::Parts(Model loaded, const LoadOptions& options, LanguageParts&& with)
     : model(std::move(loaded)),
-      decoder(std::move(derived)),
+      load(options),
+      cache(std::move(with.cache)),
+      decoder(open_decoder(model, load, cache)),
       roles(TokenRoles::of(decoder.decode_step())),
-      tokenizer(std::move(given)),
+      tokenizer(std::move(with.tokenizer)),
       prefixes(std::make_unique<PrefixStore>(decoder, kPrefixBytes)) {
   if (tokenizer) {
     tokenizer->padding.reset();
@@ -96,16 +100,24 @@ std::shared_ptr<const TokenTexts> LanguageModel::Parts::token_texts() const {
   return token_texts_;
 }
 
+void LanguageModel::Parts::require_proof() const {
+  std::call_once(proven_, [&] {
+    if (cache == "f32") return require_proven(model, load, model.program(), decoder.decode_step());
+    const OpTable& table = load.table ? *load.table : catalogue();
+    require_proven(model, load, with_caches(model.program(), table, cache), decoder.decode_step());
+  });
+}
+
 LanguageModel::LanguageModel(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
 LanguageModel language_model(Model model, const LoadOptions& load, LanguageParts with) {
-  Decoder decoder = open_decoder(model, load, with.cache);
   if (!with.tokenizer && has_tokenizer(model)) with.tokenizer = bundled_tokenizer(model);
   if (with.generation_config.empty()) with.generation_config = bundled_generation_config(model).value_or("");
-  auto parts = std::make_shared<LanguageModel::Parts>(std::move(model), std::move(decoder), std::move(with.tokenizer));
+  const std::string generation_config = std::move(with.generation_config);
+  auto parts = std::make_shared<LanguageModel::Parts>(std::move(model), load, std::move(with));
   MeaningfulTokens tokens = tokens_of_class(parts->model.program());
-  if (!with.generation_config.empty()) {
-    MeaningfulTokens given = tokens_of_config(with.generation_config);
+  if (!generation_config.empty()) {
+    MeaningfulTokens given = tokens_of_config(generation_config);
     if (!given.ends.empty()) tokens.ends = std::move(given.ends);
     if (given.start) tokens.start = given.start;
   }
@@ -129,6 +141,8 @@ LanguageModel LanguageModel::load(const std::string& path, const LanguageModelOp
 
 Generation LanguageModel::start_tokens(const std::vector<std::vector<TokenId>>& prompts, const GenerationOptions& options) const {
   check_options(*parts_, options);
+  if (options.use_cache) parts_->require_proof();
+  if (options.draft) options.draft->parts().require_proof();
   auto state = std::make_shared<Generation::State>();
   state->model = parts_;
   state->options = options;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "generate/constraint.h"
+#include "generate/language_model.h"
 #include "generate/sequences.h"
 #include "pycandle/generation.h"
 #include "runtime/model.h"
@@ -15,9 +16,11 @@
 namespace pycandle {
 
 struct LanguageModel::Parts {
-  Parts(Model, Decoder, std::optional<Tokenizer>);
+  Parts(Model, const LoadOptions&, LanguageParts&&);
 
   Model model;
+  LoadOptions load;
+  std::string cache;                            // the dtype of its rows
   Decoder decoder;
   TokenRoles roles;
   std::optional<Tokenizer> tokenizer;
@@ -26,10 +29,13 @@ struct LanguageModel::Parts {
   std::unique_ptr<PrefixStore> prefixes;        // its own lock
 
   std::shared_ptr<const TokenTexts> token_texts() const;  // made when first asked for
+  // The decode step is the forward pass: proven when first asked for. A verdict Error when it is not.
+  void require_proof() const;
 
  private:
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const TokenTexts> token_texts_;
+  mutable std::once_flag proven_;
 };
 
 }  // namespace pycandle

@@ -304,7 +304,7 @@ NamedArrays decode_inputs(const Program& p, const DecodeStep& step, const NamedA
 NamedArrays decode_inputs(const Recording& recording, const DecodeStep& step, const DecodeProofOptions& options) {
   const Program& p = recording.program;
   NamedArrays recorded;
-  if (!recording.trace_file.empty()) {
+  if (!recording.trace_file.empty() && std::filesystem::exists(recording.traces().front())) {
     const Goldens goldens(p, recording.traces().front());
     for (size_t i = 0; i < p.inputs.size(); ++i) recorded.emplace(p.inputs[i].name, goldens.inputs()[i]);
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ import time
 import pytest
 from conftest import PYCANDLE
 from generating_models import make, record, train_tokenizer
+from hostile_bundles import contents, text
 
 import pycandle as pc
 
@@ -182,6 +184,70 @@ def test_a_terminal_shows_the_speed_and_ctrl_c_ends_the_text(model) -> None:
 )
 def test_what_cannot_be_is_said(model, pycandle, flags, message: str) -> None:
     assert message in pycandle(*arguments(model, *flags), status=2).stderr
+
+
+@pytest.fixture(scope="module")
+def bundle(model, tmp_path_factory):
+    """The same model as a bundle that needs nothing else."""
+    made = tmp_path_factory.mktemp("bundled") / "llama.pycandle"
+    (model / "generation_config.json").write_text('{"eos_token_id": 0}')
+    texts = [
+        "--tokenizer-config",
+        model / "tokenizer_config.json",
+        "--generation-config",
+        model / "generation_config.json",
+    ]
+    command = [PYCANDLE, "bundle", model, "--tokenizer", model / "tokenizer.json", *texts, "--out", made]
+    subprocess.run(command, check=True, capture_output=True)
+    return made
+
+
+def test_a_bundle_brings_tokenizer_template_and_end_tokens(model, bundle, pycandle, tmp_path) -> None:
+    for flags in (["--prompt", "the house"], ["--chat", "--prompt", "the house"]):
+        wanted = [*flags, "--max-tokens", 24]
+        recorded = pycandle.json("generate", model, "--tokenizer", model, *wanted)["results"][0]
+        bundled = pycandle.json("generate", bundle, *wanted)["results"][0]
+        assert bundled["tokens"] == recorded["tokens"] and bundled["text"] == recorded["text"]
+    loaded = pc.load_model(bundle)
+    plain = loaded.generate("the house", max_tokens=24, ignore_end=True)
+    assert (
+        str(plain)
+        == pycandle("generate", bundle, "--prompt", "the house", "--max-tokens", 24, "--ignore-end").stdout[
+            :-1
+        ]
+    )
+    config = tmp_path / "other.json"
+    config.write_text(json.dumps({"eos_token_id": [plain.tokens[3], 7]}))
+    ended = pycandle.json("generate", bundle, "--prompt", "the house", "--generation-config", config)[
+        "results"
+    ][0]
+    assert (
+        ended["tokens"] == plain.tokens[: plain.tokens.index(plain.tokens[3])] and ended["finish"] == "stop"
+    )
+
+
+def test_a_step_that_is_not_the_forward_pass_writes_no_text(
+    model, bundle, pycandle, tmp_path, monkeypatch
+) -> None:
+    """A bundle whose head says nothing of a proof, with a step whose rotary table is wrong."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    unproven, wrong = tmp_path / "unproven.pycandle", tmp_path / "wrong.pycandle"
+    for place in (unproven, wrong):
+        shutil.copytree(bundle, place)
+        contents(lambda c: c["verification"].pop("decode"))(place)
+    text("setup.ptir", "= cos(", "= sin(")(wrong)
+    flags = ["--prompt", "the house", "--max-tokens", 8]
+    assert pycandle("generate", unproven, *flags).stdout == pycandle("generate", bundle, *flags).stdout
+    assert len(list((tmp_path / "cache").rglob("proofs/*.json"))) == 1, "one proof, of the bundle without"
+    for _ in range(2):  # what failed is not kept
+        refused = pycandle("generate", wrong, *flags, status=1)
+        assert refused.stdout == "" and "the decode step is not the forward pass" in refused.stderr
+    with pytest.raises(pc.Error, match="not the forward pass"):
+        pc.load_model(wrong).generate("the house", max_tokens=8)
+    assert (
+        pycandle("generate", wrong, *flags, "--no-kv-cache").stdout
+        == pycandle("generate", bundle, *flags).stdout
+    )
 
 
 def test_text_needs_a_tokenizer(model, pycandle) -> None:
