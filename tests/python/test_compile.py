@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import math
 import tempfile
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from recording_checks import load_checked
 from torch import nn
 
 import pycandle
@@ -81,6 +83,22 @@ class Settings:
 
 
 Pair = collections.namedtuple("Pair", "first second")
+
+
+class Unbounded(nn.Module):
+    def forward(self, x: torch.Tensor, low: float, bounds: dict, fill: complex) -> tuple:
+        filled = torch.full((2,), fill, dtype=torch.complex64)
+        return x.clamp(low, bounds["high"]), torch.view_as_real(filled), low
+
+
+def test_infinite_arguments_are_recorded(tmp_path) -> None:
+    model, arguments = Unbounded(), (X, -math.inf, {"high": math.inf}, complex(math.inf, 1))
+    recorder = pycandle.GoldenRecorder(tmp_path)
+    recorder.record(model, *arguments)
+    load_checked(recorder.save("unbounded").manifest)
+    compiled = pycandle.compile(model, X, 0.0, {"high": 1.0}, 1j)
+    for call in (arguments, (X, 0.5, {"high": math.inf}, complex(1, -math.inf))):
+        same(compiled(*call), model(*call))
 
 
 def test_values_within_containers_count_and_so_does_the_kind_of_container() -> None:

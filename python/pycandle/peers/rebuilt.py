@@ -79,7 +79,7 @@ class RebuiltGraph:
             "v": lambda: self.value(content),
             "dim": lambda: self._size(content),
             "float": lambda: float(content),
-            "complex": lambda: complex(*content),
+            "complex": lambda: complex(*map(float, content)),
             "dtype": lambda: DTYPES[content],
             "device": lambda: torch.device("cpu" if content == "meta" else content),  # weights came later
             "layout": lambda: getattr(torch, content),

@@ -13,7 +13,7 @@ import torch
 
 from ...version import VERSION
 from ..checking.chain import Chosen
-from ..graph.graph_writer import GraphWriter, Sources
+from ..graph.graph_writer import GraphWriter, Sources, finite_or_text
 from ..graph.names import assigned_at
 from ..graph.program import Parameter
 from ..graph.taps import Tap, choose_taps
@@ -126,6 +126,8 @@ def _input_tree(inputs: Inputs, described: list[dict]) -> dict:
 
 
 def _literal(leaf: object) -> dict:
+    if isinstance(leaf, float):
+        leaf = finite_or_text(leaf)
     plain = leaf is None or isinstance(leaf, (bool, int, float, str))
     return {"kind": "literal", "value": leaf if plain else str(leaf)}
 

@@ -181,9 +181,9 @@ class GraphWriter:
         if isinstance(value, int):
             return value
         if isinstance(value, float):
-            return {"float": value if math.isfinite(value) else str(value)}
+            return {"float": finite_or_text(value)}
         if isinstance(value, complex):
-            return {"complex": [value.real, value.imag]}
+            return {"complex": [finite_or_text(value.real), finite_or_text(value.imag)]}
         if isinstance(value, (list, tuple)):
             return [self.encode(item, place) for item in value]
         return self._encode_flag(value, place)
@@ -271,6 +271,11 @@ class _SubgraphWriter(GraphWriter):
         output = next(node for node in self.program.graph.nodes if node.op == "output")
         results = output.args[0] if isinstance(output.args[0], (list, tuple)) else [output.args[0]]
         return {"inputs": inputs, "nodes": nodes, "outputs": [self.value_of(node) for node in results]}
+
+
+def finite_or_text(value: float) -> float | str:
+    """JSON has no infinity and no NaN: "inf", "-inf", "nan"."""
+    return value if math.isfinite(value) else str(value)
 
 
 def flat_results(node: Node) -> list[torch.Tensor | None]:
