@@ -154,35 +154,6 @@ TEST(Rotary, TurnsPairsOfBothKinds) {
 
 // ---- windows
 
-Window random_window(Random& random, int64_t& height, int64_t& width, int64_t& out_height, int64_t& out_width) {
-  Window w;
-  for (;;) {
-    for (int d : {0, 1}) {
-      w.kernel[d] = random.integer(1, 5);
-      w.stride[d] = random.integer(1, 3);
-      w.padding[d] = random.integer(0, 3);
-      w.dilation[d] = random.chance(0.7) ? 1 : 2;
-    }
-    height = random.integer(1, 20);
-    width = random.some_size();
-    out_height = (height + 2 * w.padding[0] - w.dilation[0] * (w.kernel[0] - 1) - 1) / w.stride[0] + 1;
-    out_width = (width + 2 * w.padding[1] - w.dilation[1] * (w.kernel[1] - 1) - 1) / w.stride[1] + 1;
-    if (height + 2 * w.padding[0] > w.dilation[0] * (w.kernel[0] - 1) &&
-        width + 2 * w.padding[1] > w.dilation[1] * (w.kernel[1] - 1))
-      return w;
-  }
-}
-
-// Calls f(y, x, inside) for each place of the window at output (oh, ow).
-template <class Function> void each_place(const Window& w, int64_t height, int64_t width, int64_t oh, int64_t ow, Function f) {
-  for (int64_t kh = 0; kh < w.kernel[0]; ++kh)
-    for (int64_t kw = 0; kw < w.kernel[1]; ++kw) {
-      const int64_t y = oh * w.stride[0] - w.padding[0] + kh * w.dilation[0],
-                    x = ow * w.stride[1] - w.padding[1] + kw * w.dilation[1];
-      f(y, x, y >= 0 && y < height && x >= 0 && x < width, kh * w.kernel[1] + kw);
-    }
-}
-
 TEST(Im2Col, LaysOutTheWindows) {
   Random random(14);
   each_isa([&](const Kernels& k) {

@@ -1,9 +1,11 @@
 #include "backends/cpu/chain.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <span>
 
+#include "backends/cpu/blocks.h"
 #include "backends/cpu/kernel_step.h"
 #include "base/error.h"
 
@@ -27,6 +29,7 @@ struct Program {
     int64_t inner = 0;
     bool is_bool = false;
     int tile = -1;                       // where an input is gathered first, when its stride is neither 0 nor 1
+    int64_t repeats = 0;                 // numbers that are the whole innermost loop, again and again
   };
   std::vector<Operand> inputs, outputs;
   struct Operation {
@@ -44,6 +47,10 @@ struct Program {
     View to = {};
   } reduced;
 };
+
+void repeat(const float* x, int64_t count, float* out, int64_t n) {
+  for (int64_t i = 0; i < n; i += count) std::memcpy(out + i, x, static_cast<size_t>(count) * sizeof(float));
+}
 
 template <class T> void gather(const T* x, int64_t step, T* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i * step];
@@ -125,7 +132,9 @@ void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* 
       inputs[i] = {place(o), o.inner};
       if (o.tile < 0) continue;
       std::byte* tile = tiles + o.tile * kTile * 4;
-      if (o.is_bool)
+      if (o.repeats > 0)
+        repeat(inputs[i].f32(), o.repeats, reinterpret_cast<float*>(tile), n);
+      else if (o.is_bool)
         gather(inputs[i].u8(), o.inner, reinterpret_cast<uint8_t*>(tile), n);
       else
         gather(inputs[i].f32(), o.inner, reinterpret_cast<float*>(tile), n);
@@ -186,6 +195,29 @@ void choose_loops(Program& p, const Sizes& sizes, size_t apart) {
   }
 }
 
+// The same for blocks of channels, [batch, blocks, height, width, lanes]: an operand is a whole image, or one number or one for
+// each lane at all positions.
+void choose_blocked_loops(Program& p, const Sizes& sizes) {
+  std::vector<Program::Operand*> all;
+  for (auto* list : {&p.inputs, &p.outputs}) {
+    for (Program::Operand& o : *list) all.push_back(&o);
+  }
+  const auto is_whole = [](const Program::Operand* o) { return o->view.is_dense(); };
+  if (std::all_of(all.begin(), all.end(), is_whole)) {
+    p.inner = element_count(sizes);
+    for (Program::Operand* o : all) o->inner = 1;
+    return;
+  }
+  p.outer = {sizes[0], sizes[1]};
+  p.inner = sizes[2] * sizes[3] * sizes[4];
+  for (Program::Operand* o : all) {
+    o->outer = {o->view.strides[0], o->view.strides[1]};
+    const bool is_repeated = !is_whole(o) && o->view.strides[4] == 1;
+    o->inner = is_whole(o) ? 1 : 0;
+    o->repeats = is_repeated ? sizes[4] : 0;
+  }
+}
+
 // When each register and each input is read last.
 struct LastReads {
   std::vector<size_t> registers, inputs;
@@ -211,7 +243,7 @@ void assign_tiles(Program& program, std::vector<size_t> last_read) {
       const Instruction& i = operation.what;
       return i.kind == Instruction::Kind::unary && is_input(i.operands[0]) && input_of(i.operands[0]) == input;
     });
-    if (o.inner != 1 && (o.inner != 0 || only_vectors)) o.tile = program.tiles++;
+    if (o.repeats > 0 || (o.inner != 1 && (o.inner != 0 || only_vectors))) o.tile = program.tiles++;
   }
   std::vector<int> free_tiles;
   const auto new_tile = [&] {
@@ -268,54 +300,119 @@ void run_program(Program program, int64_t units, int64_t whole, int parts, Plann
 
 int Chains::chain_of(ValueId v) const { return chain_of_.has(v) ? chain_of_[v] : -1; }
 
-bool Chains::join(size_t index) {
-  const auto what = elementwise(planner_, index);
-  if (!what) return false;
-  const Node& node = planner_.node(index);
-  const Sizes sizes = planner_.sizes(node.results[0]);
+// One operand lies in blocks, and the others may.
+bool Chains::runs_in_blocks(size_t index, const Values& operands) const {
+  if (!is_blockwise(planner_, index)) return false;
+  const ValueId result = planner_.node(index).results[0];
+  const auto is_blocked = [&](ValueId v) { return planner_.is_blocked(v); };
+  const auto may_be = [&](ValueId v) {
+    return planner_.sizes(v) == planner_.sizes(result) &&
+           (is_blocked(v) || planner_.is_one_a_channel(v) || planner_.wants_blocked(result));
+  };
+  return std::any_of(operands.begin(), operands.end(), is_blocked) && std::all_of(operands.begin(), operands.end(), may_be);
+}
+
+// The open chain that computes one of the operands, or a new one; the others' are closed.
+int Chains::chosen_for(const Values& operands, const Sizes& sizes, bool is_blocked) {
   if (chain_of_.empty()) chain_of_.assign(planner_.graph().values.size(), -1);
   int chosen = -1;
-  for (const ValueId v : what->operands) {
+  for (const ValueId v : operands) {
     const int c = chain_of(v);
     if (c < 0) continue;
     const Chain& chain = chains_[c];
-    if (chain.sizes == sizes && chain.instructions.size() < kLongest) chosen = std::max(chosen, c);
+    if (chain.is_blocked == is_blocked && chain.sizes == sizes && chain.instructions.size() < kLongest)
+      chosen = std::max(chosen, c);
   }
-  for (const ValueId v : what->operands) {
+  for (const ValueId v : operands) {
     if (chain_of(v) >= 0 && chain_of(v) != chosen) close(v);
-    if (chain_of(v) < 0 && planner_.view(v).sizes != sizes) return false;  // the evaluator says what is wrong
   }
+  return chosen;
+}
+
+int Chains::input_of_chain(Chain& chain, const View& view) {
+  size_t input = 0;
+  while (input < chain.inputs.size() && !(same_places(chain.inputs[input], view) && chain.inputs[input].dtype == view.dtype))
+    ++input;
+  if (input == chain.inputs.size()) chain.inputs.push_back(view);
+  return input_register(input);
+}
+
+void Chains::append(int to, size_t index, Instruction instruction, ValueId result) {
+  Chain& chain = chains_[to];
+  instruction.result = static_cast<int>(chain.instructions.size());
+  chain.instructions.push_back(instruction);
+  chain.values.push_back(result);
+  chain.nodes.push_back(index);
+  if (result != kNoValue) chain_of_[result] = to;
+}
+
+bool Chains::join(size_t index) {
+  const auto what = elementwise(planner_, index);
+  if (!what) return false;
+  const ValueId result = planner_.node(index).results[0];
+  const bool is_blocked = runs_in_blocks(index, what->operands);
+  const Sizes own = planner_.sizes(result), sizes = is_blocked ? blocked_sizes(own) : own;
+  int chosen = chosen_for(what->operands, sizes, is_blocked);
+  for (const ValueId v : what->operands) {
+    if (!is_blocked && chain_of(v) < 0 && planner_.view(v).sizes != sizes) return false;  // the evaluator says what is wrong
+  }
+  Instruction instruction = what->instruction;
+  std::vector<View> views;  // of the operands that other steps give: those steps come first
+  for (const ValueId v : what->operands)
+    views.push_back(chain_of(v) >= 0 ? View() : is_blocked ? planner_.blocked_operand(v) : planner_.view(v));
   if (chosen < 0) {
     chosen = static_cast<int>(chains_.size());
-    chains_.emplace_back().sizes = sizes;
+    Chain& chain = chains_.emplace_back();
+    chain.sizes = sizes;
+    chain.is_blocked = is_blocked;
   }
   Chain& chain = chains_[chosen];
-  Instruction instruction = what->instruction;
   for (size_t i = 0; i < what->operands.size(); ++i) {
     const ValueId v = what->operands[i];
     if (chain_of(v) == chosen) {
       const auto at = std::find(chain.values.begin(), chain.values.end(), v);
       instruction.operands[i] = static_cast<int>(at - chain.values.begin());
-      continue;
+    } else {
+      instruction.operands[i] = input_of_chain(chain, views[i]);
     }
-    const View view = planner_.view(v);
-    size_t input = 0;
-    while (input < chain.inputs.size() && !(same_places(chain.inputs[input], view) && chain.inputs[input].dtype == view.dtype))
-      ++input;
-    if (input == chain.inputs.size()) chain.inputs.push_back(view);
-    instruction.operands[i] = input_register(input);
   }
-  instruction.result = static_cast<int>(chain.instructions.size());
-  chain.instructions.push_back(instruction);
-  chain.values.push_back(node.results[0]);
-  chain.nodes.push_back(index);
-  chain_of_[node.results[0]] = chosen;
+  append(chosen, index, instruction, result);
   return true;
+}
+
+void Chains::scale_and_shift(size_t index, ValueId v, const View& scale, const View& shift) {
+  const Sizes sizes = blocked_sizes(planner_.sizes(v));
+  int chosen = chosen_for({v}, sizes, true);
+  const View x = chosen < 0 ? planner_.blocked(v) : View();
+  if (chosen < 0) {
+    chosen = static_cast<int>(chains_.size());
+    Chain& chain = chains_.emplace_back();
+    chain.sizes = sizes;
+    chain.is_blocked = true;
+  }
+  Chain& chain = chains_[chosen];
+  const auto on_all_positions = [&](View one_a_channel) {
+    const int64_t lanes = sizes.back();
+    one_a_channel.sizes = sizes;
+    one_a_channel.strides = {0, lanes, 0, 0, 1};
+    return one_a_channel;
+  };
+  Instruction by{Instruction::Kind::binary, static_cast<int>(Binary::mul)},
+      plus{Instruction::Kind::binary, static_cast<int>(Binary::add)};
+  const auto at = std::find(chain.values.begin(), chain.values.end(), v);
+  by.operands[0] = at == chain.values.end() ? input_of_chain(chain, x) : static_cast<int>(at - chain.values.begin());
+  by.operands[1] = input_of_chain(chain, on_all_positions(scale));
+  append(chosen, index, by, kNoValue);
+  plus.operands[0] = static_cast<int>(chain.instructions.size()) - 1;
+  plus.operands[1] = input_of_chain(chain, on_all_positions(shift));
+  append(chosen, index, plus, planner_.node(index).results[0]);
 }
 
 Chains::Chain Chains::taken(int c) {
   Chain chain = std::move(chains_[c]);
-  for (const ValueId value : chain.values) chain_of_[value] = -1;
+  for (const ValueId value : chain.values) {
+    if (value != kNoValue) chain_of_[value] = -1;
+  }
   return chain;
 }
 
@@ -326,7 +423,7 @@ void Chains::close(ValueId v) {
 }
 
 bool Chains::reduce(ValueId v, size_t axes, Reduction kind, ValueId result) {
-  if (chain_of(v) < 0 || planner_.uses(v) != 1) return false;
+  if (chain_of(v) < 0 || waits_in_blocks(v) || planner_.uses(v) != 1) return false;
   const Sizes sizes = planner_.sizes(v);
   const int64_t count = element_count(Sizes(sizes.end() - static_cast<std::ptrdiff_t>(axes), sizes.end()));
   if (count < 2 || element_count(sizes) == 0) return false;
@@ -336,6 +433,7 @@ bool Chains::reduce(ValueId v, size_t axes, Reduction kind, ValueId result) {
 }
 
 bool Chains::is_needed(const Chain& chain, ValueId v) const {
+  if (v == kNoValue) return false;
   const auto& users = planner_.shared().users[v];
   if (static_cast<size_t>(planner_.uses(v)) > users.size()) return true;  // an output of the program
   return std::any_of(users.begin(), users.end(), [&](size_t n) {
@@ -356,7 +454,7 @@ void Chains::emit(Chain& chain, const Ending& ending) {
   for (size_t i = 0; i < chain.instructions.size(); ++i) {
     Program::Operation operation{chain.instructions[i], -1, -1};
     if (chain.values[i] != ending.value && is_needed(chain, chain.values[i])) {
-      const View out = planner_.result(chain.values[i]);
+      const View out = chain.is_blocked ? planner_.blocked_result(chain.values[i]) : planner_.result(chain.values[i]);
       operation.output = static_cast<int>(program.outputs.size());
       program.outputs.push_back({out, {}, 0, out.dtype == DType::boolean, -1});
       outputs.push_back({chain.values[i], out, i});
@@ -365,7 +463,10 @@ void Chains::emit(Chain& chain, const Ending& ending) {
     }
     program.operations.push_back(operation);
   }
-  choose_loops(program, chain.sizes, chain.sizes.size() - ending.axes);
+  if (chain.is_blocked)
+    choose_blocked_loops(program, chain.sizes);
+  else
+    choose_loops(program, chain.sizes, chain.sizes.size() - ending.axes);
   const LastReads last = last_reads(chain.instructions, chain.inputs.size());
   assign_tiles(program, last.registers);
   share_inputs(chain.inputs, last.inputs, outputs, step);
@@ -392,7 +493,12 @@ void Chains::emit(Chain& chain, const Ending& ending) {
     planner_.add(std::move(step));
     planner_.current = current;
   }
-  for (const Stored& out : outputs) planner_.define(out.value, out.view);
+  for (const Stored& out : outputs) {
+    if (chain.is_blocked)
+      planner_.define_blocked(out.value, out.view);
+    else
+      planner_.define(out.value, out.view);
+  }
 }
 
 }  // namespace pycandle::cpu

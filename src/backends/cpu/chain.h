@@ -28,6 +28,8 @@ struct Elementwise {
   Values operands;
 };
 std::optional<Elementwise> elementwise(Planner&, size_t node);
+// Does it take f32 images number by number? Then it may as well take them in blocks of channels (blocks.h).
+bool is_blockwise(const Planner&, size_t node);
 // The function of a claimed activation, or of a node that is one (relu, gelu, …), for epilogues.
 std::optional<Instruction> activation(const Planner&, size_t node);
 
@@ -40,10 +42,14 @@ class Chains {
   // when v waits in none, or is wanted otherwise.
   bool reduce(ValueId v, size_t axes, Reduction, ValueId result);
   bool waits(ValueId v) const { return chain_of(v) >= 0; }
+  bool waits_in_blocks(ValueId v) const { return waits(v) && chains_[chain_of(v)].is_blocked; }
+  // v * scale + shift, one of each a channel, in blocks.
+  void scale_and_shift(size_t node, ValueId v, const View& scale, const View& shift);
 
  private:
   struct Chain {
-    Sizes sizes;
+    Sizes sizes;  // of the blocks, when it is blocked
+    bool is_blocked = false;
     std::vector<View> inputs;  // registers 0 … inputs - 1 are numbered -2, -3, … while the chain is open
     std::vector<Instruction> instructions;  // instruction i gives register i while the chain is open
     std::vector<ValueId> values;  // of instruction i
@@ -56,6 +62,10 @@ class Chains {
     Reduction kind = Reduction::sum;
   };
   int chain_of(ValueId) const;
+  bool runs_in_blocks(size_t node, const Values& operands) const;
+  int chosen_for(const Values& operands, const Sizes&, bool is_blocked);
+  static int input_of_chain(Chain&, const View&);
+  void append(int chain, size_t node, Instruction, ValueId result);
   Chain taken(int chain);  // out of the open ones
   bool is_needed(const Chain&, ValueId) const;  // by somebody outside the chain
   void emit(Chain&, const Ending&);

@@ -1,4 +1,5 @@
 // Which vector function computes an elementwise node.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -143,6 +144,14 @@ std::optional<Instruction> activation(const Planner& p, size_t index) {
   i.function = static_cast<int>(row->function);
   if (row->set) row->set(p.call(index), i);
   return i;
+}
+
+bool is_blockwise(const Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const auto is_image = [&](ValueId v) { return v != kNoValue && p.dtype(v) == DType::f32 && p.graph().type(v).rank() == 4; };
+  if (node.results.size() != 1 || !is_image(node.results[0])) return false;
+  if (!std::all_of(node.operands.begin(), node.operands.end(), is_image)) return false;
+  return node.op->name != "pow" && (activation(p, index) || binary_functions().contains(node.op->name));
 }
 
 std::optional<Elementwise> elementwise(Planner& p, size_t index) {

@@ -1,6 +1,7 @@
 #include "backends/cpu/epilogue.h"
 
 #include "backends/cpu/chain.h"
+#include "base/function_ref.h"
 
 namespace pycandle::cpu {
 
@@ -10,7 +11,12 @@ std::optional<View> as_matrix(const View& v, int64_t rows, int64_t columns) {
   return m;
 }
 
-FusedEpilogue fuse_epilogue(Planner& p, ValueId value, int64_t rows, int64_t columns) {
+namespace {
+
+// An operand as a matrix of rows as long as the result's; nothing when it is none.
+using AsMatrix = FunctionRef<std::optional<View>(ValueId)>;
+
+FusedEpilogue fuse(Planner& p, ValueId value, AsMatrix matrix_of) {
   FusedEpilogue f;
   f.value = value;
   bool has_activation = false;
@@ -44,9 +50,9 @@ FusedEpilogue fuse_epilogue(Planner& p, ValueId value, int64_t rows, int64_t col
     if ((op != "add" && op != "mul") || node.operands.size() != 2) break;
     const ValueId other = node.operands[0] == f.value ? node.operands[1] : node.operands[0];
     if (other == f.value || !p.is_known(other) || p.dtype(other) != DType::f32 || p.sizes(other) != p.sizes(f.value)) break;
-    const auto matrix = as_matrix(p.view(other), rows, columns);
+    const auto matrix = matrix_of(other);
     if (!matrix) break;
-    const int64_t row = rows > 1 ? matrix->strides[0] : std::max<int64_t>(columns, 1);
+    const int64_t row = matrix->sizes[0] > 1 ? matrix->strides[0] : std::max<int64_t>(matrix->sizes[1], 1);
     if (op == "mul") {
       if (f.epilogue.multiplier_row != 0 || row == 0) break;
       f.epilogue.multiplier_row = row;
@@ -62,6 +68,21 @@ FusedEpilogue fuse_epilogue(Planner& p, ValueId value, int64_t rows, int64_t col
     swallow(*user);
   }
   return f;
+}
+
+}  // namespace
+
+FusedEpilogue fuse_epilogue(Planner& p, ValueId value, int64_t rows, int64_t columns) {
+  return fuse(p, value, [&](ValueId other) { return as_matrix(p.view(other), rows, columns); });
+}
+
+FusedEpilogue fuse_blocked_epilogue(Planner& p, ValueId value) {
+  const int64_t lanes = kernels().lanes;
+  return fuse(p, value, [&](ValueId other) -> std::optional<View> {
+    if (!p.is_blocked(other) && p.is_one_a_channel(other)) return std::nullopt;  // the chains can do that
+    const View blocks = p.blocked(other);
+    return dense_view(blocks.buffer, blocks.dtype, {blocks.count() / lanes, lanes});
+  });
 }
 
 }  // namespace pycandle::cpu

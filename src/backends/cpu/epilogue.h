@@ -18,6 +18,8 @@ struct FusedEpilogue {
 // Follows the only users of `value`, which has `rows` × `columns` elements, as far as they can be done in the epilogue,
 // and marks them done.
 FusedEpilogue fuse_epilogue(Planner&, ValueId value, int64_t rows, int64_t columns);
+// The same for the image `value` in blocks of channels: the operands are blocks too.
+FusedEpilogue fuse_blocked_epilogue(Planner&, ValueId value);
 
 // The view as a matrix whose rows are contiguous; nothing when it is not one.
 std::optional<View> as_matrix(const View&, int64_t rows, int64_t columns);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/blocks.h"
 #include "backends/cpu/copy.h"
 #include "backends/cpu/memory.h"
 #include "base/error.h"
@@ -162,11 +163,17 @@ void CpuExecutable::use_weights(const Plan& plan, const Step& step, const Contex
 
 void CpuExecutable::deliver(const Plan& plan, const Values& values, const Context& context) const {
   for (const ValueId v : values) {
-    const View& view = plan.views[v];
-    Array copy(view.dtype, view.sizes);
-    if (copy.size() != 0) {
-      run_copy(strided_copy(view, dense_view(kNoBuffer, view.dtype, view.sizes)), context.pointer<std::byte>(view),
-               static_cast<std::byte*>(copy.mutable_data()), 1);
+    const View& blocks = plan.blocked[v];
+    const bool is_blocked = blocks.buffer != kNoBuffer;  // its image, if any, may come later
+    const View to = dense_view(kNoBuffer, is_blocked ? blocks.dtype : plan.views[v].dtype,
+                               is_blocked ? evaluate(shared_.program.graph.type(v).shape, plan.bindings) : plan.views[v].sizes);
+    Array copy(to.dtype, to.sizes);
+    std::vector<std::pair<View, View>> pieces = {{to, plan.views[v]}};
+    if (is_blocked) pieces = blocked_pieces(to, blocks);
+    for (const auto& [image, from] : pieces) {
+      if (copy.size() == 0) continue;
+      run_copy(strided_copy(from, image), context.pointer<std::byte>(from),
+               static_cast<std::byte*>(copy.mutable_data()) + image.offset_bytes(), 1);
     }
     for (const size_t tap : shared_.taps_of[v]) context.request->on_tap(tap, copy);
   }

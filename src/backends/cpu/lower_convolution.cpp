@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/cpu/chain.h"
+#include "backends/cpu/convolution.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/lowerings.h"
 #include "backends/cpu/packing.h"
@@ -52,6 +53,12 @@ View constant_vector(Planner& p, const std::vector<double>& values) {
 bool lower_batch_norm(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const Call c = p.call(index);
+  if (p.is_blocked(c.value("x"))) {
+    if (const auto s = batch_norm_of_constants(p, index)) {
+      p.chains().scale_and_shift(index, c.value("x"), constant_blocks(p, s->scale, 1), constant_blocks(p, s->shift, 1));
+      return true;
+    }
+  }
   const View x = p.dense(c.value("x"));
   ScaleShift args;
   args.period = x.sizes[1];
@@ -115,16 +122,6 @@ bool claims_convolution(const Call& c) {
   return element_count(evaluate(c.shape("weight"), {})) > 0;
 }
 
-struct Convolution {
-  int64_t batch = 1, channels = 0, height = 1, width = 0, out_channels = 0, out_height = 1, out_width = 0, groups = 1;
-  Window window;
-  int64_t positions() const { return out_height * out_width; }
-  int64_t taps() const { return window.kernel[0] * window.kernel[1]; }
-  bool is_plain_product() const {  // 1×1 without steps or padding: the image itself is the matrix
-    return taps() == 1 && window.stride[0] == 1 && window.stride[1] == 1 && window.padding[0] == 0 && window.padding[1] == 0;
-  }
-};
-
 Convolution convolution_of(Planner& p, size_t index) {
   const Call c = p.call(index);
   const Sizes weight = p.sizes(c.value("weight")), x = p.sizes(c.value("x")), y = p.sizes(p.node(index).results[0]);
@@ -164,22 +161,6 @@ View part(const View& dense, int64_t offset, int64_t count) {
   return v;
 }
 
-// A convolution on its way into steps.
-struct ConvolutionSteps {
-  Planner& p;
-  const Call& c;
-  Convolution v;
-  View x, bias;
-  ValueId y;                   // what the steps give: the convolution, or what was folded into it
-  std::vector<double> scales;  // of the rows of the weights; empty: none
-
-  // The one node that reads y, when nothing else does.
-  std::optional<size_t> only_user() const {
-    const auto& users = p.shared().users[y];
-    return p.uses(y) == 1 && users.size() == 1 ? std::optional(users[0]) : std::nullopt;
-  }
-};
-
 // A batch norm of constants after constant weights: other weights.
 void fold_batch_norm(ConvolutionSteps& l) {
   Planner& p = l.p;
@@ -195,6 +176,7 @@ void fold_batch_norm(ConvolutionSteps& l) {
                                         : std::vector<double>(norm->scale.size(), 0.0);
   for (size_t i = 0; i < b.size(); ++i) b[i] = b[i] * norm->scale[i] + norm->shift[i];
   l.scales = norm->scale;
+  l.known_bias = b;
   l.bias = constant_vector(p, b);
   p.mark_done(*user);
   l.y = p.node(*user).results[0];
@@ -305,10 +287,12 @@ void add_products(const ConvolutionSteps& l) {
 
 bool lower_convolution(Planner& p, size_t index) {
   const Call c = p.call(index);
-  ConvolutionSteps l{p, c, convolution_of(p, index), p.dense(c.value("x")), {}, p.node(index).results[0], {}};
-  require_a_window(l.v.out_height, l.v.out_width, l.x.sizes);
+  ConvolutionSteps l{p, c, convolution_of(p, index), {}, {}, p.node(index).results[0], {}, std::nullopt};
+  require_a_window(l.v.out_height, l.v.out_width, p.sizes(c.value("x")));
   if (c.has("bias")) l.bias = p.dense(c.value("bias"));
   fold_batch_norm(l);
+  if (add_blocked(l, index)) return true;
+  l.x = p.dense(c.value("x"));
   if (l.v.groups == l.v.channels && l.v.groups > 1)
     add_depthwise(l);
   else
@@ -321,16 +305,16 @@ bool lower_convolution(Planner& p, size_t index) {
 bool lower_pool(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const Call c = p.call(index);
-  const View x = p.dense(node.operands[0]), out = p.result(node.results[0]);
-  const size_t n = c.integers("kernel_size").size(), first = x.sizes.size() - n;  // the first position axis
+  const Sizes x_sizes = p.sizes(node.operands[0]), out_sizes = p.sizes(node.results[0]);
+  const size_t n = c.integers("kernel_size").size(), first = x_sizes.size() - n;  // the first position axis
   Pool args;
   args.average = node.op->name != "max_pool1d" && node.op->name != "max_pool2d";
-  args.height = n == 2 ? x.sizes[first] : 1;
-  args.width = x.sizes.back();
-  args.out_height = n == 2 ? out.sizes[first] : 1;
-  args.out_width = out.sizes.back();
+  args.height = n == 2 ? x_sizes[first] : 1;
+  args.width = x_sizes.back();
+  args.out_height = n == 2 ? out_sizes[first] : 1;
+  args.out_width = out_sizes.back();
   args.planes = 1;
-  for (size_t a = 0; a < first; ++a) args.planes *= x.sizes[a];
+  for (size_t a = 0; a < first; ++a) args.planes *= x_sizes[a];
   for (size_t i = 0; i < n; ++i) {
     const size_t to = 2 - n + i;
     args.window.kernel[to] = c.integers("kernel_size")[i];
@@ -342,8 +326,13 @@ bool lower_pool(Planner& p, size_t index) {
     args.count_padding = c.boolean("count_include_pad");
     args.divisor = c.has("divisor_override") ? c.integer("divisor_override") : 0;
   }
-  require_a_window(args.out_height, args.out_width, x.sizes);
+  require_a_window(args.out_height, args.out_width, x_sizes);
   const Kernels& k = kernels();
+  if (n == 2 && x_sizes.size() == 4 && p.is_blocked(node.operands[0])) {
+    add_blocked_pool(p, node, args);
+    return true;
+  }
+  const View x = p.dense(node.operands[0]), out = p.result(node.results[0]);
   const double work = static_cast<double>(out.count()) * static_cast<double>(args.window.kernel[0] * args.window.kernel[1]);
   add_kernel<Pool>(p, {"pool", work}, k.pool, k.pool_units, k.pool_scratch, args, {{offsetof(Pool, x), x}},
                    {{offsetof(Pool, out), out}});

@@ -1,4 +1,5 @@
 // Ops that move data: most only change the view.
+#include "backends/cpu/convolution.h"
 #include "backends/cpu/lowerings.h"
 
 namespace pycandle::cpu {
@@ -54,6 +55,7 @@ bool lower_concat(Planner& p, size_t n) {
   const Node& node = p.node(n);
   const auto axis = static_cast<size_t>(p.call(n).integer("axis"));
   const Sizes sizes = p.sizes(node.results[0]);
+  if (concat_blocked(p, n)) return true;
   for (const ValueId v : node.operands) {
     Sizes own = p.view(v).sizes;
     own[axis] = sizes[axis];

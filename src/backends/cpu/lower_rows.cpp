@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/cpu/chain.h"
+#include "backends/cpu/convolution.h"
 #include "backends/cpu/evaluate.h"
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/lowerings.h"
@@ -141,6 +142,7 @@ bool lower_group_norm(Planner& p, size_t index) {
 template <Reduction kKind> bool lower_reduce(Planner& p, size_t index) {
   const Node& node = p.node(index);
   if (p.dtype(node.operands[0]) != DType::f32) return false;
+  if (reduce_blocked(p, index, kKind)) return true;
   Ints axes = p.call(index).integers("axes");
   std::sort(axes.begin(), axes.end());
   const int64_t rank = p.graph().type(node.operands[0]).rank(), first_of_last = rank - static_cast<int64_t>(axes.size());

@@ -154,4 +154,30 @@ PackedLeft packed_left(Planner& p, ValueId weight, int64_t groups, int64_t m, in
   return {view_of(p, packed), group};
 }
 
+View packed_blocked(Planner& p, ValueId weight, const BlockedConvolution& shape, const std::vector<double>& scales) {
+  const Kernels& kernel = kernels();
+  const std::string format = fmt::format("blocked {} in {} by {}{}", kernel.isa, shape.groups, kernel.blocked_panel(shape),
+                                         name_of(scales));
+  return view_of(p, p.derived(weight, format, [&](const Array& source) {
+    const std::vector<float> scaled = scaled_rows(source.as<float>(), source.size() / shape.out_channels, scales);
+    const Floats out(kernel.packed_blocked_size(shape));
+    kernel.pack_blocked({shape, scales.empty() ? source.as<float>() : scaled.data(), out.data()}, 0, 1, nullptr);
+    return out.array();
+  }));
+}
+
+View packed_depthwise(Planner& p, ValueId weight, const BlockedConvolution& shape, const std::vector<double>& scales) {
+  const int64_t lanes = kernels().lanes, taps = shape.window.kernel[0] * shape.window.kernel[1];
+  return view_of(p, p.derived(weight, fmt::format("depthwise by {}{}", lanes, name_of(scales)), [&](const Array& source) {
+    const Floats out((shape.channels + lanes - 1) / lanes * lanes * taps);
+    std::fill_n(out.data(), out.count, 0.0f);
+    for (int64_t c = 0; c < shape.channels; ++c) {
+      const double scale = scales.empty() ? 1 : scales[static_cast<size_t>(c)];
+      for (int64_t t = 0; t < taps; ++t)
+        out.data()[(c / lanes * taps + t) * lanes + c % lanes] = static_cast<float>(source.as<float>()[c * taps + t] * scale);
+    }
+    return out.array();
+  }));
+}
+
 }  // namespace pycandle::cpu

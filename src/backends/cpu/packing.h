@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/planner.h"
 
 namespace pycandle::cpu {
@@ -38,5 +39,9 @@ struct PackedLeft {
   int64_t group = 0;  // floats from one to the next
 };
 PackedLeft packed_left(Planner&, ValueId weight, int64_t groups, int64_t m, int64_t k, const std::vector<double>& scales);
+
+// The constant `weight` as blocked_convolution reads it for this shape, and as blocked_depthwise does.
+View packed_blocked(Planner&, ValueId weight, const BlockedConvolution& shape, const std::vector<double>& scales);
+View packed_depthwise(Planner&, ValueId weight, const BlockedConvolution& shape, const std::vector<double>& scales);
 
 }  // namespace pycandle::cpu

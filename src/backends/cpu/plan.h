@@ -60,6 +60,7 @@ struct Plan {
   std::vector<Array> constants;
   std::vector<Step> steps;
   PerValue<View> views;                 // per value; without a buffer when it was swallowed
+  PerValue<View> blocked;               // per value: what a step gives in blocks of channels (blocks.h)
   Values defined_at_start;                 // values with taps that need no step
   std::vector<View> outputs;               // of the program, then what the states become
   std::vector<std::vector<BufferId>> ends_after;  // per step: held arrays that nobody needs any more

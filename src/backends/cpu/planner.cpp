@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/cpu/blocks.h"
 #include "backends/cpu/chain.h"
 #include "backends/cpu/copy.h"
 #include "backends/cpu/evaluate.h"
@@ -27,6 +28,8 @@ Planner::Planner(const Shared& shared, Bindings bindings, Unpacked unpacked)
     : shared_(shared), unpacked_(unpacked), plan_(std::make_unique<Plan>()), done_(shared.program.graph.nodes.size()) {
   plan_->bindings = std::move(bindings);
   plan_->views.resize(graph().values.size());
+  plan_->blocked.resize(graph().values.size());
+  blocked_.resize(graph().values.size());
   chains_ = std::make_unique<Chains>(*this);
 }
 Planner::~Planner() = default;
@@ -51,6 +54,7 @@ std::unique_ptr<Plan> Planner::plan() {
   }
   for (size_t i = 0; i < p.states.size(); ++i) define_input(p.states[i].value, Buffer::Kind::state, i);
 
+  wanted_in_blocks_ = wanted_in_blocks(*this);
   for (current = 0; current < graph().nodes.size(); ++current) {
     if (done_[current]) continue;
     const Node& n = node(current);
@@ -102,7 +106,8 @@ void Planner::finish_outputs() {
 
 const View& Planner::view(ValueId v) {
   chains_->close(v);
-  const View& found = plan_->views[v];
+  View& found = plan_->views[v];
+  if (found.buffer == kNoBuffer && blocked_[v].buffer != kNoBuffer) found = image_of_blocks(v);
   require(found.buffer != kNoBuffer, "a value is used that no step gives");
   return found;
 }
@@ -113,7 +118,9 @@ bool Planner::is_state(const View& view) const {
          static_cast<size_t>(view.count()) * size_of(view.dtype) == buffer.bytes;
 }
 
-bool Planner::is_known(ValueId v) const { return chains_->waits(v) || plan_->views[v].buffer != kNoBuffer; }
+bool Planner::is_known(ValueId v) const {
+  return chains_->waits(v) || plan_->views[v].buffer != kNoBuffer || blocked_[v].buffer != kNoBuffer;
+}
 
 int Planner::threads() const { return shared_.threads; }
 
@@ -150,6 +157,71 @@ View Planner::dense(const View& v) {
   const View own = dense_view(new_buffer(static_cast<size_t>(v.count()) * size_of(v.dtype)), v.dtype, v.sizes);
   copy(v, own);
   return copies_[key] = own;
+}
+
+// ---- blocks of channels
+
+bool Planner::is_blocked(ValueId v) const { return blocked_[v].buffer != kNoBuffer || chains_->waits_in_blocks(v); }
+
+View Planner::blocked_result(ValueId v) {
+  const Sizes own = blocked_sizes(sizes(v));
+  return dense_view(new_buffer(static_cast<size_t>(element_count(own)) * size_of(dtype(v))), dtype(v), own);
+}
+
+void Planner::define_blocked(ValueId v, View view) {
+  plan_->blocked[v] = blocked_[v] = std::move(view);
+  tap(v);
+}
+
+View Planner::blocked(ValueId v) {
+  chains_->close(v);
+  View& found = blocked_[v];
+  if (found.buffer == kNoBuffer) {
+    const View from = view(v);
+    found = blocked_result(v);
+    for (const auto& [image, blocks] : blocked_pieces(from, found)) copy(image, blocks);
+  }
+  return found;
+}
+
+View Planner::image_of_blocks(ValueId v) {
+  View blocks = blocked_[v];
+  const Sizes own = sizes(v);
+  if (own[2] * own[3] == 1) {  // a block after the other is the image
+    blocks.sizes = own;
+    blocks.strides = {blocks.strides[0], 1, 1, 1};
+    return blocks;
+  }
+  const View to = result(v);
+  for (const auto& [image, from] : blocked_pieces(to, blocks)) copy(from, image);
+  return to;
+}
+
+bool Planner::is_one_a_channel(ValueId v) const {
+  const View& view = plan_->views[v];
+  return view.buffer != kNoBuffer && view.rank() == 4 && view.strides[2] == 0 && view.strides[3] == 0;
+}
+
+View Planner::blocked_operand(ValueId v) {
+  if (is_blocked(v) || !is_one_a_channel(v)) return blocked(v);
+  View one = view(v);
+  const Sizes own = blocked_sizes(one.sizes);
+  const int64_t lanes = own.back();
+  if (one.strides[1] == 0) {
+    one.strides = {one.strides[0], 0, 0, 0, 0};
+  } else if (one.sizes[1] % lanes == 0 && one.strides[1] == 1) {
+    one.strides = {one.strides[0], lanes, 0, 0, 1};
+  } else {  // side by side, and the last block filled up
+    View image = one;
+    image.sizes[2] = image.sizes[3] = 1;
+    View filled = dense_view(new_buffer(static_cast<size_t>(own[0] * own[1] * lanes) * 4), DType::f32,
+                             {own[0], own[1], 1, 1, lanes});
+    for (const auto& [from, to] : blocked_pieces(image, filled)) copy(from, to);
+    one = filled;
+    one.strides = {own[1] * lanes, lanes, 0, 0, 1};
+  }
+  one.sizes = own;
+  return one;
 }
 
 BufferId Planner::new_buffer(size_t bytes) {
@@ -204,6 +276,10 @@ View Planner::result(ValueId v) {
 
 void Planner::define(ValueId v, View view) {
   plan_->views[v] = std::move(view);
+  tap(v);
+}
+
+void Planner::tap(ValueId v) {
   if (shared_.taps_of[v].empty()) return;
   (plan_->steps.empty() ? plan_->defined_at_start : plan_->steps.back().defines).push_back(v);
 }

@@ -333,6 +333,40 @@ struct Pool {
   int64_t divisor = 0;
 };
 
+// ---- blocked images: [batch, channel blocks, height, width, lanes], where a block has Kernels::lanes channels. The last block
+// is filled up with lanes that hold anything: no sum over channels reads them.
+
+// A convolution to a blocked image, with constant weights. Each group reads whole blocks and gives whole blocks. Units: batch *
+// groups * bands of rows * panels of out channels.
+struct BlockedConvolution {
+  int64_t batch = 0, channels = 0, height = 0, width = 0, out_channels = 0, out_height = 0, out_width = 0, groups = 1;
+  Window window;
+  bool from_planes = false;  // x is [batch, channels, height, width], of fewer channels than a block has
+  const float* x = nullptr;
+  const float* packed = nullptr;  // what pack_blocked made of the weights
+  float* out = nullptr;
+  Epilogue epilogue;  // c is [pixels, lanes] in each block; bias is filled up to whole blocks
+};
+
+// The weights [out_channels, channels / groups, kernel] in the order in which blocked_convolution reads them for this shape; out
+// holds k.packed_blocked_size(shape) floats. Units: one.
+struct PackBlocked {
+  BlockedConvolution shape;
+  const float* weight = nullptr;
+  float* out = nullptr;
+};
+
+// Depthwise convolution of a blocked image: groups, channels and out_channels are the same number, and packed is
+// [channel blocks, kernel[0], kernel[1], lanes]. Units: batch * channel blocks * out_height.
+struct BlockedDepthwise {
+  BlockedConvolution shape;
+};
+
+// As Pool, of a blocked image. Units: planes * out_height, where planes is batch * channel blocks.
+struct BlockedPool {
+  Pool pool;
+};
+
 // ---- recurrent cells
 
 enum class Cell : uint8_t { lstm, gru, rnn_tanh, rnn_relu };
@@ -388,6 +422,8 @@ struct Kernels {
   MulAddFn mul_add;
   int64_t (*packed_size)(int64_t k, int64_t n);
   int64_t (*packed_a_size)(int64_t m, int64_t k);
+  int64_t (*packed_blocked_size)(const BlockedConvolution& shape);
+  int64_t (*blocked_panel)(const BlockedConvolution& shape);  // out channels that are packed side by side
   int64_t (*packed_recurrent_size)(Cell cell, int64_t hidden);
   int64_t (*partial_attention_size)(const CachedAttention& args);
   // n numbers of bf16 or f16 as f32, and f32 rounded to those.

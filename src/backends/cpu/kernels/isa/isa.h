@@ -16,6 +16,8 @@ void fill_attention(Kernels& k);
 void fill_cached_attention(Kernels& k);
 void fill_moving(Kernels& k);
 void fill_windows(Kernels& k);
+void fill_blocked_convolution(Kernels& k);
+void fill_blocked_windows(Kernels& k);
 void fill_recurrent(Kernels& k);
 void fill_machine(Kernels& k);
 

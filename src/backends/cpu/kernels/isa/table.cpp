@@ -17,6 +17,8 @@ void fill(Kernels& k) {
   fill_cached_attention(k);
   fill_moving(k);
   fill_windows(k);
+  fill_blocked_convolution(k);
+  fill_blocked_windows(k);
   fill_recurrent(k);
   fill_machine(k);
 }

@@ -1,0 +1,142 @@
+// Convolutions, pools and means of images in blocks of channels (blocks.h).
+#include <algorithm>
+
+#include "backends/cpu/blocks.h"
+#include "backends/cpu/convolution.h"
+#include "backends/cpu/epilogue.h"
+#include "backends/cpu/packing.h"
+
+namespace pycandle::cpu {
+namespace {
+
+// The bias of a convolution, each of so many groups filled up to whole blocks.
+View blocked_bias(ConvolutionSteps& l, int64_t groups) {
+  Planner& p = l.p;
+  if (l.known_bias) return constant_blocks(p, *l.known_bias, groups);
+  if (p.is_constant(l.c.value("bias"))) return constant_blocks(p, load_double(*p.constant(l.c.value("bias"))), groups);
+  const Sizes image{1, l.v.out_channels, 1, 1}, blocks = blocked_sizes(image);  // each of several groups is whole blocks
+  View from = l.bias;
+  from.sizes = image;
+  from.strides = {l.v.out_channels, 1, 1, 1};
+  const View to = dense_view(p.new_buffer(static_cast<size_t>(element_count(blocks)) * 4), DType::f32, blocks);
+  for (const auto& [a, b] : blocked_pieces(from, to)) p.copy(a, b);
+  return to;
+}
+
+BlockedConvolution shape_of(const Convolution& v) {
+  BlockedConvolution g;
+  g.batch = v.batch;
+  g.channels = v.channels;
+  g.height = v.height;
+  g.width = v.width;
+  g.out_channels = v.out_channels;
+  g.out_height = v.out_height;
+  g.out_width = v.out_width;
+  g.groups = v.groups;
+  g.window = v.window;
+  return g;
+}
+
+}  // namespace
+
+View constant_blocks(Planner& p, const std::vector<double>& values, int64_t groups) {
+  const auto lanes = static_cast<size_t>(kernels().lanes), all = static_cast<size_t>(groups), own = values.size() / all;
+  const size_t filled = (own + lanes - 1) / lanes * lanes;
+  std::vector<double> out(all * filled, 0.0);
+  for (size_t i = 0; i < values.size(); ++i) out[i / own * filled + i % own] = values[i];
+  const Sizes sizes{static_cast<int64_t>(out.size())};
+  return dense_view(p.constant_buffer(store(DType::f32, sizes, out)), DType::f32, sizes);
+}
+
+bool add_blocked(ConvolutionSteps& l, size_t index) {
+  Planner& p = l.p;
+  const ValueId x = l.c.value("x"), weight = l.c.value("weight");
+  const BlockedKind kind = blocked_kind(p, index);
+  if (kind == BlockedKind::none || !p.is_constant(weight) || !(p.is_blocked(x) || p.wants_blocked(l.y))) return false;
+  const Kernels& k = kernels();
+  BlockedConvolution args = shape_of(l.v);
+  const bool is_depthwise = kind == BlockedKind::depthwise;
+  args.from_planes = !is_depthwise && !p.is_blocked(x) && args.channels < k.lanes;
+  const View from = args.from_planes ? p.dense(x) : p.blocked(x);
+  const View packed = is_depthwise ? packed_depthwise(p, weight, args, l.scales) : packed_blocked(p, weight, args, l.scales);
+  std::vector<Bound> reads = {{offsetof(BlockedConvolution, x), from}, {offsetof(BlockedConvolution, packed), packed}};
+  constexpr size_t kEpilogue = offsetof(BlockedConvolution, epilogue);
+  if (l.bias.buffer != kNoBuffer)
+    reads.push_back({kEpilogue + offsetof(Epilogue, bias), blocked_bias(l, is_depthwise ? 1 : l.v.groups)});
+  const FusedEpilogue fused = fuse_blocked_epilogue(p, l.y);
+  args.epilogue = fused.epilogue;
+  for (const Bound& r : fused.reads) reads.push_back({kEpilogue + r.at, r.view});
+  const View out = p.blocked_result(fused.value);
+  const double work = static_cast<double>(l.v.batch * l.v.out_channels * l.v.positions()) *
+                      static_cast<double>(l.v.channels / l.v.groups * l.v.taps());
+  const Bound to{offsetof(BlockedConvolution, out), out};
+  if (is_depthwise) {
+    static_assert(offsetof(BlockedDepthwise, shape) == 0);
+    add_kernel<BlockedDepthwise>(p, {"depthwise", work}, k.blocked_depthwise, k.blocked_depthwise_units,
+                                 k.blocked_depthwise_scratch, {args}, reads, {to});
+  } else {
+    add_kernel<BlockedConvolution>(p, {"convolution", work}, k.blocked_convolution, k.blocked_convolution_units,
+                                   k.blocked_convolution_scratch, args, reads, {to});
+  }
+  p.define_blocked(fused.value, out);
+  return true;
+}
+
+void add_blocked_pool(Planner& p, const Node& node, const Pool& pool) {
+  const View x = p.blocked(node.operands[0]), out = p.blocked_result(node.results[0]);
+  BlockedPool args{pool};
+  args.pool.planes = x.sizes[0] * x.sizes[1];
+  const Kernels& k = kernels();
+  const double work = static_cast<double>(out.count()) * static_cast<double>(pool.window.kernel[0] * pool.window.kernel[1]);
+  add_kernel<BlockedPool>(p, {"pool", work}, k.blocked_pool, k.blocked_pool_units, k.blocked_pool_scratch, args,
+                          {{offsetof(BlockedPool, pool) + offsetof(Pool, x), x}},
+                          {{offsetof(BlockedPool, pool) + offsetof(Pool, out), out}});
+  p.define_blocked(node.results[0], out);
+}
+
+bool reduce_blocked(Planner& p, size_t index, Reduction kind) {
+  const Node& node = p.node(index);
+  Ints axes = p.call(index).integers("axes");
+  std::sort(axes.begin(), axes.end());
+  if (!p.is_blocked(node.operands[0]) || axes != Ints{2, 3}) return false;
+  const View x = p.blocked(node.operands[0]);
+  if (x.count() == 0) return false;
+  const int64_t lanes = x.sizes[4];
+  Reduce args;
+  args.kind = kind;
+  args.outer = x.sizes[0] * x.sizes[1];
+  args.count = x.sizes[2] * x.sizes[3];
+  args.inner = lanes;
+  View out = dense_view(p.new_buffer(static_cast<size_t>(args.outer * lanes) * 4), DType::f32, {args.outer * lanes});
+  const Kernels& k = kernels();
+  add_kernel<Reduce>(p, {"reduce", static_cast<double>(x.count())}, k.reduce, k.reduce_units, k.reduce_scratch, args,
+                     {{offsetof(Reduce, x), x}}, {{offsetof(Reduce, out), out}});
+  out.sizes = p.sizes(node.results[0]);
+  out.strides = {x.sizes[1] * lanes, 1};
+  p.define(node.results[0], out);
+  return true;
+}
+
+bool concat_blocked(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const ValueId result = node.results[0];
+  if (p.call(index).integer("axis") != 1 || !p.wants_blocked(result)) return false;
+  const int64_t lanes = kernels().lanes;
+  for (const ValueId v : node.operands) {
+    const bool fills_blocks = p.sizes(v)[1] % lanes == 0 || v == node.operands.back();
+    if (!p.is_blocked(v) || !fills_blocks) return false;
+  }
+  const View out = p.blocked_result(result);
+  int64_t at = 0;
+  for (const ValueId v : node.operands) {
+    const View x = p.blocked(v);
+    Sizes starts(5, 0), stops = out.sizes;
+    starts[1] = at;
+    at = stops[1] = at + x.sizes[1];
+    p.copy(x, sliced(out, starts, stops, std::vector<int64_t>(5, 1)));
+  }
+  p.define_blocked(result, out);
+  return true;
+}
+
+}  // namespace pycandle::cpu
