@@ -32,7 +32,10 @@ void run_report(Options& options, Context& context) {
   options.sources.code = options.code;
   options.sources.profiles.assign(options.profiles.begin(), options.profiles.end());
   options.sources.weights = !options.no_weights && options.format != "md";  // Markdown does not show them
+  Progress progress("report: weights");  // the rest is read in no time
+  options.sources.progress = [&](size_t done, size_t total) { progress.update(done, total); };
   const Json document = report::collect(options.sources);
+  progress.finish();
   const std::string text = rendered(document, options.format);
   if (!options.badge.empty()) write_text(options.badge, report::badge(document));
   if (options.out == "-") {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fstream>
 
+#include "base/file.h"
 #include "base/version.h"
 #include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
@@ -27,6 +28,13 @@ Json result_header(const std::filesystem::path& path) {
   return Json::accept(line) ? parse_json(line, path.string()) : Json();  // what is wrong with it is said when it is read
 }
 
+// torch's, of the recorded run. A text: it may be as large as 2^64.
+std::string seed_in(const std::filesystem::path& manifest) {
+  const Json document = parse_json(read_text(manifest), manifest.string());
+  const Json model = document.value("model", Json());
+  return model.is_object() && model.contains("seed") ? model["seed"].dump() : std::string();
+}
+
 std::vector<std::string> stale_notes(const Json& result, const std::filesystem::path& manifest) {
   if (result.is_null()) return {};
   const std::string hash = text_in(result["hashes"], "manifest");
@@ -51,12 +59,13 @@ Json collect(const Sources& sources) {
                 {"name", program.name},
                 {"class", recording.model_class},
                 {"torch", recording.torch_version},
+                {"seed", recording.bundle ? "" : seed_in(manifest)},
                 {"soundness", recording.soundness},
                 {"notes", recording.notes},
                 {"summary", nullptr},
                 {"coverage", coverage_json(analysis)},
                 {"program", program_part(recording, texts)},
-                {"weights", weights_part(recording, sources.ledger, sources.weights)},
+                {"weights", weights_part(recording, sources)},
                 {"code", nullptr},
                 {"result", nullptr},
                 {"baseline", nullptr},
@@ -70,6 +79,7 @@ Json collect(const Sources& sources) {
   if (!document["code"].is_null() && document["code"]["edited"])
     document["notes"].push_back("The C++ was edited after codegen wrote it: its lines are found by what did not change.");
   document["texts"] = texts.json();
+  add_replays(document, sources);
   document["summary"] = summary_part(document, sources);
   return document;
 }

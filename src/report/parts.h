@@ -36,13 +36,15 @@ double number_in(const Json& object, const char* key);
 std::set<std::string> disabled_passes(const Json& result);
 
 Json program_part(const Recording&, Texts&);
-// ledger: a file of --ledger; empty: what the recording's own files give its parameters.
-Json weights_part(const Recording&, const std::filesystem::path& ledger, bool with_statistics);
+// Without a ledger, what the recording's own files give its parameters.
+Json weights_part(const Recording&, const Sources&);
 Json result_part(const std::filesystem::path&, const Program&, Texts&);  // bad_input when it is of another model
 Json baseline_part(const std::filesystem::path& before, const std::filesystem::path& now);
 Json profile_part(const std::filesystem::path&, const std::string& model_name, Texts&);
 // The emitted code, and which of its lines computes which node.
 Json code_part(const std::filesystem::path&, const Program&);
+// Beside each wrong layer, the commands that run it alone.
+void add_replays(Json& document, const Sources&);
 // The verdict in a sentence, and what to do next.
 Json summary_part(const Json& document, const Sources&);
 

@@ -2,7 +2,9 @@
 // from files that other commands wrote; docs/report.md describes it. For .cpp files: the header is heavy.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@ struct Sources {
   std::filesystem::path code;                   // what codegen wrote: a header, or the folder of a project; empty: none
   std::vector<std::filesystem::path> profiles;  // of `forward --profile --json`
   bool weights = true;                          // read them all for their statistics
+  std::function<void(size_t done, size_t total)> progress;
 };
 
 // The whole document: what --format json writes and the page shows.

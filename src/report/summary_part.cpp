@@ -53,6 +53,17 @@ std::string sentence(const Json& document) {
   return "The verification failed: see the result file for the reason.";
 }
 
+constexpr const char* kRepro = "pycandle_repro";
+
+// Both commands that replay a wrong layer: the first writes the folders, of all wrong layers.
+std::string repro_command(const Json& document, const Sources& sources) {
+  return fmt::format("pycandle verify {} --backend {} --repro {}", shell_word(sources.model),
+                     shell_word(text_in(document["result"], "backend")), kRepro);
+}
+std::string replay_command(const Json& layer) {
+  return "pycandle replay " + shell_word(fmt::format("{}/{}", kRepro, reproduction_name(layer.at("tap").get<std::string>())));
+}
+
 Json next_steps(const Json& document, const Sources& sources) {
   const std::string model = shell_word(sources.model);
   Json steps = Json::array();
@@ -63,11 +74,8 @@ Json next_steps(const Json& document, const Sources& sources) {
     add("Check every layer against PyTorch's values, and show it here",
         fmt::format("pycandle verify {0} --out result.jsonl; pycandle report {0} --result result.jsonl", model));
   } else if (const auto wrong = with_verdict(document, "wrong here"); !wrong.empty()) {
-    add("Write the wrong layer's values and smallest program into a folder",
-        fmt::format("pycandle verify {} --backend {} --repro pycandle_repro", model,
-                    shell_word(text_in(document["result"], "backend"))));
-    add("Run that layer alone again",
-        "pycandle replay " + shell_word("pycandle_repro/" + reproduction_name(wrong.front()->at("tap").get<std::string>())));
+    add("Write the wrong layer's values and smallest program into a folder", repro_command(document, sources));
+    add("Run that layer alone again", replay_command(*wrong.front()));
   }
   if (document["code"].is_null())
     add("Write the model as C++, and show its lines here",
@@ -79,6 +87,13 @@ Json next_steps(const Json& document, const Sources& sources) {
 }
 
 }  // namespace
+
+void add_replays(Json& document, const Sources& sources) {
+  if (document["result"].is_null()) return;
+  for (Json& layer : document["result"]["layers"])
+    if (layer.contains("diagnosis"))  // only of these a folder is written
+      layer["replay"] = {repro_command(document, sources), replay_command(layer)};
+}
 
 Json summary_part(const Json& document, const Sources& sources) {
   const bool verified = !document["result"].is_null();

@@ -30,10 +30,34 @@ template <class Visit> void for_each_element(const Array& array, const Visit& vi
   }
 }
 
+// Along the first axis, which is a unit's in most layers: rows of a matrix, channels of a convolution.
+class DeadRows {
+ public:
+  explicit DeadRows(const Array& a) : length_(a.shape().size() > 1 && a.size() > 0 ? a.size() / a.shape()[0] : 0) {}
+  void add(double v) {
+    if (length_ == 0) return;
+    is_dead_ = is_dead_ && v == 0;
+    if (++at_ < length_) return;
+    dead_ += is_dead_;
+    at_ = 0;
+    is_dead_ = true;
+  }
+  int64_t count() const { return dead_; }
+
+ private:
+  int64_t length_, at_ = 0, dead_ = 0;
+  bool is_dead_ = true;
+};
+
 void add_statistics(const Array& array, Json& row) {
   Statistics s;
-  for_each_element(array, [&](double v) { s.add(v); });
+  DeadRows rows(array);
+  for_each_element(array, [&](double v) {
+    s.add(v);
+    rows.add(v);
+  });
   row["zeros"] = s.zeros;
+  if (rows.count() > 0 && s.zeros < s.count) row["dead_rows"] = {rows.count(), array.shape()[0]};
   if (s.nan > 0) row["nan"] = s.nan;
   if (s.infinite > 0) row["infinite"] = s.infinite;
   if (const std::string oddity = s.oddity(); !oddity.empty()) row["odd"] = oddity;
@@ -83,7 +107,7 @@ Json add_fates(const Json& ledger, const std::filesystem::path& file, Json& rows
 
 }  // namespace
 
-Json weights_part(const Recording& recording, const std::filesystem::path& ledger, bool with_statistics) {
+Json weights_part(const Recording& recording, const Sources& sources) {
   static constexpr const char* kKinds[] = {"parameter", "buffer", "constant"};
   const std::shared_ptr<const ParameterSource> source = recorded_parameters(recording);
   std::map<std::pair<uint64_t, uint64_t>, std::string> seen;  // content → the first parameter with it
@@ -94,8 +118,8 @@ Json weights_part(const Recording& recording, const std::filesystem::path& ledge
     Json row{{"name", p.name},   {"type", p.type.text()}, {"kind", kKinds[static_cast<size_t>(p.kind)]},
              {"value", p.value}, {"elements", elements},  {"bytes", elements * static_cast<int64_t>(size_of(p.type.dtype))}};
     if (!p.aliases.empty()) row["tied"] = p.aliases;
-    if (with_statistics && why.empty() && p.file.empty()) why = "the recording has no weights";
-    if (with_statistics && why.empty()) {
+    if (sources.weights && why.empty() && p.file.empty()) why = "the recording has no weights";
+    if (sources.weights && why.empty()) {
       try {
         const Array array = source->get(p);
         add_statistics(array, row);
@@ -108,13 +132,14 @@ Json weights_part(const Recording& recording, const std::filesystem::path& ledge
       }
     }
     rows.push_back(std::move(row));
+    if (sources.progress) sources.progress(rows.size(), recording.program.parameters.size());
   }
-  if (!with_statistics) why = "they were left out (--no-weights)";
+  if (!sources.weights) why = "they were left out (--no-weights)";
   Json fates = nullptr;
   try {
-    fates = add_fates(read_ledger(recording, *source, ledger), ledger, rows);
+    fates = add_fates(read_ledger(recording, *source, sources.ledger), sources.ledger, rows);
   } catch (const Error& error) {
-    if (!ledger.empty()) throw;
+    if (!sources.ledger.empty()) throw;
     if (why.empty()) why = error.message();  // the recording's files cannot be read
   }
   return {{"rows", rows}, {"ledger", fates}, {"no_statistics", why}};

@@ -31,7 +31,7 @@ def test_the_page_holds_what_json_holds_and_loads_nothing(pycandle, good, result
     page = (tmp_path / "r.html").read_text()
     assert data_of(page) == facts
     assert "All" in said and "r.html" in said
-    assert facts["summary"]["status"] == "passed"
+    assert facts["summary"]["status"] == "passed" and facts["seed"] == "0"
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
     assert "default-src 'none'" in page
     assert len(page) < 300_000
@@ -209,11 +209,13 @@ def test_weights_that_are_dead_damaged_or_equal_are_found(pycandle, good, tmp_pa
     tensors = load_file(weights)
     tensors["blocks.0.up.bias"].zero_()
     tensors["blocks.1.up.bias"][3] = float("nan")
+    tensors["blocks.0.up.weight"][5:7] = 0
     tensors["blocks.2.down.weight"] = tensors["blocks.0.down.weight"].clone()
     save_file(tensors, weights)
     rows = {r["name"]: r for r in document(pycandle, tmp_path / "r.json", tmp_path / "m")["weights"]["rows"]}
     assert rows["blocks.0.up.bias"]["odd"] == "all zero"
     assert rows["blocks.1.up.bias"]["odd"] == "1 NaN"
+    assert rows["blocks.0.up.weight"]["dead_rows"] == [2, 32] and "dead_rows" not in rows["head.weight"]
     assert rows["blocks.2.down.weight"]["same_as"] == "blocks.0.down.weight"
     assert sum(rows["head.weight"]["histogram"]) == 16 * 8
     left_out = document(pycandle, tmp_path / "n.json", tmp_path / "m", "--no-weights")["weights"]

@@ -81,11 +81,16 @@ def report(pycandle, good, broken, wrong, tmp_path_factory) -> Path:
     return folder / "report.html"
 
 
-def test_the_committed_page_is_what_web_builds(tmp_path) -> None:
-    subprocess.run([ROOT / "scripts/web.sh", tmp_path / "report.html"], check=True, capture_output=True)
-    assert (tmp_path / "report.html").read_bytes() == (ROOT / "web/dist/report.html").read_bytes(), (
-        "run make web"
-    )
+@pytest.fixture(scope="module", autouse=True)
+def built(tmp_path_factory) -> Path:
+    """The page from its sources, which also puts the packages of package-lock.json into web/node_modules."""
+    out = tmp_path_factory.mktemp("web") / "report.html"
+    subprocess.run([ROOT / "scripts/web.sh", out], check=True, capture_output=True)
+    return out
+
+
+def test_the_committed_page_is_what_web_builds(built) -> None:
+    assert built.read_bytes() == (ROOT / "web/dist/report.html").read_bytes(), "run make web"
 
 
 @pytest.mark.parametrize("width", [1440, 390])
@@ -107,6 +112,20 @@ def test_every_tab_shows_its_data_at_every_width_and_theme(open_page, report, ta
         "weights": "blocks.0.norm.weight",
     }
     assert expected[tab] in page.inner_text("main")
+
+
+# What an engine for accessibility finds: names, roles, contrast, order of headings, focus.
+AXE = ROOT / "web/node_modules/axe-core/axe.min.js"
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("tab", ["summary", "model", "graph", "drift", "performance", "weights"])
+def test_axe_finds_nothing_that_keeps_a_person_out(open_page, report, tab, theme, width) -> None:
+    page = open_page(report, tab, width, theme)
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    assert not found, [(v["id"], v["help"], v["nodes"][0]["html"], v["nodes"][0]["any"]) for v in found]
 
 
 def test_the_wrong_layer_its_line_and_its_cause_are_one_click_away(open_page, report) -> None:
@@ -240,6 +259,105 @@ def test_a_module_of_the_graph_opens_and_a_box_selects(open_page, report) -> Non
     page.locator(".box").last.dispatch_event("click")
     page.wait_for_function("location.hash.startsWith('#graph/')")
     assert page.locator(".box.selected").count() == 1
+
+
+def test_the_graph_moves_zooms_and_opens_by_keys_and_a_selection_does_not_move_it(open_page, report) -> None:
+    page = open_page(report, "graph/head%400")
+    where = "document.querySelector('svg.graph > g').getAttribute('transform')"
+    page.focus("svg.graph")
+    for key in ("ArrowLeft", "+", "0", "-"):
+        before = page.evaluate(where)
+        page.keyboard.press(key)
+        assert page.evaluate(where) != before, key
+    page.click("button:text-is('fit')")
+    before = page.evaluate(where)
+    page.focus("svg.graph")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".box.selected:focus")
+    assert page.evaluate(where) == before
+    page.evaluate("location.hash = '#graph/blocks.1%400'")
+    page.click(".graph-info:has-text('blocks.1') button:text-is('fold')")
+    count = page.locator(".box").count()
+    page.locator(".box.folded").first.focus()
+    page.keyboard.press("Space")
+    assert page.locator(".box").count() > count
+
+
+def test_a_wrong_layer_has_the_commands_that_run_it_alone(pycandle, open_page, report) -> None:
+    page = open_page(report, "drift")
+    folder, alone = page.locator(".detail .command code").all_inner_texts()
+    assert folder.startswith("pycandle verify ") and folder.endswith("--repro pycandle_repro")
+    assert alone == "pycandle replay pycandle_repro/blocks.1.act@0-output"
+    page.locator(".list .row").first.click()
+    page.wait_for_function("document.querySelector('.detail h2').textContent !== 'blocks.1.act@0/output'")
+    assert page.locator(".detail .command").count() == 0
+
+
+def test_values_are_followed_with_a_click_and_back_returns(open_page, report) -> None:
+    page = open_page(report, "model/blocks.1.act%400")
+    page.click("dt:text-is('from') + dd a")
+    page.wait_for_function("document.querySelector('.detail h2').textContent === 'blocks.1.up@0'")
+    page.click("dt:text-is('to') + dd a")
+    page.wait_for_function("document.querySelector('.detail h2').textContent === 'blocks.1.act@0'")
+    page.click("dt:text-is('judged') + dd a")
+    page.wait_for_selector("main.drift")
+    page.go_back()
+    page.wait_for_selector("main.model")
+    assert page.inner_text(".detail h2") == "blocks.1.act@0"
+
+
+def test_the_tree_shows_the_time_of_each_module(open_page, report) -> None:
+    page = open_page(report, "model")
+    page.click(".choice >> text=time")
+    widths = page.locator(".tree-row .heat:not(.none)").evaluate_all("all => all.map((e) => e.offsetWidth)")
+    assert len(widths) > 5 and max(widths) == widths[0] and min(widths) < widths[0]
+
+
+def test_weights_sort_and_keep_what_has_notes(open_page, report) -> None:
+    page = open_page(report, "weights")
+    page.click("button[aria-label='sort by size']")
+    sizes = page.locator(".list .row .cell:nth-child(3)").all_inner_texts()
+    assert sizes[0] == "2.0 kB" and page.get_attribute(
+        "button[aria-label='sort by size']", "aria-description"
+    )
+    rows = page.locator(".list .row").count()
+    page.check("text=with notes only")
+    assert page.locator(".list .row").count() < rows
+    assert "odd=1" in page.url and "sort=-bytes" in page.url
+
+
+def test_performance_sorts_and_searches_and_the_link_keeps_it(open_page, report) -> None:
+    page = open_page(report, "performance?by=layers")
+    page.fill(".search", "blocks.1")
+    page.click("button[aria-label='sort by layer']")
+    names = page.locator(".perf tbody td:first-child").all_inner_texts()
+    assert names == sorted(names, reverse=True) and all("blocks.1" in name for name in names)
+    again = open_page(report, page.url.split("#")[1])
+    assert again.locator(".perf tbody td:first-child").all_inner_texts() == names
+    assert again.get_attribute(".choice button:text-is('layer')", "aria-pressed") == "true"
+
+
+def test_the_theme_is_kept_where_the_browser_keeps_something(open_page, report) -> None:
+    page = open_page(report)
+    page.click("button[aria-label='dark or light']")
+    assert page.get_attribute("html", "data-theme") == "dark"
+    page.reload()
+    assert page.get_attribute("html", "data-theme") == "dark"
+
+
+def test_paper_shows_complete_lists_in_black_on_white(open_page, report) -> None:
+    page = open_page(report, "drift", theme="dark")
+    total = int(page.inner_text("[role=status]").split()[0])
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".list .row").count() == total
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    ink = page.evaluate("getComputedStyle(document.querySelector('.list .row .c-name')).color")
+    assert sum(map(int, ink[4:-1].split(", "))) < 200
+    rows = page.locator(".list .row")
+    assert rows.nth(1).bounding_box()["y"] > rows.nth(0).bounding_box()["y"]
+    assert page.locator("nav").is_hidden()
 
 
 def test_the_flame_chart_zooms_and_the_table_groups(open_page, report) -> None:

@@ -3,7 +3,7 @@ import { h, name } from "./dom";
 import type { Layer, Report } from "./document";
 import { short, size } from "./format";
 import { heatmap, histograms } from "./heat";
-import { facts, verdict } from "./parts";
+import { command, facts, verdict } from "./parts";
 import { link } from "./route";
 
 function times(layer: Layer): string {
@@ -54,6 +54,7 @@ export function layerDetail(report: Report, layer: Layer): HTMLElement {
       ["NaN mismatches", layer.nan_mismatches ? String(layer.nan_mismatches) : ""],
       ["decisions", layer.decisions],
     ]),
+    layer.replay ? h("div", { class: "next" }, h("h3", {}, "Run this layer alone"), layer.replay.map(command)) : "",
     layer.call >= 0 ? h("p", {}, h("a", { href: link("model", report.callName(layer.call)) }, "Show its source and program \u2192")) : "",
   );
 }

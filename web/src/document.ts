@@ -49,6 +49,7 @@ export interface Weight {
   source?: string;
   note?: string;
   odd?: string;
+  dead_rows?: [number, number]; // of how many
   zeros?: number;
   nan?: number;
   min?: number;
@@ -108,6 +109,7 @@ export interface Layer {
   differing?: number;
   nan_mismatches?: number;
   diagnosis?: Diagnosis;
+  replay?: string[]; // commands
 }
 export interface Call {
   id: number;
@@ -149,6 +151,8 @@ export const VERDICTS: { name: string; sign: string; cls: string }[] = [
   { name: "wrong upstream", sign: "\u2191", cls: "upstream" },
   { name: "wrong here", sign: "\u2717", cls: "bad" },
 ];
+// One tap is judged at several inputs: of a second call, or at others that were recorded.
+export const layerName = (layer: Layer): string => (layer.input ? `${layer.tap} (${layer.input})` : layer.tap);
 export const rank = (verdict: string): number => VERDICTS.findIndex((v) => v.name === verdict);
 
 function decoded(table: Table, texts: string[], shared: string[]): any[] {
@@ -166,6 +170,7 @@ export class Report {
   readonly layers: Layer[];
   readonly weights: Weight[];
   readonly profiles: Profile[];
+  private readonly named = new Map<string, Call>(); // blocks.0@0
   readonly producer = new Map<number, number>(); // value -> node
   readonly users = new Map<number, number[]>(); // value -> nodes
   readonly given = new Map<number, string>(); // value -> the name of an input, parameter or state
@@ -218,11 +223,11 @@ export class Report {
       if (layer.call >= 0) this.calls[layer.call].layers.push(layer.id);
       for (const call of this.above(layer.call)) call.worst = Math.max(call.worst, rank(layer.verdict));
     }
-    const byPath = new Map(this.calls.map((call) => [`${call.path}@${call.call}`, call.id]));
+    for (const call of this.calls) this.named.set(this.callName(call.id), call);
     const firstOfPath = new Map<string, number>();
     for (const call of this.calls) if (!firstOfPath.has(call.path)) firstOfPath.set(call.path, call.id);
     for (const step of this.profiles[0]?.steps ?? []) {
-      const id = byPath.get(step.layer) ?? firstOfPath.get(step.layer.replace(/@\d+$/, ""));
+      const id = this.named.get(step.layer)?.id ?? firstOfPath.get(step.layer.replace(/@\d+$/, ""));
       for (const call of this.above(id ?? -1)) call.ms += step.ms;
     }
   }
@@ -249,8 +254,12 @@ export class Report {
   callTitle(id: number): string {
     return this.calls[id]?.path ? this.callName(id) : "(root)";
   }
+  // By its whole name, or the first of this tap.
+  layerByName(text: string): Layer | undefined {
+    return this.layers.find((layer) => layerName(layer) === text) ?? this.layers.find((layer) => layer.tap === text);
+  }
   callByName(text: string): Call | undefined {
-    return this.calls.find((call) => `${call.path}@${call.call}` === text);
+    return this.named.get(text);
   }
   place(file: number, line: number): string {
     return file < 0 ? "" : `${this.raw.program.files[file].path}:${line}`;

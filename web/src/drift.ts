@@ -1,6 +1,6 @@
 // Drift: how far each layer is from the exact value, along the depth of the model.
 import { h, name, replace, svg } from "./dom";
-import { type Layer, rank, type Report, VERDICTS } from "./document";
+import { type Layer, layerName, rank, type Report, VERDICTS } from "./document";
 import { short, size } from "./format";
 import { layerDetail } from "./detail";
 import { List } from "./list";
@@ -12,7 +12,12 @@ const LEFT = 46;
 const BOTTOM = 20;
 
 // Errors on a log scale; what is exact lies on the lowest line.
-function chart(layers: Layer[], selected: number, width: number, select: (layer: Layer) => void): SVGElement {
+interface Chart {
+  element: SVGElement;
+  point: (layer: number) => void; // moves the line of the selected layer
+}
+
+function chart(layers: Layer[], width: number, select: (layer: Layer) => void): Chart {
   const finite = layers.flatMap((l) => [l.error_rms, l.floor_rms, l.whole_rms]).map(size).filter((v) => v > 0 && v < Infinity);
   const low = finite.length ? Math.floor(Math.log10(Math.min(...finite))) - 1 : -9;
   const high = finite.length ? Math.max(low + 2, Math.ceil(Math.log10(Math.max(...finite)))) : 0;
@@ -46,11 +51,12 @@ function chart(layers: Layer[], selected: number, width: number, select: (layer:
     mark.append(svg("title", {}, `${layer.tap}: ${layer.verdict}, ${short(layer.error_rms)}`));
     return mark;
   });
-  const picture = svg("svg", { class: "chart", width, height: HEIGHT, role: "img", "aria-label": "error of each layer along the depth of the model, logarithmic" },
+  const cursor = svg("line", { class: "cursor", y1: 0, y2: HEIGHT - BOTTOM });
+  const picture = svg("svg", { class: "chart", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "error of each layer along the depth of the model, logarithmic" },
     grid,
     svg("path", { class: "floor", d: line((l) => size(l.floor_rms)) }),
     svg("path", { class: "whole", d: line((l) => (l.whole_rms === undefined ? undefined : size(l.whole_rms))) }),
-    selected >= 0 ? svg("line", { class: "cursor", x1: x(selected), x2: x(selected), y1: 0, y2: HEIGHT - BOTTOM }) : "",
+    cursor,
     dots,
     svg("text", { class: "axis", x: LEFT, y: HEIGHT - 4 }, "first layer"),
     svg("text", { class: "axis", x: width - 8, y: HEIGHT - 4, "text-anchor": "end" }, "last layer"));
@@ -61,7 +67,11 @@ function chart(layers: Layer[], selected: number, width: number, select: (layer:
     const layer = layers[Math.min(layers.length - 1, Math.max(0, index))];
     if (layer) select(layer);
   });
-  return picture;
+  const point = (layer: number) => {
+    cursor.setAttribute("x1", String(x(layer)));
+    cursor.setAttribute("x2", String(x(layer)));
+  };
+  return { element: picture, point };
 }
 
 const COLUMNS = [
@@ -94,7 +104,7 @@ export function drift(report: Report): Tab {
   const plot = h("div", { class: "plot" });
   const detail = h("div", { class: "side", "aria-live": "polite" });
   const head = h("div", {});
-  const choose = (layer: Layer) => go("drift", layer.tap, options);
+  const choose = (layer: Layer) => go("drift", layerName(layer), options);
   const list = new List<Layer>({
     label: "layers",
     role: "listbox",
@@ -123,7 +133,16 @@ export function drift(report: Report): Tab {
     keep({ options: some });
     refresh();
   };
-  const draw = () => replace(plot, chart(report.layers, selected?.id ?? -1, Math.max(280, plot.clientWidth), choose));
+  let drawn: Chart | undefined;
+  let width = 0;
+  const draw = () => {
+    if (!drawn || plot.clientWidth !== width) {
+      width = plot.clientWidth;
+      drawn = chart(report.layers, Math.max(280, width), choose);
+      replace(plot, drawn.element);
+    }
+    if (selected) drawn.point(selected.id);
+  };
   addEventListener("resize", () => plot.isConnected && draw());
   const input = search("find a layer, op or file", "", (q) => change({ q }));
   const filter = h("select", { "aria-label": "verdict", onchange: () => change({ v: filter.value }) },
@@ -139,7 +158,7 @@ export function drift(report: Report): Tab {
       options = { ...given };
       input.value = options.q ?? "";
       filter.value = options.v ?? "";
-      selected = report.layers.find((l) => l.tap === tap) ?? report.wrong()[0] ?? report.layers[0];
+      selected = report.layerByName(tap) ?? report.wrong()[0] ?? report.layers[0];
       refresh();
       list.show();
       draw();

@@ -89,6 +89,8 @@ export class List<T> {
       element.style.height = `${height}px`;
       element.setAttribute("role", this.options.role === "tree" ? "treeitem" : "option");
       element.setAttribute("aria-selected", String(i === this.current));
+      element.setAttribute("aria-posinset", String(i + 1));
+      element.setAttribute("aria-setsize", String(this.items.length));
       element.addEventListener("click", () => this.choose(i));
       this.drawn.set(i, element);
       fresh.append(element);

@@ -1,5 +1,5 @@
 // The page: tabs, keys, theme. Data stands in the page itself; nothing is loaded.
-import { Report } from "./document";
+import { layerName, Report } from "./document";
 import { h, name, replace } from "./dom";
 import { drift } from "./drift";
 import { graph } from "./graph";
@@ -18,7 +18,7 @@ const KEYS: [string, string][] = [
   ["g then s m g d p w", "go to a tab: Summary, Model, Graph, Drift, Performance, Weights"],
   ["n", "next wrong layer"],
   ["t", "dark or light"],
-  ["+ \u2212", "zoom the graph"],
+  ["+ \u2212 0", "zoom the graph, or show all of it"],
   ["?", "this list"],
   ["Esc", "close, leave the search"],
 ];
@@ -39,11 +39,19 @@ function remembered(): string | null {
   }
 }
 
+// The person's choice, or else the system's.
+const system = matchMedia("(prefers-color-scheme: dark)");
+let chosen = remembered();
+
+function showTheme(): void {
+  const known = chosen === "dark" || chosen === "light";
+  document.documentElement.dataset.theme = known ? chosen! : system.matches ? "dark" : "light";
+}
+
 function toggleTheme(): void {
-  const root = document.documentElement;
-  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
-  remember(root.dataset.theme);
+  chosen = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+  remember(chosen);
+  showTheme();
 }
 
 function help(): HTMLDialogElement {
@@ -65,7 +73,7 @@ function start(report: Report): void {
     document.getElementById("app")!,
     h("a", { class: "skip", href: "#main", onclick: (e) => { e.preventDefault(); main.focus(); } }, "skip to the content"),
     h("header", {},
-      h("div", { class: "brand" }, h("span", { class: "logo", "aria-hidden": "true" }, "\u25b2"), name(report.raw.name, "model-name"), h("span", { class: `chip ${cls}` }, status)),
+      h("div", { class: "brand" }, h("span", { class: "logo", "aria-hidden": "true" }, "\u25b2"), h("h1", {}, name(report.raw.name, "model-name")), h("span", { class: `chip ${cls}` }, status)),
       h("nav", { "aria-label": "tabs" }, links),
       h("div", { class: "tools" },
         h("button", { type: "button", onclick: toggleTheme, "aria-label": "dark or light", title: "dark or light (t)" }, "\u25d0"),
@@ -111,7 +119,7 @@ function listen(report: Report, dialog: HTMLDialogElement, main: HTMLElement): v
       wrong = (wrong + 1) % report.wrong().length;
       const layer = report.wrong()[wrong];
       if (read().tab === "model") go("model", report.callName(layer.call));
-      else go("drift", layer.tap);
+      else go("drift", layerName(layer));
     } else {
       pending = false;
       return;
@@ -121,8 +129,8 @@ function listen(report: Report, dialog: HTMLDialogElement, main: HTMLElement): v
   });
 }
 
-const theme = remembered();
-if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
+showTheme();
+system.addEventListener("change", showTheme);
 const report = new Report(JSON.parse(document.getElementById("data")!.textContent!));
 document.title = `${report.raw.name} \u00b7 PyCandle report`;
 start(report);

@@ -25,6 +25,6 @@ export function memory(profile: Profile, range: [number, number]): HTMLElement |
     return [box];
   });
   return h("figure", {},
-    h("div", { class: "scroll" }, svg("svg", { class: "memory", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `buffers of the plan over the time of the run, ${bytes(highest)} in all` }, boxes)),
+    h("div", { class: "scroll", tabindex: 0 }, svg("svg", { class: "memory", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `buffers of the plan over the time of the run, ${bytes(highest)} in all` }, boxes)),
     h("figcaption", {}, `${buffers.length} buffers share ${bytes(highest)}; without sharing they would take ${bytes(buffers.reduce((sum, b) => sum + b[1], 0))}. From left to right: time. From bottom to top: place.`));
 }

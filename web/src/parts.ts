@@ -1,6 +1,6 @@
 // Small pieces that several tabs show.
 import { type Child, h, name } from "./dom";
-import { type Layer, rank, type Report, VERDICTS } from "./document";
+import { type Layer, layerName, rank, type Report, VERDICTS } from "./document";
 import { link } from "./route";
 
 export function verdict(text: string): HTMLElement {
@@ -64,20 +64,24 @@ export function choice(label: string, values: [string, string][], chosen: string
         "button",
         {
           type: "button",
-          "aria-pressed": String(value === chosen),
+          "data-value": value,
           onclick: () => {
-            for (const b of group.querySelectorAll("button")) b.setAttribute("aria-pressed", String(b.textContent === title));
+            press(group, value);
             change(value);
           },
         },
         title,
       ),
     );
+  press(group, chosen);
   return group;
+}
+export function press(group: HTMLElement, value: string): void {
+  for (const button of group.querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset.value === value));
 }
 
 export function layerLink(layer: Layer): HTMLElement {
-  return h("a", { href: link("drift", layer.tap) }, name(layer.tap));
+  return h("a", { href: link("drift", layerName(layer)) }, name(layer.tap), layer.input ? ` at ${layer.input}` : "");
 }
 
 // Every word of the search is somewhere in the text.
@@ -107,6 +111,7 @@ export function sortHead(
           type: "button",
           class: `cell ${column.cls ?? ""}`,
           "aria-label": `sort by ${column.title}`,
+          "aria-description": down ? "descending" : up ? "ascending" : null,
           onclick: () => change(down ? column.key : up ? "" : `-${column.key}`),
         },
         column.title,

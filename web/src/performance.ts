@@ -3,7 +3,7 @@ import { h, name, replace, svg } from "./dom";
 import type { Group, Profile, Report, Step } from "./document";
 import { bytes, milliseconds, percent } from "./format";
 import { memory } from "./memory";
-import { card, choice, facts, howTo, matcher, search, sorted, type Tab } from "./parts";
+import { card, choice, facts, howTo, matcher, press, search, sorted, type Tab } from "./parts";
 import { keep, link } from "./route";
 
 interface Span {
@@ -48,21 +48,25 @@ function flame(profile: Profile, range: [number, number], zoom?: (range: [number
   const all = spans(profile.steps);
   const [begin, end] = range;
   const x = (t: number) => (WIDTH * (t - begin)) / (end - begin);
-  const shown = all.filter((s) => s.end > begin && s.start < end && x(s.end) - x(s.start) > 0.4);
-  const depth = Math.max(0, ...shown.map((s) => s.depth)) + 1;
-  const bars = shown.map((s) => {
+  const seen = all.filter((s) => s.end > begin && s.start < end && x(s.end) - x(s.start) > 0.4);
+  const depth = Math.max(0, ...seen.map((s) => s.depth)) + 1;
+  const bars = seen.map((s) => {
     const left = Math.max(0, x(s.start));
     const width = Math.min(WIDTH, x(s.end)) - left;
     const [layer, op] = s.path.split("\u0000");
     const title = op ?? layer.split(".").pop() ?? layer;
     const letters = Math.floor((width - 6) / 6.4);
-    const bar = svg("g", { class: "span", onclick: zoom && (() => zoom([s.start, s.end])) },
+    const shown = title.length > letters ? title.slice(0, letters - 1) + "\u2026" : title;
+    const look = zoom && (() => zoom([s.start, s.end]));
+    // Those that can be read can be reached by Tab; the table below has all.
+    const reached = look && letters >= 3 && { tabindex: 0, role: "button", "aria-label": `${shown}: ${layer || "(root)"}, ${milliseconds(s.end - s.start)}`, onkeydown: (e: KeyboardEvent) => e.key === "Enter" && look() };
+    const bar = svg("g", { class: "span", onclick: look, ...reached },
       svg("rect", { x: left.toFixed(2), y: s.depth * ROW, width: Math.max(0.5, width - 0.6).toFixed(2), height: ROW - 1, style: `fill:hsl(${hue(title.replace(/\d+/g, ""))} 55% var(--flame))` }),
-      letters >= 3 ? svg("text", { x: left + 3, y: s.depth * ROW + 13 }, title.length > letters ? title.slice(0, letters - 1) + "\u2026" : title) : "");
+      letters >= 3 ? svg("text", { x: left + 3, y: s.depth * ROW + 13 }, shown) : "");
     bar.append(svg("title", {}, `${layer || "(root)"}${op ? ` \u00b7 ${op}` : ""}: ${milliseconds(s.end - s.start)}`));
     return bar;
   });
-  return svg("svg", { class: "flame", viewBox: `0 0 ${WIDTH} ${depth * ROW}`, role: "img", "aria-label": "time of a run by module, from left to right" }, bars);
+  return svg("svg", { class: "flame", viewBox: `0 0 ${WIDTH} ${depth * ROW}`, role: "group", "aria-label": "time of a run by module, from left to right" }, bars);
 }
 
 function bound(group: Group, profile: Profile): string {
@@ -79,16 +83,16 @@ function table(report: Report, profile: Profile, other: Profile | undefined, by:
   const before = new Map((other?.[by] ?? []).map((g) => [g.name, g.ms]));
   const key = (g: Group, k: string): number | string => (k === "other" ? (before.get(g.name) ?? 0) : (g as any)[k]);
   const groups = sorted(profile[by].filter((g) => matches(g.name)), sort || "-ms", key);
-  const most = 300;
+  const most = 100;
   const columns: [string, string][] = [["name", by.slice(0, -1)], ["ms", "time"], ["steps", "steps"], ["gflops", "GFLOP/s"], ["gbs", "GB/s"]];
   if (other) columns.splice(2, 0, ["other", other.file]);
   const longest = Math.max(...profile[by].map((g) => g.ms), 1e-9);
   const rate = (value: number, peak: number) => (value > 0 ? [value.toFixed(1), h("span", { class: "dim" }, peak > 0 ? ` ${percent(value / peak)}` : "")] : "");
-  return h("div", { class: "scroll" }, h("table", { class: "perf" },
+  return h("div", { class: "scroll", tabindex: 0 }, h("table", { class: "perf" },
     h("thead", {}, h("tr", {}, columns.map(([k, title]) => h("th", { "aria-sort": sort === k ? "ascending" : (sort || "-ms") === `-${k}` ? "descending" : null, class: k === "name" ? "" : "number" },
       h("button", { type: "button", "aria-label": `sort by ${title}`, onclick: () => change(sort === `-${k}` ? k : `-${k}`) }, title))), h("th", {}, "bound by"))),
     h("tbody", {}, groups.slice(0, most).map((g) => h("tr", {},
-      h("td", {}, by === "layers" && report.calls.some((c) => report.callName(c.id) === g.name) ? h("a", { href: link("model", g.name) }, name(g.name)) : name(g.name)),
+      h("td", {}, by === "layers" && report.callByName(g.name) ? h("a", { href: link("model", g.name) }, name(g.name)) : name(g.name)),
       h("td", { class: "number" }, h("span", { class: "meter", style: `width:${((60 * g.ms) / longest).toFixed(1)}px` }), milliseconds(g.ms), h("span", { class: "dim" }, ` ${percent(g.ms / profile.ms)}`)),
       other ? h("td", { class: "number" }, before.has(g.name) ? [milliseconds(before.get(g.name)!), h("span", { class: "dim" }, ` ${(before.get(g.name)! / g.ms).toFixed(2)}\u00d7`)] : "\u2014") : "",
       h("td", { class: "number" }, String(g.steps)),
@@ -119,7 +123,7 @@ export function performance(report: Report): Tab {
     const scale: [number, number] = zoomed ? range : [0, Math.max(all[1], ...others.map((other) => whole(other)[1]))];
     const titled = (profile: Profile) => (report.profiles.length > 1 ? h("h3", {}, name(profile.file), ` ${milliseconds(profile.ms)}, ${profile.backend}`) : "");
     replace(chart, zoomed ? h("button", { type: "button", class: "small", onclick: () => drawFlame(all) }, "show the whole run") : "",
-      [p, ...others].map((profile) => [titled(profile), h("div", { class: "scroll" }, flame(profile, scale, profile === p ? drawFlame : undefined))]));
+      [p, ...others].map((profile) => [titled(profile), h("div", { class: "scroll", tabindex: 0 }, flame(profile, scale, profile === p ? drawFlame : undefined))]));
     replace(buffers, memory(p, zoomed ? range : all) || h("p", { class: "dim" }, "This profile does not say where activations lie."));
   };
   const refresh = () => {
@@ -138,16 +142,20 @@ export function performance(report: Report): Tab {
     refresh();
   };
   const input = search("find a kernel, op or layer", "", (q) => change({ q }));
+  const groups = choice("group by", [["kernels", "kernel"], ["ops", "op"], ["layers", "layer"]], "kernels", (by) => change({ by }));
   const files: [string, string][] = report.profiles.map((p, i) => [String(i), `${i + 1}. ${p.backend}`]);
+  const profiles = choice("profile", files, "0", (profile) => { change({ profile }); drawFlame(whole(report.profiles[index()])); });
   return {
     element: h("div", { class: "page" }, card("Run", head,
-        files.length > 1 ? choice("profile", files, "0", (profile) => { change({ profile }); drawFlame(whole(report.profiles[index()])); }) : ""),
+        files.length > 1 ? profiles : ""),
       card("By module, in the order of the run", chart, h("p", { class: "dim" }, "Click a bar to look into it.")),
       card("Memory of activations", buffers),
-      card("By part", h("div", { class: "bar" }, choice("group by", [["kernels", "kernel"], ["ops", "op"], ["layers", "layer"]], "kernels", (by) => change({ by })), input), list)),
+      card("By part", h("div", { class: "bar" }, groups, input), list)),
     show: (_, given) => {
       options = { ...given };
       input.value = options.q ?? "";
+      press(groups, options.by || "kernels");
+      press(profiles, String(index()));
       refresh();
       drawFlame(whole(report.profiles[index()]));
     },

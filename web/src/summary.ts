@@ -1,6 +1,6 @@
 // Summary: the verdict in a sentence, what to do next, and the facts.
 import { h, name } from "./dom";
-import { type Report, VERDICTS } from "./document";
+import { layerName, type Report, VERDICTS } from "./document";
 import { bytes, count, flops, plural, short } from "./format";
 import { card, command, facts, layerLink, type Tab, verdict } from "./parts";
 import { link } from "./route";
@@ -13,11 +13,11 @@ function banner(report: Report): HTMLElement {
   return h(
     "section",
     { class: `banner ${KINDS[summary.status] ?? "unsure"}` },
-    h("h1", {}, summary.status),
+    h("h2", {}, summary.status),
     h("p", {}, summary.sentence),
     wrong
       ? h("p", {}, h("a", { class: "button", href: link("model", report.callName(wrong.call)) }, "Show the wrong layer's source"), " ",
-          h("a", { class: "button", href: link("drift", wrong.tap) }, "Show its errors"))
+          h("a", { class: "button", href: link("drift", layerName(wrong)) }, "Show its errors"))
       : "",
   );
 }
@@ -66,7 +66,7 @@ function baseline(report: Report): HTMLElement | "" {
   const rows = found.changes.slice(0, 50).map((c: any) =>
     h("tr", {}, h("td", {}, c.change), h("td", {}, h("a", { href: link("drift", c.tap) }, name(c.tap))), h("td", {}, c.what)));
   return card("Since the baseline", found.notes.map((note: string) => h("p", {}, note)),
-    rows.length ? h("div", { class: "scroll" }, h("table", {}, rows)) : h("p", {}, "Nothing became better or worse."),
+    rows.length ? h("div", { class: "scroll", tabindex: 0 }, h("table", {}, rows)) : h("p", {}, "Nothing became better or worse."),
     found.changes.length > 50 ? h("p", {}, `and ${found.changes.length - 50} more`) : "");
 }
 
@@ -121,6 +121,7 @@ export function summary(report: Report): Tab {
         coverage(report),
         card("Provenance", facts([
           ["recorded with", raw.torch ? `PyTorch ${raw.torch}` : ""],
+          ["seed", raw.seed],
           ["soundness", raw.soundness],
           ["report by", `pycandle ${raw.pycandle}`],
           ...Object.entries(result?.hashes ?? {}).map(([key, value]): [string, HTMLElement] => [`hash of ${key}`, h("code", { class: "hash" }, String(value))]),

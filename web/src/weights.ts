@@ -18,7 +18,7 @@ const COLUMNS = [
 ];
 
 function notes(w: Weight): string {
-  return [w.fate && w.fate !== "used as is" ? w.fate : "", w.odd, w.same_as ? `same values as ${w.same_as}` : "", w.tied ? `tied to ${w.tied.join(", ")}` : ""].filter(Boolean).join(", ");
+  return [w.fate && w.fate !== "used as is" ? w.fate : "", w.odd, w.dead_rows ? `${w.dead_rows[0]} of ${w.dead_rows[1]} rows are zero` : "", w.same_as ? `same values as ${w.same_as}` : "", w.tied ? `tied to ${w.tied.join(", ")}` : ""].filter(Boolean).join(", ");
 }
 
 function detail(report: Report, w: Weight): HTMLElement {
