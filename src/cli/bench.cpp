@@ -182,10 +182,13 @@ void start(Runner& r, const Runner& first, Agreement& agreement, const fs::path&
 
 // In turns as well: how quick a start is depends on what the system does with fresh memory at that moment. All live on
 // after their last one. Those that take long (a compiler, a large import) are started once.
-void start_all(std::vector<Runner>& runners, int starts, Agreement& agreement, const fs::path& folder) {
+void start_all(std::vector<Runner>& runners, int starts, Agreement& agreement, const fs::path& folder, Progress& progress) {
   constexpr double kLongMs = 5000;
+  size_t done = 0;
+  progress.stage("bench: starting");
   for (int turn = 0; turn < starts; ++turn) {
     for (Runner& r : runners) {
+      progress.update(done++, runners.size() * static_cast<size_t>(starts));
       if (turn == 0 || (r.failure.empty() && r.imports[0] + r.firsts[0] < kLongMs)) start(r, runners.front(), agreement, folder);
     }
   }
@@ -196,10 +199,13 @@ double median(std::vector<double> numbers) {
   return numbers[numbers.size() / 2];
 }
 
-void measure(std::vector<Runner>& runners, double seconds, int rounds) {
+void measure(std::vector<Runner>& runners, double seconds, int rounds, Progress& progress) {
   constexpr auto kSettle = std::chrono::milliseconds(20);  // threads of the runner before may still wait actively
+  size_t done = 0;
+  progress.stage("bench: measuring");
   for (int round = 0; round < rounds; ++round) {
     for (Runner& r : runners) {
+      progress.update(done++, runners.size() * static_cast<size_t>(rounds));
       if (!r.failure.empty()) continue;
       std::this_thread::sleep_for(kSettle);
       try {
@@ -287,6 +293,7 @@ void bench(Options& options, Context& context) {
   options.backends = without_repeats(options.backends);
   options.against = without_repeats(options.against);
   const WorkFolder folder(options.keep);
+  Progress progress("bench: what is expected");
   std::string name;
   std::unique_ptr<Agreement> agreement;
   {
@@ -301,8 +308,9 @@ void bench(Options& options, Context& context) {
   options.run.load.pipeline.threads = options.threads.front();
   tune_if_asked(options.run);
   std::vector<Runner> runners = Runners(options, folder.path).all;
-  start_all(runners, options.starts, *agreement, folder.path);
-  measure(runners, options.seconds, options.rounds);
+  start_all(runners, options.starts, *agreement, folder.path, progress);
+  measure(runners, options.seconds, options.rounds, progress);
+  progress.finish();
   Json rows = Json::array();
   for (const Runner& r : runners) rows.push_back(row_of(r, base_of(r, runners), name));
   const bool all_ran = std::all_of(runners.begin(), runners.end(), [](const Runner& r) { return r.failure.empty(); });

@@ -133,7 +133,7 @@ void print_made(const Options& options, const Model& made, const Proven& proven,
 
 void run_bundle(const Options& options, Context& context) {
   refuse_to_replace(options.out);
-  const Progress progress("bundle");
+  Progress progress("bundle");
   LoadOptions load{"cpu", options.pipeline};
   load.pipeline.weights = WeightFormat::f32;  // the bundle rounds them
   if (!options.from.checkpoint.empty()) load.checkpoint = options.from;
@@ -160,6 +160,7 @@ void run_bundle(const Options& options, Context& context) {
   write_bundle(options.out, options.single_file ? ArchiveWriter::Form::file : ArchiveWriter::Form::folder, parts, catalogue());
   const Model made = open_model(options.out, {"cpu", {}});
   refuse_damaged_weights(made.recording(), *made.parameters());
+  progress.finish();
   if (!context.json) return print_made(options, made, proven, progress.seconds());
   fmt::print("{}\n", Json{{"status", "fine"},
                           {"name", made.program().name},

@@ -157,14 +157,17 @@ std::string listed(const emit::EmittedFiles& files) {
 }
 
 void generate(const Options& options, Context& context) {
+  Progress progress("codegen");
   Recording recording = imported(options);
   const std::string name = recording.program.name, origin = facts_of(recording);
   if (options.stateful) recording.program = decode_step_in_code(recording.program, catalogue()).step;
   const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
+  progress.stage("codegen: proving that the text is the recorded program");
   const emit::ProvenHeader header = emit::proof::prove(printed.header.text(), *tree.program);
   emit::EmittedFiles files = emitted(options, printed, header, name);
   files.keep_lines(emit::line_map(header, *tree.program));
+  progress.finish();
   const std::string difference = options.diff || options.check ? files.diff() : std::string();
   if (options.diff || options.check) {
     context.status = options.check && !difference.empty() ? 1 : 0;

@@ -201,10 +201,20 @@ Speed measured(const Options& options) {
 // ---- the three kinds
 
 void diff_recordings(const Options& options, Context& context) {
-  const RecordingDifference d = compare_recordings(options.first, options.second, catalogue());
+  Progress progress("diff: reading");
+  std::string part;
+  const RecordingDifference d = compare_recordings(options.first, options.second, catalogue(),
+                                                   [&](std::string_view what, size_t done, size_t total) {
+                                                     if (part != what) progress.stage(fmt::format("diff: {}", part = what));
+                                                     progress.update(done, total);
+                                                   });
   context.status = d.is_empty() ? 0 : 1;
   std::optional<Speed> speed;
-  if (options.speed) speed = measured(options);
+  if (options.speed) {
+    progress.stage("diff: speed");
+    speed = measured(options);
+  }
+  progress.finish();
   if (context.json) {
     Json json = to_json(d);
     if (speed) json["speed"] = {{"first_ms", speed->first}, {"second_ms", speed->second}};

@@ -56,8 +56,9 @@ void run_embed(const Options& options, Context& context) {
   const EmbedOptions how{parse_pooling(options.pooling), options.normalize};
   const Model model = load_for(options.run);
   const Tokenizer tokenizer = options.tokenizer.empty() ? bundled_tokenizer(model) : Tokenizer::from_file(options.tokenizer);
-  const Progress clock("embed");
+  Progress clock("embed");
   const Array vectors = embed(model, tokenizer, texts, how);
+  clock.finish();
   if (!options.run.out.empty()) write_safetensors(options.run.out, {{"embeddings", vectors}});
   if (!context.json) {
     print_text(options, model, texts, vectors, clock.seconds());

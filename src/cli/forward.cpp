@@ -69,7 +69,7 @@ void add_forward(Command& app, Context& context) {
     const Model model = load_for(*options);
     const Model::Tensors inputs = inputs_for(model, *options);
     const Model::Tensors recorded = model.states();
-    const Progress clock("forward");
+    Progress clock("forward");
     const Model::Tensors outputs = model.forward(inputs);
     const double seconds = clock.seconds();
     const std::vector<std::string> changed = changed_states(model, recorded);
@@ -96,8 +96,10 @@ void add_forward(Command& app, Context& context) {
                       {"max", numbers ? number(s.max) : Json()},
                       {"nan", s.nan}});
     }
+    clock.stage("forward: measuring");
     std::optional<Profile> profiled;
     if (options->profile || !options->profile_out.empty()) profiled = profile(model, inputs, options->load.pipeline.threads);
+    clock.finish();
     if (!options->profile_out.empty()) write_chrome_trace(*profiled, options->profile_out);
     if (context.json) {
       fmt::print("{}\n", Json{{"status", "fine"},

@@ -37,10 +37,21 @@ std::string human(double value, double step, const std::vector<const char*>& uni
   return unit == 0 ? fmt::format("{:.0f}{}", value, units[0]) : fmt::format("{:.1f}{}", value, units[unit]);
 }
 
+// 9 s, 3 min 20 s, 1 h 5 min
+std::string duration(double seconds) {
+  const auto whole = static_cast<int64_t>(std::llround(std::min(seconds, 1e9)));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+}
+
 }  // namespace
 
 bool has_colours() {
-  static const bool on = isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr;
+  static const bool on = [] {
+    const char* refused = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
+    return isatty(STDOUT_FILENO) != 0 && (refused == nullptr || *refused == '\0');
+  }();
   return on;
 }
 
@@ -127,22 +138,63 @@ std::string Table::text(const std::string& indent, const std::vector<size_t>& di
   return out;
 }
 
-double Progress::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+std::string progress_line(const std::string& what, size_t done, size_t total, double seconds) {
+  std::string line = what + ": ";
+  if (total > 0) line += fmt::format("{} of {}, ", done, total);
+  line += duration(seconds);
+  if (done > 0 && done < total) {
+    const double left = seconds * static_cast<double>(total - done) / static_cast<double>(done);
+    line += fmt::format(", about {} left", duration(left));
+  }
+  return line;
+}
+
+Progress::Progress(std::string what) : what_(std::move(what)), thread_([this] { run(); }) {}
+
+double Progress::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
 void Progress::update(size_t done, size_t total) {
+  const std::lock_guard lock(mutex_);
+  done_ = done;
+  total_ = total;
+}
+
+void Progress::stage(std::string what) {
+  const std::lock_guard lock(mutex_);
+  what_ = std::move(what);
+  stage_ = Clock::now();
+  done_ = total_ = 0;
+}
+
+void Progress::run() {
   using namespace std::chrono_literals;
-  const auto now = std::chrono::steady_clock::now();
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  if (now - start_ < 2s || now - last_ < (terminal ? 100ms : 10000ms)) return;
-  last_ = now;
-  const std::string line = fmt::format("{}: {} of {} ({:.0f} s)", what_, done, total, seconds());
-  fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", line, terminal ? "\033[K" : "\n");
+  std::unique_lock lock(mutex_);
+  for (auto next = start_ + (terminal ? 2000ms : 10000ms); !wake_.wait_until(lock, next, [&] { return finished_; });
+       next += terminal ? 100ms : 10000ms)
+    show(Clock::now());
+}
+
+void Progress::show(Clock::time_point now) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const std::string line = progress_line(what_, done_, total_, std::chrono::duration<double>(now - stage_).count());
+  winsize size{};
+  const bool is_narrow = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 && width(line) >= size.ws_col;
+  fmt::print(stderr, "{}{}{}", terminal ? "\r" : "", is_narrow ? shortened(line, size.ws_col - 1U) : line,
+             terminal ? "\033[K" : "\n");
   std::fflush(stderr);
   shown_ = terminal;
 }
 
-Progress::~Progress() {
+void Progress::finish() {
+  {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
   if (shown_) fmt::print(stderr, "\r\033[K");
+  shown_ = false;
 }
 
 std::string human_bytes(double bytes) { return human(bytes, 1000, {" B", " kB", " MB", " GB", " TB"}); }

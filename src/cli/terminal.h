@@ -2,8 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace pycandle::cli {
@@ -31,19 +34,37 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Says on stderr how far something is, once it has taken two seconds; rewrites its line on a terminal.
+// Says on stderr how far something is and how long it may still take, once it has taken two seconds. On a terminal one line
+// that is rewritten, also while nothing is reported; in a log a line every ten seconds.
 class Progress {
  public:
-  explicit Progress(std::string what) : what_(std::move(what)) {}
-  ~Progress();
-  void update(size_t done, size_t total);
-  double seconds() const;
+  explicit Progress(std::string what);
+  ~Progress() { finish(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void update(size_t done, size_t total);  // from any thread
+  void stage(std::string what);            // what comes next, counted from its own start
+  void finish();                           // takes the line away: before results are printed
+  double seconds() const;                  // since the beginning
 
  private:
+  using Clock = std::chrono::steady_clock;
+  void run();
+  void show(Clock::time_point now);
+
+  const Clock::time_point start_ = Clock::now();
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
   std::string what_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), last_ = start_;
-  bool shown_ = false;
+  Clock::time_point stage_ = start_;
+  size_t done_ = 0, total_ = 0;
+  bool shown_ = false, finished_ = false;
+  std::thread thread_;
 };
+
+// "verify: 40 of 163, 3 s, about 9 s left"; how long is left is known once something is done.
+std::string progress_line(const std::string& what, size_t done, size_t total, double seconds);
 
 std::string human_bytes(double);   // 124 kB, 1.3 GB
 std::string human_count(double);   // 124.4 M

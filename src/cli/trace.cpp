@@ -27,6 +27,7 @@ void add_trace(Command& app, Context& context) {
       tensors[tap.key.empty() ? tap.id.text() : tap.key] = value;
       progress.update(++taps, model.program().taps.size());
     });
+    progress.finish();
     for (const auto& [name, value] : inputs) tensors["input:" + name] = value;
     for (const auto& [name, value] : outputs) tensors["output:" + name] = value;
     write_safetensors(options->out, tensors);

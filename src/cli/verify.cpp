@@ -111,6 +111,7 @@ void run_verify(Options& options, Context& context) {
   }
   const VerifyResult result = verify_recording(find_manifest(options.model), verify);
   if (writer) writer->finish(result);
+  progress.finish();
   if (!options.run.ledger.empty()) write_ledger(options, result);
   const std::optional<Comparison> comparison = baseline ? std::optional(compare_with(*baseline, result)) : std::nullopt;
   const Report report{result, options.model, progress.seconds(), folders, options.all};

@@ -12,7 +12,7 @@
 namespace pycandle::cli {
 
 void run_bundle_check(const std::string& path, Context& context) {
-  const Progress progress("verify");
+  Progress progress("verify");
   const Recording recording = import_manifest(path, catalogue());  // checks all hashes but those of the weights
   const Bundle& bundle = *recording.bundle;
   const ChecksumReport weights = check_weights(recording, *recorded_parameters(recording));
@@ -24,6 +24,7 @@ void run_bundle_check(const std::string& path, Context& context) {
   }
   const bool is_fine = weights.damaged.empty() && difference.empty();
   context.status = is_fine ? 0 : 1;
+  progress.finish();
   if (context.json) {
     fmt::print("{}\n",
                Json{{"status", is_fine ? "fine" : "damaged"},

@@ -80,6 +80,7 @@ void run_decode_proof(const std::string& model, const std::string& cache, const 
   const DecodeStep step = is_stored ? bundled_step(*recording.bundle, catalogue()) : derive_decode_step(p, catalogue());
   const NamedArrays inputs = decode_inputs(recording, step, options);
   const DecodeProof proof = prove_decoding(p, step, catalogue(), weights.parameters, inputs, options);
+  progress.finish();
   if (context.json)
     fmt::print("{}\n", to_json(proof, step).dump(2, ' ', false, Json::error_handler_t::replace));
   else

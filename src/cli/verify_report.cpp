@@ -73,7 +73,7 @@ void print_layers(const VerifyResult& result) {
          fmt::format("cos {:.7f}", l.metrics.cosine),
          l.cumulative ? fmt::format("whole run {}", short_number(l.cumulative->max_abs)) : "", styled(l.place, Style::dim)});
   }
-  fmt::print("{}", table.text("  ", {6, 5, 2, 7, 8}));
+  fmt::print("{}", table.text("  ", {6, 5, 2, 7, 8, 1}));
 }
 
 void print_counts(const VerifyResult& result) {

@@ -70,6 +70,7 @@ void run(const std::filesystem::path& first, const std::filesystem::path& second
   }
   for (const StoredTensor& t : b.tensors())
     if (a.find(t.name) == nullptr) found.push_back({t.name, "only in the second"});
+  progress.finish();
   if (!found.empty()) context.status = 1;
   if (context.json) {
     Json list = Json::array();

@@ -30,6 +30,7 @@ void run(const Options& options, const Context& context) {
   Progress progress("extracting, MB");
   const ExtractResult result = extract_weights(
       request, [&](std::string_view, size_t done, size_t total) { progress.update(done, total); });
+  progress.finish();
   std::vector<std::string> files;
   for (const fs::path& file : result.written.files) files.push_back(file.string());
   if (context.json) {

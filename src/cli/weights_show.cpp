@@ -81,6 +81,7 @@ void show(const Options& options, const Context& context) {
     list.push_back(std::move(entry));
     progress.update(i + 1, checkpoint.tensors().size());
   }
+  progress.finish();
   if (context.json) {
     Json left = Json::object();
     for (const LeftOut& other : checkpoint.left_out()) left[other.section] = other.count;

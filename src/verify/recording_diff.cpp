@@ -139,12 +139,14 @@ void add(const std::string& name, const Array& a, const Array& b, ChangedTensors
   }
 }
 
-ChangedTensors changed_weights(const Recording& a, const Recording& b) {
+ChangedTensors changed_weights(const Recording& a, const Recording& b, const ProgressFn& progress) {
   const auto first = recorded_parameters(a), second = recorded_parameters(b);
   std::map<std::string, const Parameter*> others;
   for (const Parameter& p : b.program.parameters) others.emplace(p.name, &p);
   ChangedTensors all;
+  size_t done = 0;
   for (const Parameter& p : a.program.parameters) {
+    report(progress, "weights", done++, a.program.parameters.size());
     const auto other = others.find(p.name);
     if (other == others.end()) {
       all.changed.push_back({.name = p.name, .what = "only in the first"});
@@ -166,7 +168,7 @@ ChangedTensors changed_weights(const Recording& a, const Recording& b) {
   return all;
 }
 
-void compare_goldens(const Recording& a, const Recording& b, RecordingDifference& found) {
+void compare_goldens(const Recording& a, const Recording& b, RecordingDifference& found, const ProgressFn& progress) {
   if (a.trace_file.empty() || b.trace_file.empty()) return;
   const Goldens first(a.program, a.traces().front()), second(b.program, b.traces().front());
   for (size_t i = 0; i < std::min(first.inputs().size(), second.inputs().size()); ++i)
@@ -175,7 +177,9 @@ void compare_goldens(const Recording& a, const Recording& b, RecordingDifference
   for (const Tap& tap : b.program.taps)
     if (!tap.inside && second.has(tap.value)) others.emplace(tap.id.text(), tap.value);
   std::set<ValueId> seen;
+  size_t done = 0;
   for (const Tap& tap : a.program.taps) {
+    report(progress, "values", done++, a.program.taps.size());
     const auto other = others.find(tap.id.text());
     const bool is_computed = !tap.inside && first.has(tap.value) && a.program.graph.values[tap.value].node >= 0;
     if (!is_computed || other == others.end() || !seen.insert(tap.value).second) continue;
@@ -186,7 +190,7 @@ void compare_goldens(const Recording& a, const Recording& b, RecordingDifference
 }  // namespace
 
 RecordingDifference compare_recordings(const std::filesystem::path& first, const std::filesystem::path& second,
-                                       const OpTable& table) {
+                                       const OpTable& table, const ProgressFn& progress) {
   const Recording a = imported(first, table), b = imported(second, table);
   RecordingDifference found;
   found.first_name = a.program.name;
@@ -194,8 +198,8 @@ RecordingDifference compare_recordings(const std::filesystem::path& first, const
   found.facts = changed_facts(a, b);
   found.structure = first_difference(a.program, b.program);
   found.modules = changed_modules(a.program, b.program);
-  found.weights = changed_weights(a, b);
-  compare_goldens(a, b, found);
+  found.weights = changed_weights(a, b, progress);
+  compare_goldens(a, b, found, progress);
   return found;
 }
 

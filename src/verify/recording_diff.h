@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "ir/op_def.h"
 
 namespace pycandle {
@@ -46,6 +47,7 @@ struct RecordingDifference {
            values.changed.empty();
   }
 };
-RecordingDifference compare_recordings(const std::filesystem::path& first, const std::filesystem::path& second, const OpTable&);
+RecordingDifference compare_recordings(const std::filesystem::path& first, const std::filesystem::path& second, const OpTable&,
+                                       const ProgressFn& = {});
 
 }  // namespace pycandle

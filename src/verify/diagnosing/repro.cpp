@@ -85,7 +85,7 @@ def shares(difference, height, width):
 
 
 def in_terminal(difference):
-    coloured = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     rows = shares(difference, 16, 64)
     print("differences (the last axis across)")
     for i in range(0, len(rows), 2 if coloured else 1):

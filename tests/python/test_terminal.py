@@ -1,0 +1,62 @@
+"""What the commands write to a terminal: progress, colours, tables that fit."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+
+def on_terminal(command: list, columns: int = 80, **variables: str) -> str:
+    """All that a terminal of this width gets, stdout and stderr in their order."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | variables
+    child = subprocess.Popen(
+        list(map(str, command)), stdin=slave, stdout=slave, stderr=slave, env=environment, close_fds=True
+    )
+    os.close(slave)
+    written = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:  # the last writer has closed it
+            break
+        if not part:
+            break
+        written += part
+    os.close(master)
+    child.wait()
+    return written.decode()
+
+
+def screen(text: str) -> list[str]:
+    """The lines as they stand in the end: what was taken away is gone."""
+    lines = [
+        line.rpartition("\r")[2].rpartition("\033[K")[2] for line in text.replace("\r\n", "\n").split("\n")
+    ]
+    return [re.sub(r"\033\[[0-9;]*m", "", line) for line in lines]
+
+
+def test_what_takes_long_says_how_long_it_still_takes_and_leaves_no_trace(pycandle, good) -> None:
+    bench = [pycandle.path, "bench", good, "--seconds", 3.5, "--rounds", 7, "--starts", 1, "--threads", 1]
+    said = on_terminal(bench)
+    assert re.search(r"bench: measuring: \d of 7, \d s, about \d s left", said), said
+    assert not any("measuring" in line for line in screen(said))
+    assert screen(said)[0].strip() == "stack"
+    narrow = on_terminal(bench, columns=24)
+    shown = [part for part in re.split(r"\r\n|\r", narrow) if part.startswith("bench:")]
+    assert shown and all(len(re.sub(r"\033\[K", "", part)) < 24 for part in shown)
+
+
+def test_tables_fit_the_terminal_and_colours_can_be_refused(pycandle, good) -> None:
+    for columns in (80, 50):
+        said = on_terminal([pycandle.path, "verify", good, "--all"], columns)
+        assert "\033[" in said and "orm@0" in said
+        assert max(map(len, screen(said))) <= columns, said
+    assert "\033[3" not in on_terminal([pycandle.path, "verify", good], NO_COLOR="1")
+    assert "\033[3" in on_terminal([pycandle.path, "verify", good], NO_COLOR="")
