@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -14,11 +15,12 @@ import pytest
 from rich.console import Console
 from textual.widgets import Static, Tree
 
-from pycandle.dashboard import heat
+from pycandle.dashboard import heat, views
 from pycandle.dashboard.app import Dashboard
 from pycandle.dashboard.measuring import Measurer
-from pycandle.dashboard.results import Follower
+from pycandle.dashboard.results import VERDICTS, Follower, Layer, Result, mark
 from pycandle.dashboard.screens import Page
+from pycandle.dashboard.verification import Verification
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -129,6 +131,102 @@ def test_a_picture_that_is_none_is_not_drawn() -> None:
     assert str(drawn).count("▀") == 4
 
 
+def test_verdicts_have_the_marks_of_the_page() -> None:
+    page = (ROOT / "web/src/document.ts").read_text()
+    marks = re.findall(r'name: "([^"]+)", sign: "(?:\\u([0-9a-f]{4})|(.))"', page)
+    assert [name for name, _, _ in marks] == list(reversed(VERDICTS))
+    for name, code, character in marks:
+        assert mark(name) == (chr(int(code, 16)) if code else character)
+
+
+def test_the_time_that_is_left_is_said_while_layers_come(wrong: Path) -> None:
+    result = Result(header={"name": "m", "planned": 40})
+    result.began = (time.monotonic() - 10, 0)
+    result.layers = [Layer({"verdict": "exact"})] * 10
+    assert "10 of 40 layers so far" in str(views.state(result)) and "about 30 s left" in str(
+        views.state(result)
+    )
+    result.complete = {"status": "passed"}
+    assert "left" not in str(views.state(result))
+    assert "100 %" in str(views.counts(result))
+    assert [views.duration(seconds) for seconds in (9.4, 200, 3900)] == ["9 s", "3 min 20 s", "1 h 5 min"]
+
+
+HOSTILE_LAYER = {
+    "tap": "[bold]a[/nope].b@0/output",
+    "verdict": "wrong here",
+    "op": "[link=x]",
+    "python": 3,
+    "diagnosis": ["no"],
+    "shape": {"a": 1},
+    "ulps": ["many"],
+    "errors": {"first": "x", "counts": 3},
+    "picture": {"rows": 1, "columns": 2, "cells": "az", "largest": "inf"},
+    "error_rms": [1],
+    "cumulative": 7,
+    "decisions": None,
+}
+
+
+def test_names_are_text_and_fields_of_another_kind_are_left_out(tmp_path, pycandle) -> None:
+    file = tmp_path / "r.jsonl"
+    lines = [{"result": "pycandle.result", "name": "[red]m[/x]", "planned": "many"}, {"layer": HOSTILE_LAYER}]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert "[bold]a[/nope].b@0/output" in pycandle("dashboard", file, "--once", status=1).stdout
+    app = Dashboard(Follower(file))
+
+    async def steps(pilot) -> None:
+        assert "[red]m[/x]" in shown(app.head)
+        for key in ("f", "s", "d", "r", "w"):
+            await pilot.press(key)
+            await pilot.pause()
+        assert app.selected.tap == "[bold]a[/nope].b@0/output"
+
+    drive(app, steps)
+
+
+def test_names_are_cut_for_the_width_that_there_is(wrong: Path, tmp_path) -> None:
+    long = tmp_path / "r.jsonl"
+    long.write_text(wrong.read_text().replace('"tap":"blocks', '"tap":"model.encoder.layers.of.blocks'))
+    app = Dashboard(Follower(long))
+
+    async def steps(pilot) -> None:
+        await pilot.press("f")
+        row = app.table.cursor_row
+        await pilot.resize_terminal(60, 20)
+        await pilot.pause(0.3)
+        assert any(str(app.table.get_row_at(at)[1]).startswith("…") for at in range(app.table.row_count))
+        assert app.table.cursor_row == row and app.selected.is_wrong
+        await pilot.resize_terminal(200, 60)
+        await pilot.pause(0.3)
+        assert not any(str(app.table.get_row_at(at)[1]).startswith("…") for at in range(app.table.row_count))
+
+    drive(app, steps, (200, 60))
+
+
+def test_the_report_and_the_folder_of_the_wrong_layer_are_kept(
+    broken, pycandle, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    verification = Verification(str(pycandle.path), str(broken), tmp_path / "r.jsonl", [])
+    verification.wait()
+    app = Dashboard(Follower(tmp_path / "r.jsonl"), verification)
+
+    async def steps(pilot) -> None:
+        await pilot.press("f", "d", "r")
+        deadline = time.monotonic() + 30
+        while not (tmp_path / "report.html").exists():
+            assert time.monotonic() < deadline
+            await pilot.pause(0.1)
+
+    drive(app, steps)
+    verification.close()
+    (kept,) = (tmp_path / "pycandle_repro").iterdir()
+    assert "blocks.1.act" in kept.name and (kept / "debug_layer.py").exists()
+
+
 def test_what_is_not_there_is_said(pycandle, tmp_path) -> None:
     assert "there is no" in pycandle("dashboard", tmp_path / "none", "--once", status=2).stderr
     assert "name a recording" in pycandle("dashboard", "--once", status=2, cwd=tmp_path).stderr
@@ -193,7 +291,7 @@ def test_filter_tree_and_keys(wrong: Path) -> None:
         blocks = next(child for child in tree.root.children if child.data["path"] == ("blocks",))
         assert "✗" in str(blocks.label)  # as the worst of its layers
         head = next(child for child in tree.root.children if child.data["path"] == ("head",))
-        assert "↯" in str(head.label)  # given wrong values
+        assert "↑" in str(head.label)  # given wrong values
         app.on_tree_node_selected(Tree.NodeSelected(head))
         await pilot.pause()
         assert 0 < table.row_count < everything

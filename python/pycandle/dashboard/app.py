@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
+import webbrowser
 from pathlib import Path
 from typing import ClassVar
 
 from rich.text import Text
+from textual import work
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.events import Resize
 from textual.widgets import DataTable, Footer, Input, Static, Tree
 
 from . import views
@@ -30,8 +34,8 @@ HELP = """\
   w        wrong layers only, or all again
   f        the first wrong layer
   s        open the layer's Python line in $EDITOR
-  r        write the report (report.html) and say where it is
-  d        the folder that runs this layer alone
+  r        write the report (report.html), and open it where there is a screen
+  d        keep the folder that runs this layer alone, in pycandle_repro
   p        where the time goes: a file of --profile, or measured now
   b        how fast it is: a file of --bench, or measured now; m in there measures again
   q        quit
@@ -87,6 +91,7 @@ class Dashboard(App):
         self.entry = Input(placeholder="words in name, op, file or verdict", id="filter")
         self.table: DataTable = DataTable(id="layers", cursor_type="row", zebra_stripes=True)
         self._shown: list[Layer] = []
+        self._width = 0  # that names were cut for
         self._taken = 0  # layers of the result that were looked at
         self._source: object = None  # the result that these were of
 
@@ -107,6 +112,13 @@ class Dashboard(App):
         self.table.focus()
         self.refresh_result()
         self.set_interval(0.25, self.refresh_result)
+
+    def on_resize(self, event: Resize) -> None:
+        before, self._width = self._width, event.size.width
+        if self._shown and before != self._width:  # names have other room
+            row = self.table.cursor_row
+            self._fill()
+            self.table.move_cursor(row=row)
 
     # ---- what the files say
 
@@ -141,7 +153,9 @@ class Dashboard(App):
 
     def _add_row(self, layer: Layer) -> None:
         where = str(layer.facts.get("python", "")).rsplit("/", 1)[-1]
-        room = max(int(self.size.width * 0.7) - 44, 22)  # so that the numbers beside it are in sight
+        room = max(
+            int((self._width or self.size.width) * 0.7) - 44, 22
+        )  # so that the numbers beside it are in sight
         cells = (
             views.ending(layer.tap, room),
             str(layer.facts.get("op", "")),
@@ -171,7 +185,9 @@ class Dashboard(App):
             found = next(
                 (child for child in node.children if child.data and child.data["path"] == path), None
             )
-            node = found or node.add(name, data={"path": path, "worst": len(VERDICTS)}, expand=depth < 1)
+            node = found or node.add(
+                Text(name), data={"path": path, "worst": len(VERDICTS)}, expand=depth < 1
+            )
             self._mark(node, name, layer.verdict)
 
     def _mark(self, node, name: str, verdict: str) -> None:
@@ -222,7 +238,7 @@ class Dashboard(App):
     def action_first_wrong(self) -> None:
         wrong = self.follower.result.first_wrong()
         if wrong is None:
-            self.notify("no layer is wrong" + ("" if self.follower.result.complete else " so far"))
+            self.say("no layer is wrong" + ("" if self.follower.result.complete else " so far"))
             return
         if wrong not in self._shown:
             self.words, self.module, self.only_wrong = "", (), False
@@ -234,28 +250,41 @@ class Dashboard(App):
         file, _, line = str(layer.facts.get("python", "") if layer else "").rpartition(":")
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
         if not file or not Path(file).is_file():
-            self.notify(f"the file {file or 'of this layer'} is not on this machine", severity="warning")
+            self.say(f"the file {file or 'of this layer'} is not on this machine", severity="warning")
         elif not editor:
-            self.notify(f"{file}:{line} (set $EDITOR to open it here)")
+            self.say(f"{file}:{line} (set $EDITOR to open it here)")
         else:
             with self.suspend():
                 subprocess.run([*editor.split(), f"+{line}", file], check=False)
 
+    def say(self, text: str, severity: str = "information") -> None:
+        """Names are from outside: nothing in them is markup."""
+        self.notify(text, severity=severity, markup=False)
+
     def action_report(self) -> None:
         if self.verification is None:
-            self.notify(
-                "start it with the recording to make a report: pycandle dashboard M", severity="warning"
-            )
+            self.say("start it with the recording to make a report: pycandle dashboard M", severity="warning")
         elif not self.follower.result.complete:
-            self.notify("the verification goes on: r once it is complete", severity="warning")
+            self.say("the verification goes on: r once it is complete", severity="warning")
         else:
-            made = self.verification.report(self.follower.path, Path("report.html"))
-            self.notify(made, severity="information" if made.startswith("file:") else "error")
+            self.say("writing report.html")
+            self._write_report(self.verification)
+
+    @work(thread=True, exclusive=True)
+    def _write_report(self, verification: Verification) -> None:
+        page = Path("report.html")
+        problem = verification.report(self.follower.path, page)
+        if not problem and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            webbrowser.open(page.resolve().as_uri())
+        made = problem or f"written: {page.resolve().as_uri()}"
+        self.call_from_thread(self.say, made, "error" if problem else "information")
 
     def action_repro(self) -> None:
-        folder = self.verification.repro_of(self.selected) if self.verification and self.selected else None
-        self.notify(
-            f"{folder}" if folder else "a folder is written for each wrong layer whose cause was looked for"
+        made = self.verification.keep_repro(self.selected) if self.verification and self.selected else None
+        self.say(
+            f"pycandle replay {shlex.quote(str(made))}"
+            if made
+            else "a folder is written for each wrong layer whose cause was looked for"
         )
 
     def action_profile(self) -> None:
@@ -268,7 +297,7 @@ class Dashboard(App):
         if files or self.measurer:
             self.push_screen(MeasuredPage(kind, files, table, self.measurer))
         else:
-            self.notify(f"give a file of {command} by --{kind}, or start it with the recording")
+            self.say(f"give a file of {command} by --{kind}, or start it with the recording")
 
     def action_help(self) -> None:
         self.push_screen(Page(HELP))

@@ -40,8 +40,8 @@ def _table(rows: list[dict], width: int) -> Table:
     slowest = max((row["median_ms"] for row in ran), default=0) or 1
     for row in ran:
         table.add_row(
-            str(row["runner"]),
-            str(row["threads"]),
+            Text(str(row["runner"])),
+            Text(str(row["threads"])),
             milliseconds(row["median_ms"]),
             bar(row["median_ms"] / slowest, max(min(width - 70, 24), 4)),
             f"{100 * row['spread']:.0f} %",

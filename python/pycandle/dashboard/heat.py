@@ -28,7 +28,9 @@ def picture(facts: dict, coloured: bool) -> Text:
     rows = _rows(found) if isinstance(found, dict) else []
     if not rows:
         return Text()
-    text = Text(f"differences up to {found.get('largest', 0):.2g}, the last axis across\n", style="dim")
+    largest = found.get("largest")
+    size = f" up to {largest:.2g}" if isinstance(largest, int | float) else ""
+    text = Text(f"differences{size}, the last axis across\n", style="dim")
     if not coloured:
         for row in rows:
             text.append(f"|{''.join(map(_shade, row))}|\n")

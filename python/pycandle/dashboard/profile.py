@@ -55,7 +55,7 @@ def _table(kind: str, profiles: list[tuple[str, dict]], width: int) -> Table:
         "", no_wrap=True, overflow="ellipsis", max_width=max(width - 40 - 12 * len(profiles), 16)
     )
     for name, _ in profiles:
-        table.add_column(name[:12], justify="right", no_wrap=True)
+        table.add_column(Text(name[:12]), justify="right", no_wrap=True)
     for _ in ("share", "bar", "rate"):
         table.add_column("", no_wrap=True, justify="left")
     first = profiles[0][1]
@@ -65,6 +65,6 @@ def _table(kind: str, profiles: list[tuple[str, dict]], width: int) -> Table:
         beside = [milliseconds(other[row["name"]]) if row["name"] in other else "" for other in others]
         rate = f"{row['gflops']:.0f} GFLOP/s" if row["gflops"] else ""
         table.add_row(
-            row["name"], milliseconds(row["ms"]), *beside, f"{100 * share:.1f} %", bar(share, 12), rate
+            Text(row["name"]), milliseconds(row["ms"]), *beside, f"{100 * share:.1f} %", bar(share, 12), rate
         )
     return table

@@ -4,27 +4,60 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# From what needs a person to what needs nobody, as `pycandle verify` names them.
+# From what needs a person to what needs nobody, as `pycandle verify` names them, with the marks of web/src/document.ts.
 WRONG = "wrong here"
-VERDICTS = (WRONG, "wrong upstream", "no evidence", "reference unstable", "within rounding", "exact")
-MARKS = {WRONG: "✗", "wrong upstream": "↯", "no evidence": "?", "reference unstable": "~"}
-STYLES = {
-    WRONG: "bold red",
-    "wrong upstream": "yellow",
-    "no evidence": "yellow",
-    "reference unstable": "yellow",
+_LOOKS = {
+    WRONG: ("✗", "bold red"),
+    "wrong upstream": ("↑", "yellow"),
+    "no evidence": ("○", "yellow"),
+    "reference unstable": ("?", "yellow"),
+    "accumulated rounding": ("~", "green"),
+    "within tolerance": ("✓", "green"),
+    "within rounding": ("✓", "green"),
+    "exact": ("✓", "green"),
 }
+VERDICTS = tuple(_LOOKS)
 
 
 def mark(verdict: str) -> str:
-    return MARKS.get(verdict, "✓")
+    return _LOOKS.get(verdict, ("·", ""))[0]
 
 
 def style(verdict: str) -> str:
-    return STYLES.get(verdict, "green")
+    return _LOOKS.get(verdict, ("·", ""))[1]
+
+
+# What is shown of a layer. The file is from outside: a field of another kind is left out.
+_TEXTS = (
+    "tap",
+    "verdict",
+    "op",
+    "python",
+    "source",
+    "cpp",
+    "cpp_source",
+    "dtype",
+    "input",
+    "why",
+    "decisions",
+)
+_NUMBERS = ("shape", "largest_difference", "ulps")
+_OBJECTS = ("diagnosis", "cumulative", "errors", "picture")
+
+
+def _known(layer: dict) -> dict:
+    def fits(key: str, value: object) -> bool:
+        if key in _TEXTS:
+            return isinstance(value, str)
+        if key in _NUMBERS:
+            return isinstance(value, list) and all(isinstance(number, int) for number in value)
+        return isinstance(value, dict) if key in _OBJECTS else True
+
+    return {key: value for key, value in layer.items() if fits(key, value)}
 
 
 @dataclass
@@ -52,7 +85,7 @@ class Layer:
         value = self.facts.get(key)
         if isinstance(value, str):  # "inf" and "nan" are texts
             return float(value) if value in ("inf", "-inf", "nan") else 0.0
-        return float(value or 0)
+        return float(value) if isinstance(value, int | float) else 0.0
 
     @property
     def floors(self) -> float:
@@ -73,6 +106,23 @@ class Result:
     outputs: list[dict] = field(default_factory=list)
     complete: dict | None = None
     bad_lines: int = 0
+    began: tuple[float, int] | None = None  # when it was first read, and how many layers it had
+
+    @property
+    def planned(self) -> int:
+        planned = self.header.get("planned")
+        return planned if isinstance(planned, int) else 0
+
+    def seconds_left(self) -> float | None:
+        """By the pace since the file was first read; None when that says nothing."""
+        if self.complete or not self.began or not self.planned:
+            return None
+        since, before = self.began
+        done = len(self.layers) - before
+        elapsed = time.monotonic() - since
+        if done <= 0 or elapsed < 1:
+            return None
+        return elapsed / done * max(self.planned - len(self.layers), 0)
 
     def counts(self) -> dict[str, int]:
         found = dict.fromkeys(VERDICTS, 0)
@@ -93,7 +143,7 @@ class Result:
         elif "result" in entry:
             self.header = entry
         elif isinstance(entry.get("layer"), dict):
-            self.layers.append(Layer(entry["layer"]))
+            self.layers.append(Layer(_known(entry["layer"])))
         elif isinstance(entry.get("skipped"), dict):
             self.skipped.append(entry["skipped"])
         elif isinstance(entry.get("output"), dict):
@@ -140,4 +190,6 @@ class Follower:
         *lines, self._rest = (self._rest + read).split(b"\n")
         for line in lines:
             self.result.take(line)
+        if self.result.began is None and self.result.header:
+            self.result.began = (time.monotonic(), len(self.result.layers))
         return fresh or bool(lines)

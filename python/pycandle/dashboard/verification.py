@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -38,13 +39,23 @@ class Verification:
         folder = self.repros / (f"root{name}" if name[:1] in ("", "@", ".") else name)
         return folder if folder.is_dir() else None
 
+    def keep_repro(self, layer: Layer) -> Path | None:
+        """A copy that stays when this ends."""
+        folder = self.repro_of(layer)
+        if folder is None:
+            return None
+        kept = Path("pycandle_repro") / folder.name
+        shutil.copytree(folder, kept, dirs_exist_ok=True)
+        return kept
+
     def report(self, result: Path, page: Path) -> str:
+        """Writes the page; what went wrong, or nothing."""
         made = subprocess.run(
             [self._program, "report", self._model, "--result", str(result), "-o", str(page)],
             capture_output=True,
             text=True,
         )
-        return f"file://{page.resolve()}" if made.returncode == 0 else made.stderr.strip()
+        return "" if made.returncode == 0 else made.stderr.strip() or "pycandle report failed"
 
     def close(self) -> None:
         if self._child.poll() is None:

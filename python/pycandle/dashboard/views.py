@@ -20,7 +20,7 @@ def state(result: Result) -> Text:
     if not header:
         return Text("waiting for a result", style="dim")
     line = Text.assemble((str(header.get("name", "?")), "bold"), f" · {header.get('backend', '?')} · ")
-    planned = int(header.get("planned") or 0)
+    planned = result.planned
     wrong = sum(layer.is_wrong for layer in result.layers)
     if result.complete:
         status = str(result.complete.get("status", "?"))
@@ -30,11 +30,23 @@ def state(result: Result) -> Text:
         line.append(f"{len(result.layers)}" + (f" of {planned}" if planned else "") + " layers so far")
         if planned:
             line.append(f" · {bar(len(result.layers) / planned, 12)}")
+        if (left := result.seconds_left()) is not None:
+            line.append(f" · about {duration(left)} left")
     if wrong:
         line.append(f" · {wrong} wrong", style="bold red")
     if result.bad_lines:
         line.append(f" · {result.bad_lines} lines that are no result", style="yellow")
     return line
+
+
+def duration(seconds: float) -> str:
+    """As the command line says it: 9 s, 3 min 20 s, 1 h 5 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return (
+        f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+    )
 
 
 def bar(share: float, width: int) -> str:
@@ -45,7 +57,9 @@ def bar(share: float, width: int) -> str:
 def counts(result: Result) -> Text:
     line = Text()
     for verdict, count in result.counts().items():
-        line.append(f"{mark(verdict)} {count} {verdict}   ", style=style(verdict))
+        share = 100 * count / len(result.layers)
+        line.append(f"{mark(verdict)} {count} {verdict}", style=style(verdict))
+        line.append(f" {share:.0f} %   ", style="dim")
     if result.skipped:
         line.append(f"· {len(result.skipped)} not judged", style="dim")
     return line
@@ -133,11 +147,13 @@ def details(layer: Layer, coloured: bool = True) -> Text:
 def errors(found: object) -> str:
     """How many elements differ by which power of ten, in one line of bars."""
     counts = found.get("counts") if isinstance(found, dict) else None
-    if not counts or not all(isinstance(count, int) for count in counts):
+    if not isinstance(counts, list) or not counts or not all(isinstance(count, int) for count in counts):
         return ""
     most = max(counts) or 1
     drawn = "".join(BARS[min(int(count / most * 8), 7)] if count else " " for count in counts)
-    first = int(found.get("first") or 0)
+    first = found.get("first")
+    if not isinstance(first, int):
+        return ""
     return f"1e{first} {drawn} 1e{first + len(counts)}"
 
 
@@ -165,9 +181,9 @@ def layer_table(layers: Iterable[Layer]) -> Table:
         where = str(layer.facts.get("python", "")).rsplit("/", 1)[-1]
         table.add_row(
             Text(mark(layer.verdict), style=style(layer.verdict)),
-            layer.tap,
-            str(layer.facts.get("op", "")),
+            Text(layer.tap),
+            Text(str(layer.facts.get("op", ""))),
             floors_text(layer),
-            where,
+            Text(where),
         )
     return table
