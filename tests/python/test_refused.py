@@ -139,6 +139,16 @@ def test_a_branch_on_equal_is_refused_at_its_line(tmp_path):
     assert "torch.where" in error.hint
 
 
+class OwnGenerator(nn.Module):
+    def forward(self, x):
+        return x + torch.rand(3, generator=torch.Generator().manual_seed(3))  # HERE
+
+
+def test_a_generator_within_the_model_is_refused_at_its_line(tmp_path):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    assert "draw without generator=" in refuse(recorder, OwnGenerator(), torch.randn(2, 3)).hint
+
+
 class ClassesOfData(nn.Module):
     def forward(self, x):
         return F.one_hot(x)  # HERE

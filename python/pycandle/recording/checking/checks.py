@@ -70,8 +70,8 @@ def check_repeatable(eager: Eager, inputs: Inputs, expected: list, notes: list[s
         raise RecordingError(
             "the model gives another output when the same input is run again",
             difference.place if difference else None,
-            "something outside its inputs and buffers decides: Python's or NumPy's random numbers, a clock, a "
-            "counter; pass it in as an input, or make it a buffer",
+            "something outside its inputs and buffers decides: Python's or NumPy's random numbers, a torch.Generator, "
+            "a clock, a counter; pass it in as an input, or make it a buffer",
             difference.module if difference else None,
         )
     changed = eager.changed_attributes()

@@ -263,6 +263,11 @@ _HINTS = (
         "give it as a tensor, or keep it in an attribute of the module",
     ),
     (
+        ("torch._C.Generator",),
+        "numbers are drawn from a torch.Generator, which torch.export cannot take",
+        "draw without generator=, so that torch's own seed decides",
+    ),
+    (
         ("DynamicOutputShape",),
         "the sizes that this operator gives depend on data, and torch.export has no rule for them",
         "compute it with other operators (torch.linalg.pinv(a) @ b in place of lstsq), or leave it out of the model",
