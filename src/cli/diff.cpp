@@ -316,7 +316,7 @@ void run(const Options& options, Context& context) {
   const Kind first = kind_of(options.first), second = kind_of(options.second);
   if (first != second) {
     throw Error(ErrorCode::usage, "these two are not of one kind")
-        .expected("two recordings, two results of verify --out, or two profiles of forward --profile --json")
+        .expected("two recordings or bundles, two results of verify --out, or two profiles of forward --profile --json")
         .found(fmt::format("{} and {}", to_string(first), to_string(second)));
   }
   if (first == Kind::recording) return diff_recordings(options, context);
@@ -330,9 +330,10 @@ void run(const Options& options, Context& context) {
 void add_diff(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "diff",
-                                "what changed between two recordings, results or profiles; exit 1 when anything did",
+                                "what changed between two recordings, bundles, results or profiles; exit 1 when anything did",
                                 "pycandle diff before/gpt2_manifest.json after/gpt2_manifest.json");
-  command.add_option("first", options->first, "a recording, a result of verify --out, or a profile of forward").required();
+  command.add_option("first", options->first, "a recording, a bundle, a result of verify --out, or a profile of forward")
+      .required();
   command.add_option("second", options->second, "another one of the same kind").required();
   command.add_flag("--speed", options->speed, "of recordings: run both in turns on cpu, too");
   command.add_flag("--all", options->all, "every row, not the first of each table");

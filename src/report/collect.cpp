@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/version.h"
+#include "import/bundle.h"
 #include "ops/core/catalogue.h"
 #include "passes/pipeline.h"
 #include "report/parts.h"
@@ -42,15 +43,30 @@ std::vector<std::string> stale_notes(const Json& result, const std::filesystem::
   return {"The manifest was changed after this verification: the result may be about another program."};
 }
 
+struct Imported {
+  Recording recording;
+  Analysis analysis;
+};
+
+Imported imported(const std::filesystem::path& manifest, const std::set<std::string>& disabled) {
+  if (is_bundle(manifest)) {  // its program has no gaps, and its passes have run
+    Imported all{import_manifest(manifest, catalogue()), {}};
+    all.analysis.total = all.analysis.supported = static_cast<int>(all.recording.program.graph.nodes.size());
+    return all;
+  }
+  Analysis analysis = analyze_manifest(manifest, catalogue());
+  Recording recording = analysis.gaps.empty() ? import_manifest(manifest, catalogue()) : import_with_gaps(manifest, catalogue());
+  PipelineOptions options;
+  options.disabled = disabled;
+  recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options);
+  return {std::move(recording), std::move(analysis)};
+}
+
 }  // namespace
 
 Json collect(const Sources& sources) {
   const std::filesystem::path manifest = find_manifest(sources.model);
-  const Analysis analysis = analyze_manifest(manifest, catalogue());
-  Recording recording = analysis.gaps.empty() ? import_manifest(manifest, catalogue()) : import_with_gaps(manifest, catalogue());
-  PipelineOptions options;
-  options.disabled = disabled_passes(result_header(sources.result));
-  recording.program = run_program_pipeline(std::move(recording.program), catalogue(), options);
+  const auto [recording, analysis] = imported(manifest, disabled_passes(result_header(sources.result)));
   const Program& program = recording.program;
   Texts texts;
   Json document{{"report", "pycandle.report"},
@@ -60,6 +76,7 @@ Json collect(const Sources& sources) {
                 {"class", recording.model_class},
                 {"torch", recording.torch_version},
                 {"seed", recording.bundle ? "" : seed_in(manifest)},
+                {"bundle", recording.bundle != nullptr},
                 {"soundness", recording.soundness},
                 {"notes", recording.notes},
                 {"summary", nullptr},
@@ -75,7 +92,8 @@ Json collect(const Sources& sources) {
   if (!sources.baseline.empty()) document["baseline"] = baseline_part(sources.baseline, sources.result);
   for (const std::filesystem::path& profile : sources.profiles)
     document["profiles"].push_back(profile_part(profile, program.name, texts));
-  for (const std::string& note : stale_notes(document["result"], manifest)) document["notes"].push_back(note);
+  if (!recording.bundle)
+    for (const std::string& note : stale_notes(document["result"], manifest)) document["notes"].push_back(note);
   if (!document["code"].is_null() && document["code"]["edited"])
     document["notes"].push_back("The C++ was edited after codegen wrote it: its lines are found by what did not change.");
   document["texts"] = texts.json();

@@ -25,6 +25,7 @@ std::string text_at(const Json& document, const Json& number) { return document.
 // The layers with this verdict, in the order in which they were judged.
 std::vector<const Json*> with_verdict(const Json& document, const std::string& verdict) {
   std::vector<const Json*> found;
+  if (document["result"].is_null()) return found;
   for (const Json& layer : document["result"]["layers"])
     if (text_at(document, layer.at("verdict")) == verdict) found.push_back(&layer);
   return found;
@@ -70,14 +71,15 @@ Json next_steps(const Json& document, const Sources& sources) {
   const auto add = [&](const std::string& why, const std::string& command) {
     steps.push_back({{"why", why}, {"command", command}});
   };
-  if (document["result"].is_null()) {
+  const bool is_recording = !document["bundle"];  // a bundle has no values of PyTorch, and code comes from a recording
+  if (document["result"].is_null() && is_recording) {
     add("Check every layer against PyTorch's values, and show it here",
         fmt::format("pycandle verify {0} --out result.jsonl; pycandle report {0} --result result.jsonl", model));
   } else if (const auto wrong = with_verdict(document, "wrong here"); !wrong.empty()) {
     add("Write the wrong layer's values and smallest program into a folder", repro_command(document, sources));
     add("Run that layer alone again", replay_command(*wrong.front()));
   }
-  if (document["code"].is_null())
+  if (document["code"].is_null() && is_recording)
     add("Write the model as C++, and show its lines here",
         fmt::format("pycandle codegen --manifest {0} --out emitted; pycandle report {0} --code emitted", model));
   if (document["profiles"].empty())

@@ -118,7 +118,7 @@ Json weights_part(const Recording& recording, const Sources& sources) {
     Json row{{"name", p.name},   {"type", p.type.text()}, {"kind", kKinds[static_cast<size_t>(p.kind)]},
              {"value", p.value}, {"elements", elements},  {"bytes", elements * static_cast<int64_t>(size_of(p.type.dtype))}};
     if (!p.aliases.empty()) row["tied"] = p.aliases;
-    if (sources.weights && why.empty() && p.file.empty()) why = "the recording has no weights";
+    if (sources.weights && why.empty() && p.file.empty() && !recording.bundle) why = "the recording has no weights";
     if (sources.weights && why.empty()) {
       try {
         const Array array = source->get(p);

@@ -1,12 +1,14 @@
 #include "verify/recording_diff.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
+#include "import/bundle.h"
 #include "import/importer.h"
 #include "passes/pipeline.h"
 #include "passes/structure.h"
@@ -18,10 +20,13 @@ namespace pycandle {
 namespace {
 
 Recording imported(const std::filesystem::path& path, const OpTable& table) {
+  if (is_bundle(find_manifest(path))) return import_manifest(path, table);  // its passes have run
   Recording recording = import_with_gaps(path, table);
   recording.program = run_program_pipeline(std::move(recording.program), table);
   return recording;
 }
+
+bool has_values(const Recording& r, const Parameter& p) { return r.bundle != nullptr || !p.file.empty(); }
 
 // ---- structure
 
@@ -37,6 +42,11 @@ std::vector<ChangedFact> changed_facts(const Recording& a, const Recording& b) {
                                  {"torch", a.torch_version, b.torch_version},
                                  {"inputs", input_types(a.program), input_types(b.program)},
                                  {"soundness", a.soundness, b.soundness}};
+  if (a.bundle && b.bundle) {
+    facts.push_back({"weights", std::string(name_of(a.bundle->weights)), std::string(name_of(b.bundle->weights))});
+    facts.push_back({"capabilities", fmt::format("{}", fmt::join(a.bundle->capabilities, ", ")),
+                     fmt::format("{}", fmt::join(b.bundle->capabilities, ", "))});
+  }
   facts.erase(std::remove_if(facts.begin(), facts.end(), [](const ChangedFact& f) { return f.first == f.second; }), facts.end());
   return facts;
 }
@@ -154,7 +164,7 @@ ChangedTensors changed_weights(const Recording& a, const Recording& b, const Pro
     }
     const Parameter& q = *other->second;
     others.erase(other);
-    if (p.file.empty() || q.file.empty()) {  // a recording without weights
+    if (!has_values(a, p) || !has_values(b, q)) {
       if (p.type != q.type) all.changed.push_back({.name = p.name, .what = p.type.text() + " and " + q.type.text()});
       continue;
     }

@@ -102,3 +102,22 @@ def test_results_and_profiles_are_compared_and_kinds_are_not_mixed(before, pycan
 def test_a_profile_that_is_none_is_one_error(pycandle, tmp_path) -> None:
     (tmp_path / "p.json").write_text(json.dumps({"profile": {"ms": "soon"}}))
     assert "profile" in pycandle("diff", tmp_path / "p.json", tmp_path / "p.json", status=2).stderr
+
+
+def test_bundles_are_compared_with_each_other_and_with_recordings(before, pycandle, tmp_path) -> None:
+    after = edited(before, tmp_path / "after", with_tanh_gelu)
+    bundles = {}
+    for name, model, options in (
+        ("a", before, ["--single-file"]),
+        ("b", after, []),
+        ("c", before, ["--weights", "int8"]),
+    ):
+        bundles[name] = tmp_path / f"{name}.pycandle"
+        pycandle("bundle", model, "--out", bundles[name], *options)
+    assert pycandle.json("diff", before, bundles["a"])["same"]
+    found = pycandle.json("diff", bundles["a"], bundles["b"], status=1)
+    assert [module["path"] for module in found["modules"]] == ["blocks.1.act@0"]
+    assert found["weights"] == {"equal": 20, "changed": []}
+    rounded = pycandle.json("diff", bundles["a"], bundles["c"], status=1)
+    assert {"what": "weights", "first": "f32", "second": "int8"} in rounded["facts"]
+    assert not rounded["modules"] and 0 < rounded["weights"]["changed"][0]["relative"] < 0.02

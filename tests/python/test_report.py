@@ -255,3 +255,12 @@ def test_a_manifest_that_changed_after_the_verification_is_noted(pycandle, good,
     changed = edited(good, tmp_path / "m", lambda d: d.setdefault("notes", []).append("later"))
     facts = document(pycandle, tmp_path / "r.json", changed, "--result", result)
     assert any("changed after this verification" in note for note in facts["notes"])
+
+
+def test_a_bundle_has_a_report_with_its_program_and_weights(pycandle, good, tmp_path) -> None:
+    pycandle("bundle", good, "--out", tmp_path / "m.pycandle", "--weights", "int8")
+    facts = document(pycandle, tmp_path / "r.json", tmp_path / "m.pycandle")
+    assert facts["bundle"] and len(facts["program"]["nodes"]["rows"]) > 10
+    rows = {row["name"]: row for row in facts["weights"]["rows"]}
+    assert rows["blocks.0.up.weight"]["min"] < 0 < rows["blocks.0.up.weight"]["max"]
+    assert all("codegen" not in step["command"] for step in facts["summary"]["next"])
