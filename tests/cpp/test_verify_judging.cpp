@@ -153,6 +153,31 @@ TEST(LongSums, AreRightInAnyOrderAndWithOtherWeightsWrong) {
     EXPECT_FALSE(judged_product(n, [](size_t, double v) { return rounded_to_bits(v, 16); }).passed) << n;
 }
 
+// A large bias, and torch begins the sum with it: every partial sum rounds as the bias does.
+TEST(LongSums, MayBeginWithTheBias) {
+  constexpr int64_t kTerms = 512, kRows = 4, kCols = 24;
+  const Array x = store(DType::f32, {kRows, kTerms}, normal(kRows * kTerms, 14, 0.01)),
+              w = store(DType::f32, {kCols, kTerms}, normal(kCols * kTerms, 15, 0.1)),
+              bias = store(DType::f32, {kCols}, std::vector<double>(kCols, 1.01));
+  const std::vector<double> xs = load_double(x), ws = load_double(w);
+  const auto judged_with = [&](float first) {
+    std::vector<double> y;
+    for (size_t i = 0; i < kRows * kCols; ++i) {
+      float sum = first;
+      for (size_t k = 0; k < kTerms; ++k)
+        sum += static_cast<float>(xs[i / kCols * kTerms + k]) * static_cast<float>(ws[i % kCols * kTerms + k]);
+      y.push_back(sum);
+    }
+    return tried(
+        "input %0 \"x\": f32[4, 512]\ninput %1 \"w\": f32[24, 512]\ninput %2 \"b\": f32[24]\n\n"
+        "%3 = linear(%0, %1, %2): f32[4, 24]\n\noutput \"output\" %3\n",
+        {x, w, bias}, store(DType::f32, {kRows, kCols}, y));
+  };
+  const Judgement right = judged_with(1.01F);
+  EXPECT_TRUE(right.passed) << right.why;
+  EXPECT_FALSE(judged_with(1.01F * 1.00003F).passed);
+}
+
 // A convolution of 3x3 windows, whose golden is computed with changed weights and then moved.
 Judgement judged_convolution(const std::vector<double>& picture, const std::function<double(double)>& of_weight,
                              const std::function<double(size_t, double)>& moved) {
@@ -253,6 +278,44 @@ TEST(HalfPrecision, AnOpThatPeopleWriteOutMayRoundAsAnyOfItsSpellings) {
     const Judgement right = judged_snake(dtype, 1);
     EXPECT_TRUE(right.passed) << right.why;
     EXPECT_FALSE(judged_snake(dtype, 0.99).passed);
+  }
+}
+
+// A transposed convolution of stride 1, rounded once; or as torch has it without oneDNN: each place of the kernel is rounded, and
+// so is each sum. The kernel nearly cancels where neighbours are equal.
+Judgement judged_transposed(DType dtype, double jump, bool rounds_once, double factor = 1) {
+  constexpr size_t kLength = 64;
+  const std::vector<double> kernel{1, -1.01, 0.5, -0.495};
+  const auto round = [&](double v) { return load_double(store(dtype, Sizes{1}, std::vector<double>{v}))[0]; };
+  std::vector<double> xs = normal(kLength, 13, jump);
+  for (double& x : xs) x += 1;
+  const Array x = store(dtype, {1, 1, kLength}, xs), w = store(dtype, {1, 1, 4}, kernel);
+  xs = load_double(x);
+  const std::vector<double> ws = load_double(w);
+  std::vector<double> y(kLength + 3);
+  for (size_t place = 0; place < 4; ++place) {
+    for (size_t i = 0; i < kLength; ++i) {
+      const double part = factor * xs[i] * ws[place];
+      y[i + place] = rounds_once ? y[i + place] + part : round(y[i + place] + round(part));
+    }
+  }
+  std::string program =
+      "input %0 \"x\": D[1, 1, 64]\ninput %1 \"w\": D[1, 1, 4]\n\n%2 = conv_transpose1d(%0, %1, _): D[1, 1, 67]\n\n"
+      "output \"output\" %2\n";
+  for (size_t at = program.find('D'); at != std::string::npos; at = program.find('D')) program.replace(at, 1, name_of(dtype));
+  return tried(program, {x, w}, store(dtype, {1, 1, kLength + 3}, y));
+}
+
+TEST(HalfPrecision, ATransposedConvolutionMayRoundAfterEachPlaceOfItsKernel) {
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    for (const double jump : {1e-2, 1.0}) {
+      for (const bool rounds_once : {true, false}) {
+        const Judgement right = judged_transposed(dtype, jump, rounds_once);
+        EXPECT_TRUE(right.passed) << right.why;
+      }
+    }
+    EXPECT_FALSE(judged_transposed(dtype, 1, /*rounds_once=*/true, 0.99).passed);
+    EXPECT_FALSE(judged_transposed(dtype, 1, /*rounds_once=*/false, 0.98).passed);
   }
 }
 

@@ -100,6 +100,7 @@ Walker::Walker(const WalkPlan& plan, const ParameterSource& parameters, const st
       on_tap_(std::move(on_tap)),
       shared_values_(plan.program.graph.values.size()),
       is_shared_(plan.program.graph.values.size()),
+      terms_of_(plan.program.graph.values.size()),
       bindings_(bind_inputs(plan.program, request.inputs, request.symbols)) {
   require(!modes.empty() && modes[0].kind == ReferenceMode::Kind::rounded, "the first mode is the rounded one");
   for (const ReferenceMode& mode : modes) {
@@ -228,10 +229,29 @@ std::vector<Array> Walker::lead(Lane& lane, const Graph& g, const Node& node, co
   }
   const bool any_free = std::count(decision.is_pinned.begin(), decision.is_pinned.end(), false) > 0;
   if (jitters_ && any_free) decision.scale = scale_of_terms(node, g, operands, results[0], bindings_);
-  if (has_long_sums_ && any_free) decision.terms = count_of_terms(node, g, operands, bindings_);
+  if (has_long_sums_ && any_free) count_terms(g, node, operands, decision);
   decision.end = decisions_.size();
   decisions_[index] = std::move(decision);
   return results;
+}
+
+// A kernel may begin its sum with the bias, and then every partial sum is as large as the bias is, and rounds so.
+void Walker::count_terms(const Graph& g, const Node& node, const std::vector<Array>& operands, Decision& decision) {
+  decision.terms = count_of_terms(node, g, operands, bindings_);
+  if (&g != &plan_.program.graph || node.results.size() != 1) return;
+  const auto terms_of = [&](ValueId v) { return v == kNoValue ? 0 : terms_of_[v]; };
+  if (node.op->rounding == Rounding::linear && node.op->takes_mixed_dtypes) {
+    terms_of_[node.results[0]] = decision.terms;
+  } else if (node.operands.size() == 1 && node.op->rounding == Rounding::exact) {
+    terms_of_[node.results[0]] = terms_of(node.operands[0]);
+  } else if (node.op->name == "add") {
+    for (const size_t i : {0, 1}) {
+      const NodeId other = g.values[node.operands[1 - i]].node;
+      if (terms_of(node.operands[i]) == 0 || other < 0 || g.nodes[other].op->name != "broadcast") continue;
+      decision.terms = terms_of(node.operands[i]);
+      decision.bias = operands[1 - i];
+    }
+  }
 }
 
 std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, std::vector<Array> operands) {
@@ -258,8 +278,12 @@ std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, 
     if (pinned[r]) {
       results[r] = decision.pinned[r];
     } else if (is_jittered(lane.mode) && node.op->rounding != Rounding::exact) {
-      const Growth growth = lane.mode.long_sums ? growth_of(node, g, decision.terms) : Growth{};
-      results[r] = jittered(results[r], decision.scale ? &*decision.scale : nullptr, mixed(stream, r), growth);
+      const bool is_biased = lane.mode.long_sums && decision.bias;
+      const std::optional<Array>& scale = is_biased ? decision.bias : decision.scale;
+      const Growth growth = is_biased             ? Growth{1, std::sqrt(decision.terms)}
+                            : lane.mode.long_sums ? growth_of(node, g, decision.terms)
+                                                  : Growth{};
+      results[r] = jittered(results[r], scale ? &*scale : nullptr, mixed(stream, r), growth);
     }
   }
   return results;

@@ -46,6 +46,7 @@ class Walker {
     Array rounded;                           // the same, rounded
     std::optional<Array> scale;              // of the terms that the op sums, when a lane is jittered
     double terms = 1;                        // in its longest sum, when a lane has long sums
+    std::optional<Array> bias;               // of a sum whose bias this node adds: kernels may begin with it
     size_t end = 0;                          // the decision after those of this node's regions
   };
 
@@ -58,6 +59,7 @@ class Walker {
   std::vector<Array> run_region(Lane&, const Graph& region, std::vector<Array> inputs);
   bool is_same_in_every_lane(const Node&) const;
   bool is_computed_once(const Graph&, const Node&) const;
+  void count_terms(const Graph&, const Node&, const std::vector<Array>& operands, Decision&);
   void bind_data_symbols(const Graph&, const Node&, const std::vector<Array>& results);
   void check_results(const Graph&, const Node&, const std::vector<Array>& results, bool without_rounding) const;
   void define(ValueId, Array);               // in every lane
@@ -72,10 +74,11 @@ class Walker {
   std::vector<Lane> lanes_;
   PerValue<Array> shared_values_;
   PerValue<bool> is_shared_;              // inputs, parameters, decisions, and data moved out of those
-  std::vector<Decision> decisions_;          // of the node being run
+  PerValue<double> terms_of_;  // of products and of what moves them: terms of the longest sum, when a lane has long sums
+  std::vector<Decision> decisions_;  // of the node being run
   Bindings bindings_;
-  std::set<std::string> found_;              // symbols that this run's data decided
-  uint64_t random_ops_ = 0;                  // executed so far: each draws from a stream of its own
+  std::set<std::string> found_;  // symbols that this run's data decided
+  uint64_t random_ops_ = 0;  // executed so far: each draws from a stream of its own
 };
 
 }  // namespace pycandle

@@ -229,6 +229,40 @@ OpDef convolution(size_t n) {
       .mistakes(convolution_mistakes);
 }
 
+// Without oneDNN (in f16, and in bf16 on older processors) torch computes what each place of the kernel gives, rounds that, and
+// adds one place after another to the result, which rounds too.
+ValueId place_by_place(Builder& b, const Call& c, size_t n) {
+  constexpr int64_t kMostPlaces = 256;
+  Sizes kernel;
+  for (size_t i = 0; i < n; ++i) kernel.push_back(kernel_size(c, i));
+  const int64_t places = element_count(kernel);
+  if (places > kMostPlaces) throw Error(ErrorCode::gap, "too many places of the kernel to add one by one");
+  const bool unbatched = leading(c, n) == 1;
+  const ValueId x = unbatched ? b.unsqueeze(c.value("x"), 0) : c.value("x");
+  ValueId sum = kNoValue;
+  for (int64_t place = 0; place < places; ++place) {
+    Sizes at(n);
+    for (int64_t i = static_cast<int64_t>(n), rest = place; i-- > 0; rest /= kernel[i]) at[i] = rest % kernel[i];
+    Dims low(2, Dim(0)), high(2, Dim(0));
+    ValueId weight = c.value("weight");
+    for (size_t i = 0; i < n; ++i) {
+      const int64_t dilation = c.integers("dilation")[i];
+      weight = b.slice(weight, static_cast<int64_t>(i) + 2, at[i], at[i] + 1);
+      low.emplace_back(at[i] * dilation);
+      high.emplace_back((kernel[i] - 1 - at[i]) * dilation + c.integers("output_padding")[i]);
+    }
+    const ValueId part = b.create(c.op().name, {x, weight}, {{"stride", c.integers("stride")}, {"groups", c.integer("groups")}});
+    const ValueId placed = b.pad(part, low, high, 0.0);
+    sum = sum == kNoValue ? placed : b.add(sum, placed);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t padding = c.integers("padding")[i], axis = static_cast<int64_t>(i) + 2;
+    sum = b.slice(sum, axis, padding, b.shape(sum)[i + 2] - Dim(padding));
+  }
+  if (c.has("bias")) sum = b.add(sum, along_axis(b, c.value("bias"), 1, b.rank(sum)));
+  return unbatched ? b.squeeze(sum, 0) : sum;
+}
+
 OpDef transposed_convolution(size_t n) {
   const std::string name = "conv_transpose" + std::to_string(n) + "d";
   const auto build = [name, n](AtenCall& a) {
@@ -301,6 +335,8 @@ OpDef transposed_convolution(size_t n) {
           return y;
         });
       })
+      .one_kernel()
+      .also_written_as([n](Builder& b, const Call& c) { return place_by_place(b, c, n); })
       .from_aten_call("aten." + name + (n == 1 ? ".default" : ".input"), build)
       .spelled_torch("F." + name + "({x}, {weight}, {bias}, {stride}, {padding}, {output_padding}, {groups}, {dilation})")
       .nn("ConvTranspose" + std::to_string(n) + "d", convolution_arguments)

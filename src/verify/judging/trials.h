@@ -59,6 +59,7 @@ class Trials {
  private:
   void add_runs(const Program& decomposed, const RunRequest&, const std::vector<ReferenceMode>&, Evidence&) const;
   Judgement judge_decomposed(const Program& decomposed, const RunRequest&, Evidence&) const;
+  Judgement judge_with_spellings(const Program&, const RunRequest&, const Judgement& missed, Evidence&) const;
   // As kernels for f16 and bf16 compute the program, in any spelling of its ops.
   Judgement judge_half(const Program&, const Program& decomposed, const RunRequest&, const Judgement& first,
                        const Evidence&) const;
