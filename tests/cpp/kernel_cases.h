@@ -153,6 +153,14 @@ template <class Function> void each_place(const Window& w, int64_t height, int64
     }
 }
 
+// f(kernels) for every instruction set of this machine, and for the model of AMX.
+template <class Function> void each_isa_and_model(Function function) {
+  each_isa(function);
+  if (testing::Test::HasFatalFailure()) return;
+  SCOPED_TRACE(amx_model_kernels().isa);
+  function(amx_model_kernels());
+}
+
 // What an epilogue may apply, in f64.
 inline double value_of(Unary f, double x, double p, double q) {
   switch (f) {

@@ -127,7 +127,7 @@ void narrow_case(Random& random, const Kernels& kernel, WeightFormat format) {
 
 TEST(NarrowGemm, IsTheProductWithTheWeightsAsTheyAreKept) {
   Random random(71);
-  each_isa([&](const Kernels& k) {
+  each_isa_and_model([&](const Kernels& k) {
     for (const WeightFormat format : kNarrow)
       for (int i = 0; i < 150 && !testing::Test::HasFatalFailure(); ++i) narrow_case(random, k, format);
   });
@@ -136,7 +136,7 @@ TEST(NarrowGemm, IsTheProductWithTheWeightsAsTheyAreKept) {
 // One or two rows, as in decoding, lose nothing but what the format loses.
 TEST(NarrowGemm, FewRowsOfHalvesAreMultipliedInF32) {
   Random random(72);
-  each_isa([&](const Kernels& kernel) {
+  each_isa_and_model([&](const Kernels& kernel) {
     for (const WeightFormat format : {WeightFormat::bf16, WeightFormat::f16}) {
       for (const int64_t rows : {1, 2}) {
         Gemm g;
@@ -193,7 +193,7 @@ TEST(NarrowGemm, ARowDoesNotDependOnTheRowsBesideIt) {
 
 TEST(GatherNarrow, GivesTheRowsOfATableAsItIsKept) {
   Random random(74);
-  each_isa([&](const Kernels& kernel) {
+  each_isa_and_model([&](const Kernels& kernel) {
     for (const WeightFormat format : kNarrow) {
       for (int i = 0; i < 20; ++i) {
         const int64_t rows = random.some_size(), k = random.some_size();

@@ -441,10 +441,13 @@ struct Kernels {
 };
 
 // The kernels of the best instruction set that the machine has, or of the one that PYCANDLE_ISA names (portable, avx2,
-// avx512, avx512bf16). Throws usage when that is unknown or the machine lacks it.
+// avx512, avx512bf16, amx, amx_model). Throws usage when that is unknown or the machine lacks it.
 const Kernels& kernels();
 // All that this machine can run, best first; null after the last.
 const Kernels* const* all_kernels();
+// Portable kernels that pack and cut narrow products as amx does, with loops in place of its instructions: for tests on machines
+// without them. Never chosen unless it is named.
+const Kernels& amx_model_kernels();
 
 const char* name_of(Unary f);
 const char* name_of(Binary f);
