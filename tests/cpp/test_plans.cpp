@@ -254,6 +254,26 @@ output "g" %9
                       {numbers(DType::f32, {3, 5, 7, 70})});
 }
 
+TEST(CpuPlan, RunningSumsOfIntegersAgreeAlongAnyAxisAndWrap) {
+  constexpr int64_t kMost = INT64_MAX;
+  expect_as_reference(R"(input %0 "x": i64[2, 3]
+input %1 "none": i64[2, 0]
+
+%2 = cumsum(%0) {axis = 0}: i64[2, 3]
+%3 = transpose(%0) {permutation = [1, 0]}: i64[3, 2]
+%4 = cumsum(%3) {axis = 1}: i64[3, 2]
+%5 = reverse(%0) {axes = [1]}: i64[2, 3]
+%6 = cumsum(%5) {axis = 1}: i64[2, 3]
+%7 = cumsum(%1) {axis = 1}: i64[2, 0]
+
+output "a" %2
+output "b" %4
+output "c" %6
+output "d" %7
+)",
+                      {store(DType::i64, {2, 3}, std::vector<int64_t>{1, kMost, -5, 7, 1, 2}), Array(DType::i64, {2, 0})});
+}
+
 TEST(CpuPlan, SoftmaxOfNothingIsNothing) {
   expect_as_reference(R"(input %0 "x": f32[5, 0, 3]
 

@@ -1,5 +1,5 @@
-// Arithmetic of positions: i64 elementwise, with its comparisons and conversions. It is little work; a step of its own keeps it
-// from the evaluator, which allocates.
+// Arithmetic of positions: i64 elementwise, with its comparisons and conversions, and running sums. It is little work; a step of
+// its own keeps it from the evaluator, which allocates.
 #include <algorithm>
 #include <functional>
 
@@ -100,6 +100,39 @@ void add_loop(Planner& p, size_t index, Loop run) {
   p.define(node.results[0], out);
 }
 
+// Positions that a model counts from its mask.
+bool lower_running_sum(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  if (p.dtype(node.operands[0]) != DType::i64) return false;
+  const auto axis = static_cast<size_t>(p.call(index).integer("axis"));
+  const View x = p.view(node.operands[0]), out = p.result(node.results[0]);
+  const int64_t length = out.sizes[axis], lanes = length == 0 ? 0 : out.count() / length;
+  Step step;
+  step.reads = {x.buffer};
+  step.writes = {out.buffer};
+  step.kernel = "integers";
+  step.work = static_cast<double>(out.count());
+  step.run = [=](Context& c) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      int64_t left = lane, from = 0, to = 0;
+      for (size_t a = out.sizes.size(); a-- > 0;) {
+        if (a == axis) continue;
+        from += left % out.sizes[a] * x.strides[a];
+        to += left % out.sizes[a] * out.strides[a];
+        left /= out.sizes[a];
+      }
+      int64_t sum = 0;
+      for (int64_t i = 0; i < length; ++i) {
+        sum = Add()(sum, c.pointer<int64_t>(x)[from + i * x.strides[axis]]);
+        c.pointer<int64_t>(out)[to + i * out.strides[axis]] = sum;
+      }
+    }
+  };
+  if (lanes > 0) p.add(std::move(step));
+  p.define(node.results[0], out);
+  return true;
+}
+
 }  // namespace
 
 bool lower_integers(Planner& p, size_t index) {
@@ -125,6 +158,7 @@ std::vector<Lowering> integer_lowerings() {
   std::vector<Lowering> all;
   for (const char* op : {"add", "sub", "mul", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"})
     all.push_back({op, nullptr, lower_integers});
+  all.push_back({"cumsum", nullptr, lower_running_sum});
   return all;
 }
 
