@@ -16,7 +16,7 @@ std::vector<std::string> token_names(const Program& p) {
   std::vector<std::string> names, masks;
   for (const Input& input : p.inputs) {
     const Type& type = p.graph.type(input.value);
-    if (input.name == kLengths || type.rank() != 2 || !is_integral(type.dtype)) continue;
+    if (input.name == kLengths || input.name == kDropped || type.rank() != 2 || !is_integral(type.dtype)) continue;
     (is_mask(input) ? masks : names).push_back(input.name);
   }
   return names.empty() ? masks : names;  // a recorded prompt may hold the tokens 0 and 1 alone

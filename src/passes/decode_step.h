@@ -18,6 +18,7 @@ struct CacheState {
   } kind = Kind::rows;
   std::string name;
   int64_t axis = -1;  // of the positions; -1: it has none
+  int64_t window = 0;  // of rows: if not 0, a new token reads no more than so many, itself included, and older ones may go
 };
 
 struct DecodeStep {
@@ -32,10 +33,15 @@ struct DecodeStep {
   std::optional<int64_t> longest;               // more positions than this the model does not have
   std::vector<ValueId> kept;                    // the values whose rows are kept, of decoding::prepared(program)
   std::vector<std::string> dropped;             // outputs that the step does not give, each with the reason
+
+  int64_t widest_window() const;                // 0: rows of no state may go
 };
 
 inline constexpr const char* kCapacity = "capacity";  // the symbol of the positions that a cache has room for
 inline constexpr const char* kLengths = "lengths";    // input of the step, i64 [batch]: tokens that are in the cache already
+// Of a step with windows: the symbol of the rows that they have room for, and an input, i64 [batch]: how many of the oldest rows
+// are gone. Row j is position dropped[b] + j.
+inline constexpr const char *kWindowRows = "window_rows", *kDropped = "dropped";
 
 // What depends on positions alone (rotary tables, learned positions, masks):
 enum class PositionValues {

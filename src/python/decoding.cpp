@@ -54,7 +54,7 @@ Cache new_cache(const Decoder& decoder, int64_t batch, int64_t capacity, const n
 std::vector<std::string> names_of(const std::vector<Input>& inputs) {
   std::vector<std::string> names;
   for (const Input& input : inputs) {
-    if (input.name != kLengths) names.push_back(input.name);
+    if (input.name != kLengths && input.name != kDropped) names.push_back(input.name);
   }
   return names;
 }

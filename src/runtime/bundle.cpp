@@ -22,6 +22,7 @@ CacheState read_state(const Field& entry) {
   state.kind = kind == "rows" ? CacheState::Kind::rows : CacheState::Kind::once;
   state.name = entry["name"].string();
   state.axis = entry["axis"].integer(-1, 64);
+  state.window = entry["window"].integer(0, int64_t{1} << 40);
   return state;
 }
 
@@ -50,21 +51,24 @@ void check_step(const DecodeStep& d, const Field& facts) {
         facts["states"].fail("a state is not what the setup of the decode step gives", {}, state.name);
       ++once;
     } else if (state.axis < 1 || state.axis >= static_cast<int64_t>(shape.size()) ||
-               shape[state.axis] != Dim::symbol(kCapacity) || shape[0] != Dim::symbol(d.batch)) {
+               shape[state.axis] != Dim::symbol(state.window > 0 ? kWindowRows : kCapacity) || shape[0] != Dim::symbol(d.batch)) {
       facts["states"].fail("a state has no rows along its axis", {}, state.name);
     }
   }
   const bool has_tokens = !d.step.inputs.empty() && d.step.graph.type(d.step.inputs[0].value).rank() >= 2;
-  const bool has_lengths = std::any_of(d.step.inputs.begin(), d.step.inputs.end(),
-                                       [](const Input& i) { return i.name == kLengths; });
-  if (!has_tokens || !has_lengths || !has_symbol(d.step, d.batch) || !has_symbol(d.step, d.tokens))
+  const auto has_input = [&](const char* name) {
+    return std::any_of(d.step.inputs.begin(), d.step.inputs.end(), [&](const Input& i) { return i.name == name; });
+  };
+  if (!has_tokens || !has_input(kLengths) || has_input(kDropped) != (d.widest_window() > 0) || !has_symbol(d.step, d.batch) ||
+      !has_symbol(d.step, d.tokens))
     facts.fail("the decode step has no tokens, lengths, batch or length");
 }
 
 Json facts_of(const DecodeStep& d) {
   Json states = Json::array();
   for (const CacheState& s : d.states)
-    states.push_back({{"kind", s.kind == CacheState::Kind::rows ? "rows" : "once"}, {"name", s.name}, {"axis", s.axis}});
+    states.push_back(
+        {{"kind", s.kind == CacheState::Kind::rows ? "rows" : "once"}, {"name", s.name}, {"axis", s.axis}, {"window", s.window}});
   return {{"batch", d.batch},
           {"tokens", d.tokens},
           {"longest", d.longest ? Json(*d.longest) : Json()},

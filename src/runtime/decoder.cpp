@@ -15,7 +15,8 @@
 namespace pycandle {
 namespace {
 
-constexpr const char *kFormat = "pycandle.cache", *kSavedLengths = "lengths", *kSavedCapacity = "capacity";
+constexpr const char *kFormat = "pycandle.cache", *kSavedLengths = "lengths", *kSavedCapacity = "capacity",
+                     *kSavedDropped = "dropped";
 
 // Sizes that only the states have.
 void bind_states(const Program& step, const std::vector<Array>& states, Bindings& bound) {
@@ -74,9 +75,9 @@ void copy_rows(const Array& from, int64_t from_batch, int64_t from_row, Array& t
   const char* source = from.as<char>();
   char* target = to.mutable_as<char>();
   for (int64_t o = 0; o < outer && count > 0 && row > 0; ++o) {
-    std::memcpy(target + static_cast<size_t>((to_batch * outer + o) * to_rows + to_row) * row,
-                source + static_cast<size_t>((from_batch * outer + o) * from_rows + from_row) * row,
-                static_cast<size_t>(count) * row);
+    std::memmove(target + static_cast<size_t>((to_batch * outer + o) * to_rows + to_row) * row,
+                 source + static_cast<size_t>((from_batch * outer + o) * from_rows + from_row) * row,
+                 static_cast<size_t>(count) * row);
   }
 }
 
@@ -108,7 +109,11 @@ Cache Cache::fork(const std::vector<int64_t>& sequences) const {
   Cache result = *this;
   result.owner_ = std::make_shared<const int>(0);  // each state with rows is made anew below
   result.lengths_.clear();
-  for (const int64_t s : sequences) result.lengths_.push_back(lengths_[s]);
+  result.dropped_.clear();
+  for (const int64_t s : sequences) {
+    result.lengths_.push_back(lengths_[s]);
+    result.dropped_.push_back(dropped_[s]);
+  }
   const Dim batch_dim = Dim::symbol(step_->batch);
   for (size_t i = 0; i < states_.size(); ++i) {
     const Shape& type = step_->step.graph.type(step_->step.states[i].value).shape;
@@ -131,7 +136,71 @@ void Cache::truncate(int64_t sequence, int64_t length) {
         .expected(fmt::format("a sequence below {} and a length up to its own", batch()))
         .found(fmt::format("sequence {}, length {}", sequence, length));
   }
+  if (!can_truncate(sequence, length)) {
+    throw Error(ErrorCode::usage, "the rows before these tokens are gone: layers of the model look back through a window")
+        .expected(fmt::format("a length of {} or more, or 0", dropped_[sequence] + step_->widest_window() - 1))
+        .found(std::to_string(length))
+        .hint(fmt::format("the last {} tokens can always be forgotten; fork the cache to come back to an older state",
+                          taken_back()));
+  }
   lengths_[sequence] = length;  // what is behind is written over, and nothing reads it until then
+  if (length == 0) dropped_[sequence] = 0;
+}
+
+bool Cache::can_truncate(int64_t sequence, int64_t length) const {
+  return length == 0 || length == lengths_[sequence] || dropped_[sequence] <= first_kept(length);
+}
+
+// ---- windows
+
+int64_t Cache::most_kept() const {
+  int64_t most = 0;
+  for (size_t b = 0; b < lengths_.size(); ++b) most = std::max(most, lengths_[b] - dropped_[b]);
+  return most;
+}
+
+int64_t Cache::taken_back() const { return std::min<int64_t>(64, step_->widest_window()); }
+
+int64_t Cache::first_kept(int64_t length) const { return std::max<int64_t>(0, length - (step_->widest_window() - 1)); }
+
+// Twice what is read, so that rows move once in a while; a long prompt has all its rows while it runs.
+int64_t Cache::rows_for(int64_t added) const {
+  const int64_t read = step_->widest_window() - 1 + taken_back();
+  return std::min(capacity_, std::max(2 * (read + 1), read + added));
+}
+
+void Cache::roll(int64_t added) {
+  if (step_->widest_window() == 0) return;
+  const int64_t rows = rows_for(added);
+  const auto is_full = [&](size_t b) { return lengths_[b] - dropped_[b] + added > rows; };
+  bool fits = rows == window_rows_;
+  for (size_t b = 0; b < lengths_.size(); ++b) fits = fits && !is_full(b);
+  if (fits) return;
+  own_rows();
+  const auto first = [&](size_t b) {
+    return is_full(b) ? std::max(dropped_[b], first_kept(lengths_[b] - taken_back())) : dropped_[b];
+  };
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const CacheState& state = step_->states[i];
+    if (state.window == 0) continue;
+    const auto move_rows = [&](Array& to) {
+      for (size_t b = 0; b < lengths_.size(); ++b) {
+        const auto sequence = static_cast<int64_t>(b);
+        copy_rows(states_[i], sequence, first(b) - dropped_[b], to, sequence, 0, lengths_[b] - first(b), state.axis);
+      }
+    };
+    if (rows == window_rows_) {
+      move_rows(states_[i]);
+      continue;
+    }
+    Sizes shape = states_[i].shape();
+    shape[state.axis] = rows;
+    Array larger(states_[i].dtype(), shape);
+    move_rows(larger);
+    states_[i] = std::move(larger);
+  }
+  for (size_t b = 0; b < lengths_.size(); ++b) dropped_[b] = first(b);
+  window_rows_ = rows;
 }
 
 void Cache::spoil_unused() {
@@ -143,23 +212,29 @@ void Cache::spoil_unused() {
     const Array spoiled = store(dtype, states_[i].shape(),
                                 std::vector<double>(states_[i].size(), is_floating(dtype) ? kShows : 1));
     Array rows = copy_of(states_[i]);
-    for (int64_t b = 0; b < batch(); ++b)
-      copy_rows(spoiled, b, lengths_[b], rows, b, lengths_[b], capacity_ - lengths_[b], state.axis);
+    for (int64_t b = 0; b < batch(); ++b) {
+      const int64_t used = lengths_[b] - (state.window > 0 ? dropped_[b] : 0);
+      copy_rows(spoiled, b, used, rows, b, used, rows.shape()[state.axis] - used, state.axis);
+    }
     states_[i] = std::move(rows);
   }
 }
 
 void Cache::save(const std::filesystem::path& path) const {
-  const int64_t longest = lengths_.empty() ? 0 : *std::max_element(lengths_.begin(), lengths_.end());
-  std::map<std::string, Array> saved{{kSavedLengths, of_integers(lengths_)}, {kSavedCapacity, of_integers({capacity_})}};
+  const int64_t longest = lengths_.empty() ? 0 : *std::max_element(lengths_.begin(), lengths_.end()), kept = most_kept();
+  std::map<std::string, Array> saved{
+      {kSavedLengths, of_integers(lengths_)}, {kSavedDropped, of_integers(dropped_)}, {kSavedCapacity, of_integers({capacity_})}};
   for (size_t i = 0; i < states_.size(); ++i) {
     const CacheState& state = step_->states[i];
     Array rows = states_[i];
     if (state.kind == CacheState::Kind::rows) {
       Sizes shape = states_[i].shape();
-      shape[state.axis] = longest;
+      shape[state.axis] = state.window > 0 ? kept : longest;
       rows = Array(states_[i].dtype(), shape);
-      for (int64_t b = 0; b < batch(); ++b) copy_rows(states_[i], b, 0, rows, b, 0, lengths_[b], state.axis);
+      for (int64_t b = 0; b < batch(); ++b) {
+        const int64_t used = lengths_[b] - (state.window > 0 ? dropped_[b] : 0);
+        copy_rows(states_[i], b, 0, rows, b, 0, used, state.axis);
+      }
     }
     saved.emplace("cache:" + state.name, std::move(rows));
   }
@@ -191,6 +266,8 @@ Cache Decoder::new_cache(int64_t batch, int64_t capacity, const Tensors& inputs)
   cache.step_ = step_;
   cache.capacity_ = capacity;
   cache.lengths_.assign(static_cast<size_t>(batch), 0);
+  cache.dropped_ = cache.lengths_;
+  cache.window_rows_ = cache.rows_for(1);
   RunRequest request;
   std::vector<WantedInput> wanted;
   for (const Input& input : step_->setup.inputs) wanted.push_back({input.name, step_->setup.graph.type(input.value).text()});
@@ -201,6 +278,7 @@ Cache Decoder::new_cache(int64_t batch, int64_t capacity, const Tensors& inputs)
   const std::vector<Array> once = setup_run_->run(request);
   sizes.emplace(step_->batch, batch);
   sizes.emplace(kCapacity, capacity);
+  sizes.emplace(kWindowRows, cache.window_rows_);
   size_t next = 0;
   for (size_t i = 0; i < step_->states.size(); ++i) {
     const Type& type = step_->step.graph.type(step_->step.states[i].value);
@@ -223,11 +301,31 @@ Cache Decoder::resized(const Cache& from, int64_t capacity) const {
   for (size_t i = 0; i < step_->states.size(); ++i) {
     const CacheState& state = step_->states[i];
     if (state.kind != CacheState::Kind::rows) continue;
+    if (state.window > 0) {
+      to.states_[i] = copy_of(from.states_[i]);
+      continue;
+    }
     for (int64_t b = 0; b < from.batch(); ++b)
       copy_rows(from.states_[i], b, 0, to.states_[i], b, 0, from.lengths_[b], state.axis);
   }
+  to.dropped_ = from.dropped_;
+  to.window_rows_ = from.window_rows_;
   return to;
 }
+
+namespace {
+
+// Can so many rows of each sequence be gone?
+bool are_dropped(const DecodeStep& step, const std::vector<int64_t>& dropped, const std::vector<int64_t>& lengths) {
+  if (dropped.size() != lengths.size()) return false;
+  for (size_t b = 0; b < dropped.size(); ++b) {
+    const int64_t most = step.widest_window() == 0 ? 0 : std::max<int64_t>(0, lengths[b] - (step.widest_window() - 1));
+    if (dropped[b] < 0 || dropped[b] > most) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Cache Decoder::load_cache(const std::filesystem::path& path) const {
   const Safetensors file = Safetensors::open(path);
@@ -242,16 +340,21 @@ Cache Decoder::load_cache(const std::filesystem::path& path) const {
   Cache cache;
   cache.step_ = step_;
   cache.lengths_ = integers(kSavedLengths);
+  cache.dropped_ = integers(kSavedDropped);
   const std::vector<int64_t> capacity = integers(kSavedCapacity);
   const int64_t longest = cache.lengths_.empty() ? 0 : *std::max_element(cache.lengths_.begin(), cache.lengths_.end());
   const bool is_sane = capacity.size() == 1 && capacity[0] >= longest && capacity[0] < (int64_t{1} << 40) &&
-                       std::all_of(cache.lengths_.begin(), cache.lengths_.end(), [](int64_t n) { return n >= 0; });
+                       std::all_of(
+                           cache.lengths_.begin(), cache.lengths_.end(), [](int64_t n) { return n >= 0; }) &&
+                       are_dropped(*step_, cache.dropped_, cache.lengths_);
   if (!is_sane || (step_->longest && capacity[0] > *step_->longest))
     throw Error(ErrorCode::bad_input, "the file is not a cache of this model")
         .expected("lengths within the capacity")
         .found(path.string());
   cache.capacity_ = capacity[0];
-  Bindings sizes{{step_->batch, cache.batch()}, {kCapacity, cache.capacity_}};
+  const int64_t kept = cache.most_kept();
+  cache.window_rows_ = std::max(kept, cache.rows_for(1));
+  Bindings sizes{{step_->batch, cache.batch()}, {kCapacity, cache.capacity_}, {kWindowRows, cache.window_rows_}};
   for (size_t i = 0; i < step_->states.size(); ++i) {
     const CacheState& state = step_->states[i];
     const Type& type = step_->step.graph.type(step_->step.states[i].value);
@@ -262,13 +365,13 @@ Cache Decoder::load_cache(const std::filesystem::path& path) const {
     }
     Sizes shape = evaluate(type.shape, own), expected = shape;
     const bool has_rows = state.kind == CacheState::Kind::rows;
-    if (has_rows) expected[state.axis] = longest;
+    if (has_rows) expected[state.axis] = state.window > 0 ? kept : longest;
     if (saved.dtype() != type.dtype || saved.shape() != expected)
       throw Error(ErrorCode::bad_input, fmt::format("the file is not a cache of this model: {} differs", state.name))
           .expected(fmt::format("{}{}", name_of(type.dtype), to_string(expected)))
           .found(fmt::format("{}{} in {}", name_of(saved.dtype()), to_string(saved.shape()), path.string()));
     Array rows = has_rows ? Array(type.dtype, shape) : copy_of(saved);
-    for (int64_t b = 0; has_rows && b < cache.batch(); ++b) copy_rows(saved, b, 0, rows, b, 0, longest, state.axis);
+    for (int64_t b = 0; has_rows && b < cache.batch(); ++b) copy_rows(saved, b, 0, rows, b, 0, expected[state.axis], state.axis);
     cache.states_.push_back(std::move(rows));
   }
   return cache;
@@ -282,6 +385,7 @@ std::vector<Array> Decoder::inputs(const Cache& cache, const Tensors& tokens, in
       given.emplace(input.name, store(type.dtype, {cache.batch(), added}, std::vector<int64_t>(cache.batch() * added, 1)));
   }
   given[kLengths] = of_integers(cache.lengths_);
+  if (step_->widest_window() > 0) given[kDropped] = of_integers(cache.dropped_);
   return in_order(wanted_, given);
 }
 
@@ -317,6 +421,7 @@ Decoder::Tensors Decoder::run(const Executable& executable, Cache& cache, const 
                               const std::vector<int64_t>& counts, const std::function<void(size_t, const Array&)>& on_tap) const {
   const int64_t added = new_tokens(tokens);
   check_room(cache, added, counts);
+  cache.roll(added);
   RunRequest request = this->request(cache, inputs(cache, tokens, added));
   request.on_tap = on_tap;
   const auto* in_place = dynamic_cast<const RunsInPlace*>(&executable);
@@ -381,19 +486,26 @@ Stepper::Stepper(const Decoder& decoder, Cache cache, int64_t added)
     : decoder_(decoder), cache_(std::move(cache)), added_(added) {
   const Program& p = decoder_.step_->step;
   decoder_.check_room(cache_, added, {});
+  cache_.roll(added);
   for (size_t i = 0; i < p.inputs.size(); ++i) {
     if (p.inputs[i].name == kLengths) lengths_ = i;
+    if (p.inputs[i].name == kDropped) dropped_ = i;
   }
   const Array none(DType::i64, {cache_.batch(), added});
   inputs_ = decoder_.inputs(cache_, {{p.inputs[tokens_].name, none}}, added);
   inputs_[tokens_] = Array(DType::i64, {cache_.batch(), added});
   inputs_[lengths_] = copy_of(inputs_[lengths_]);
+  if (dropped_) inputs_[*dropped_] = copy_of(inputs_[*dropped_]);
   run_ = repeated(*decoder_.step_run_, decoder_.request(cache_, inputs_));
 }
 
 const std::vector<Array>& Stepper::step() {
   decoder_.check_room(cache_, added_, {});
   std::copy(cache_.lengths_.begin(), cache_.lengths_.end(), inputs_[lengths_].mutable_as<int64_t>());
+  if (dropped_) {
+    cache_.roll(added_);  // within the memory of the rows: their number stays
+    std::copy(cache_.dropped_.begin(), cache_.dropped_.end(), inputs_[*dropped_].mutable_as<int64_t>());
+  }
   const std::vector<Array>& outputs = run_->run();
   for (int64_t& length : cache_.lengths_) length += added_;
   return outputs;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,10 @@ class Cache {
 
   // Sequence i of the new cache is a copy of sequences[i] of this one: samples from one prompt, beams, one that is dropped.
   Cache fork(const std::vector<int64_t>& sequences) const;
-  void truncate(int64_t sequence, int64_t length);  // forgets the tokens behind the first `length`
+  // Forgets the tokens behind the first `length`. Where layers look back through a window, older rows go from time to time:
+  // the last 64 tokens (with a smaller window: so many) can always be forgotten, and all of them.
+  void truncate(int64_t sequence, int64_t length);
+  bool can_truncate(int64_t sequence, int64_t length) const;
   void save(const std::filesystem::path&) const;
   // For proofs: large numbers in all unused rows. A step that reads one gives another result.
   void spoil_unused();
@@ -39,9 +43,15 @@ class Cache {
   friend class Decoder;
   friend class Stepper;
   void own_rows();  // rows are written where they lie: first their memory must be this cache's alone
+  void roll(int64_t added);  // states with windows: drops rows that nothing reads any more until so many new ones fit
+  int64_t rows_for(int64_t added) const;
+  int64_t taken_back() const;
+  int64_t most_kept() const;
+  int64_t first_kept(int64_t length) const;  // the first position that tokens from `length` on may read in a window
   std::shared_ptr<const DecodeStep> step_;
   int64_t capacity_ = 0;
-  std::vector<int64_t> lengths_;
+  std::vector<int64_t> lengths_, dropped_;
+  int64_t window_rows_ = 0;
   std::vector<Array> states_;                       // in the order of DecodeStep::states
   std::shared_ptr<const int> owner_ = std::make_shared<const int>(
       0);  // copies of a cache share it, and with it the memory of rows
@@ -105,6 +115,7 @@ class Stepper {
   int64_t added_;
   std::vector<Array> inputs_;  // in the order of the step's inputs
   size_t tokens_ = 0, lengths_ = 0;
+  std::optional<size_t> dropped_;
   std::unique_ptr<RepeatedRun> run_;
 };
 

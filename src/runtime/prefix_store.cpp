@@ -43,7 +43,7 @@ PrefixStore::Start PrefixStore::start(const std::vector<int64_t>& prompt, int64_
     auto found = entries_.end();
     for (auto e = entries_.begin(); e != entries_.end(); ++e) {
       const int64_t known = std::min(shared(e->tokens, prompt), static_cast<int64_t>(prompt.size()) - 1);
-      if (known <= best.known) continue;
+      if (known <= best.known || !e->cache.can_truncate(0, known)) continue;
       best.known = known;
       found = e;
     }

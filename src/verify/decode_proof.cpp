@@ -159,7 +159,7 @@ class Proof {
     const std::vector<int64_t> before = cache.lengths();
     NamedArrays tokens;
     for (const Input& input : step_.step.inputs) {
-      if (input.name == kLengths) continue;
+      if (input.name == kLengths || input.name == kDropped) continue;
       const Array& all = inputs_.at(input.name);
       Sizes shape = all.shape();
       shape[1] = size;

@@ -6,6 +6,7 @@
 
 #include "decode_cases.h"
 #include "runtime/decoder.h"
+#include "temporary_folder.h"
 
 namespace {
 
@@ -48,8 +49,7 @@ struct Running {
   Decoder decoder;
 };
 
-const char* const kTransformers[] = {"sliding", "alibi", "grouped"};
-const char* const kOfKernelsAlone[] = {"sliding", "grouped"};  // a running sum is left to the evaluator, which allocates
+const char* const kTransformers[] = {"sliding", "alibi", "grouped", "rolling"};
 
 TEST(Stepper, GivesWhatStepsGive) {
   for (const char* name : kTransformers) {
@@ -71,7 +71,7 @@ TEST(Stepper, GivesWhatStepsGive) {
 }
 
 TEST(Stepper, AllocatesNothingPerToken) {
-  for (const char* name : kOfKernelsAlone) {
+  for (const char* name : kTransformers) {
     for (const int threads : {1, 2}) {
       SCOPED_TRACE(std::string(name) + " with threads: " + std::to_string(threads));
       const Running model(name, threads);
@@ -124,6 +124,60 @@ TEST(DecodePlans, AreMadeForTheNumberOfNewTokens) {
   EXPECT_EQ(model.decoder.use().planned.size(), 1U);
   model.decoder.step(cache, model.tokens(1, {1, 2, 3}));
   EXPECT_EQ(model.decoder.use().planned.size(), 2U);
+}
+
+// ---- windows
+
+TEST(RollingCache, HasRoomForItsWindowsWhateverTheCapacity) {
+  const Running model("rolling");
+  EXPECT_EQ(model.decoder.new_cache(1, 10000).bytes(), model.decoder.new_cache(1, 100).bytes());
+  const Running full("sliding");
+  EXPECT_LT(50 * full.decoder.new_cache(1, 100).bytes(), full.decoder.new_cache(1, 10000).bytes());
+}
+
+TEST(RollingCache, GivesTheLogitsOfAPromptThatIsReadAtOnce) {
+  for (const int threads : {1, 2}) {
+    const Running model("rolling", threads);
+    std::vector<int64_t> text;
+    for (int64_t i = 0; i < 70; ++i) text.push_back(i * i % 11);
+    Cache cache = model.decoder.new_cache(1, 1000);
+    model.decoder.step(cache, model.tokens(1, {text.begin(), text.begin() + 20}));  // more than the usual room
+    for (size_t i = 20; i < text.size(); ++i) {
+      const Array now = model.decoder.step(cache, model.tokens(1, {text[i]})).begin()->second;
+      Cache at_once = model.decoder.new_cache(1, 1000);
+      const Array all = model.decoder.step(at_once, model.tokens(1, {text.begin(), text.begin() + i + 1})).begin()->second;
+      const int64_t width = now.size();
+      for (int64_t j = 0; j < width; ++j)
+        ASSERT_NEAR(now.as<float>()[j], all.as<float>()[static_cast<int64_t>(i) * width + j], 1e-5) << i;
+    }
+    EXPECT_EQ(cache.lengths(), std::vector<int64_t>{70});
+  }
+}
+
+TEST(RollingCache, GoesBackAsFarAsItsRowsAndIsForkedAndSaved) {
+  const Running model("rolling");
+  const auto logits = [&](Cache& cache, int64_t token) {
+    return model.decoder.step(cache, model.tokens(1, {token})).begin()->second;
+  };
+  Cache cache = model.decoder.new_cache(1, 100);
+  for (int64_t i = 0; i < 50; ++i) logits(cache, i % 11);
+  Cache fork = cache.fork({0, 0}).fork({1});
+  const TemporaryFolder folder;
+  cache.save(folder.path() / "cache.safetensors");
+  Cache loaded = model.decoder.load_cache(folder.path() / "cache.safetensors");
+  Cache larger = model.decoder.resized(cache, 200);
+  const Array expected = logits(cache, 7);
+  for (Cache* other : {&fork, &loaded, &larger}) EXPECT_TRUE(logits(*other, 7).same_bytes(expected));
+  for (int64_t i = 0; i < 5; ++i) logits(larger, i);
+  EXPECT_TRUE(larger.can_truncate(0, 52));
+  larger.truncate(0, 52);  // four tokens back: as far as the window
+  cache.truncate(0, 50);
+  EXPECT_TRUE(logits(cache, 7).same_bytes(expected));
+  EXPECT_FALSE(cache.can_truncate(0, 10));
+  EXPECT_THROW(cache.truncate(0, 10), Error);
+  cache.truncate(0, 0);
+  Cache fresh = model.decoder.new_cache(1, 100);
+  EXPECT_TRUE(logits(cache, 3).same_bytes(logits(fresh, 3)));
 }
 
 TEST(Cache, OfACopyIsNotWrittenByTheOther) {

@@ -132,6 +132,13 @@ std::vector<Fault> faults_in_the_cache() {
       at("sliding", "rows of the first sequence's length", "cache_append", 0, with_operand(2, first_sequence)),
       at("sliding", "new rows in reverse", "cache_append", 0, with_operand(1, reversed(2))),
       at("sliding", "the mask put in at the wrong rows", "cache_append", 2, with_operand(2, plus(1))),
+      at("rolling", "rows put in one row too near", "cache_append", 0, with_operand(2, plus(-1))),
+      at("rolling", "queries stand as if no row had gone", "cached_attention", 0,
+         [](Builder& b, const Node& node, Values operands) {
+           operands[3] = b.graph().nodes[b.graph().values[operands[3]].node].operands[0];  // lengths, not lengths - dropped
+           return b.create_all(node.op->name, operands, node.attributes);
+         }),
+      at("rolling", "positions one too near", "take", 0, with_operand(1, plus(-1))),
       reads_before("sliding", "keys without the new ones", 1),
       reads_before("sliding", "values without the new ones", 2),
       never_updated("sliding", "keys that are never kept", "key"),

@@ -11,6 +11,7 @@
 #include "passes/constants.h"
 #include "passes/decoding/at_positions.h"
 #include "passes/decoding/prepare.h"
+#include "passes/decoding/rolling.h"
 #include "passes/decoding/rules.h"
 #include "passes/passes.h"
 #include "passes/rewriter.h"
@@ -36,6 +37,10 @@ Deriver::Deriver(const Program& p, const OpTable& table, const std::string& leng
       setup_(p, table),
       step_(p, table) {
   lengths_ = step_.program.graph.add_input({DType::i64, {batch}});
+  if (position_values_ == PositionValues::computed) return;  // code that is read keeps all rows
+  windows_ = read_windows(p, axes_, [this](ValueId v) { return is_kept(v); });
+  for (const auto& [v, window] : windows_) axes_.keep_window(v);
+  if (!windows_.empty()) dropped_ = step_.program.graph.add_input({DType::i64, {batch}});
 }
 
 void Deriver::refuse(const Node& node, const std::string& reason) const {
@@ -182,10 +187,12 @@ ValueId Deriver::cached(ValueId v) {
   const ValueId rows = b.transpose(made, order);
   Shape shape = b.shape(rows);
   const int64_t axis = back[*axes_.sequence_axis(v)];
-  shape[axis] = axes_.capacity();
+  shape[axis] = axes_.rows(v);
   const size_t index = states_.size();
-  const ValueId before = state({CacheState::Kind::rows, name, axis}, {g_.type(v).dtype, shape});
-  updated_[index] = b.create("cache_append", {before, rows, lengths_}, {{"axis", axis}});
+  const auto window = windows_.find(v);
+  const ValueId before = state({CacheState::Kind::rows, name, axis, window == windows_.end() ? 0 : window->second},
+                               {g_.type(v).dtype, shape});
+  updated_[index] = b.create("cache_append", {before, rows, first_row(v)}, {{"axis", axis}});
   const ValueId all = b.transpose(updated_[index], back);
   b.origin = origin;
   return caches_.emplace(v, all).first->second;
@@ -242,6 +249,16 @@ ValueId Deriver::positions() {
   return positions_;
 }
 
+ValueId Deriver::first_row(ValueId kept) {
+  if (windows_.count(kept) == 0) return lengths_;
+  if (first_row_ == kNoValue) {
+    const Origin origin = std::exchange(step_.b.origin, {});
+    first_row_ = step_.b.sub(lengths_, dropped_);
+    step_.b.origin = origin;
+  }
+  return first_row_;
+}
+
 ValueId Deriver::reshaped(ValueId v, const Shape& shape) {
   const Node* node = defining_node(step_.program.graph, v);
   const bool is_undone = node && node->op->name == "reshape" && step_.b.shape(node->operands[0]) == shape;
@@ -283,6 +300,7 @@ void Deriver::finish(Part& part, bool is_step) {
   Program& p = part.program;
   if (is_step) {
     p.inputs.push_back({kLengths, lengths_, std::nullopt, true, std::nullopt});
+    if (dropped_ != kNoValue) p.inputs.push_back({kDropped, dropped_, std::nullopt, true, std::nullopt});
     for (size_t i = 0; i < states_.size(); ++i) p.states[i].updated = updated_[i] == kNoValue ? p.states[i].value : updated_[i];
     keep_boundaries();
     if (position_values_ == PositionValues::computed) order_nodes(part);
@@ -308,6 +326,7 @@ void Deriver::finish(Part& part, bool is_step) {
     p.symbols.push_back(std::move(s));
   }
   p.symbols.push_back({kCapacity, {1, longest_}, longest_.value_or(64), {}, -1});
+  if (is_step && dropped_ != kNoValue) p.symbols.push_back({kWindowRows, {1, std::nullopt}, 64, {}, -1});
   for (const Tap& tap : p_.taps) {
     if (!is_step || !axes_.factors(tap.value) || !axes_.has_sequence(tap.value)) continue;
     if (!axes_.of_tokens(tap.value) && !axes_.batch_axis(tap.value)) continue;  // its rows in the step differ by sequence
@@ -388,6 +407,13 @@ DecodeStep Deriver::finished() {
 }  // namespace pycandle::decoding
 
 namespace pycandle {
+
+int64_t DecodeStep::widest_window() const {
+  int64_t widest = 0;
+  for (const CacheState& state : states) widest = std::max(widest, state.window);
+  return widest;
+}
+
 namespace {
 
 [[noreturn]] void no_sequence(const std::string& reason) {

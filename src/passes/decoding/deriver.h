@@ -56,6 +56,7 @@ class Deriver {
   ValueId from_table(ValueId, const Need&);
   ValueId reshaped(ValueId, const Shape&);         // of the step; where that undoes a reshape, what was before it
   ValueId positions();                             // i64 [batch, new]: of the new tokens
+  ValueId first_row(ValueId kept);                 // i64 [batch]: where the rows of the new tokens go in all rows of the value
   ValueId state(CacheState, Type);
   std::string layer_of(int32_t call) const;        // "transformer.h.0.attn."
   int32_t keeping_call(ValueId) const;  // the innermost module that has all uses of the value: its rows are kept there
@@ -79,7 +80,8 @@ class Deriver {
   std::set<std::string> names_;
   std::string asked_for_;  // what the next cache is for: "key"
   std::map<std::pair<ValueId, size_t>, ValueId> landed_;  // tables that got a batch axis, by the rank that they are used at
-  ValueId lengths_ = kNoValue, positions_ = kNoValue;
+  std::map<ValueId, int64_t> windows_;  // values whose cache may forget old rows: how many are read
+  ValueId lengths_ = kNoValue, positions_ = kNoValue, dropped_ = kNoValue, first_row_ = kNoValue;
   std::vector<ValueId> updated_;  // by state
 };
 

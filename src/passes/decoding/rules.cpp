@@ -353,7 +353,7 @@ ValueId Rules::over_cache() {
   };
   for (const size_t i : {1, 2}) operands[i] = with_heads(over_positions(i), node.operands[i]);
   operands[0] = with_heads(operand(0, axes().every(q, Rows::fresh)), q);
-  operands[3] = d.lengths_;
+  operands[3] = d.first_row(node.operands[1]);
   if (is_merged && node.operands[3] != kNoValue) refuse("a mask over heads that are merged with the batch");
   operands[4] = mask(3);
   for (const size_t i : {4, 5}) {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/core/alignment.h"
 #include "passes/constants.h"
+#include "passes/decode_step.h"
 #include "passes/decoding/dispatch.h"
 
 namespace pycandle::decoding {
@@ -206,13 +207,15 @@ Need SequenceAxes::every(ValueId v, Rows rows) const {
   return need;
 }
 
+Dim SequenceAxes::rows(ValueId v) const { return windowed_.count(v) == 0 ? capacity_ : Dim::symbol(kWindowRows); }
+
 Shape SequenceAxes::shape(ValueId v, const Need& need) const {
   Shape shape;
   for (size_t axis = 0; axis < need.size(); ++axis) {
     Dim size = 1;
     size_t next = 0;
     for (const Dim factor : (*factors_[v])[axis])
-      size = size * (mentions_length(factor) && need[axis][next++] == Rows::all ? factor - length_ + capacity_ : factor);
+      size = size * (mentions_length(factor) && need[axis][next++] == Rows::all ? factor - length_ + rows(v) : factor);
     shape.push_back(size);
   }
   return shape;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "ir/op_def.h"
@@ -43,6 +44,8 @@ class SequenceAxes {
 
   Need every(ValueId, Rows) const;
   Shape shape(ValueId, const Need&) const;                   // with as many rows as are needed
+  void keep_window(ValueId v) { windowed_.insert(v); }       // all its rows: those that the window has room for
+  Dim rows(ValueId) const;                                   // how many all are: the capacity, or those
 
  private:
   std::optional<std::vector<Factors>> factors_of(const Graph&, const Node&, ValueId result);
@@ -53,6 +56,7 @@ class SequenceAxes {
   PerValue<std::optional<std::vector<Factors>>> factors_;
   PerValue<bool> of_tokens_, of_inputs_, of_length_;
   PerValue<bool> is_alike_;                                  // … so that any order of factors fits
+  std::set<ValueId> windowed_;
 };
 
 bool all_are(const Need&, Rows);
