@@ -1,4 +1,4 @@
-"""Small causal language models that are no transformers: recurrent layers, causal convolutions, shifted tokens, running sums."""
+"""Small language models: causal ones that are no transformers, and models in which a token sees later ones."""
 
 from __future__ import annotations
 
@@ -93,6 +93,111 @@ class StateSpace(nn.Module):
         return self.head(given.transpose(0, 1))
 
 
+class Mixed(nn.Module):
+    """A layer of one kind between embedding and head."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens):
+        x = self.layer(self.embed(tokens))
+        return self.head(x + self.mixed(x))
+
+    def mixed(self, x):
+        raise NotImplementedError
+
+
+class SeesAll(Mixed):
+    def mixed(self, x):
+        return functional.scaled_dot_product_attention(x, x, x)
+
+
+class SeesThePrefix(Mixed):
+    """Causal, but the first four tokens see each other: what prefix language models do."""
+
+    def mixed(self, x):
+        at = torch.arange(x.shape[1])
+        allowed = (at[None, :] <= at[:, None]) | (at[None, :] < 4)
+        return functional.scaled_dot_product_attention(x, x, x, attn_mask=allowed)
+
+
+class SeesOneMore(Mixed):
+    """A mask that lets the next token in."""
+
+    def mixed(self, x):
+        at = torch.arange(x.shape[1])
+        scores = x @ x.transpose(1, 2) + torch.where(at[None, :] <= at[:, None] + 1, 0.0, float("-inf"))
+        return scores.softmax(-1) @ x
+
+
+class RunsBackwards(Mixed):
+    def mixed(self, x):
+        return x.flip(1).cumsum(1).flip(1)
+
+
+class Averages(Mixed):
+    def mixed(self, x):
+        return x.mean(1, keepdim=True)
+
+
+class Competes(Mixed):
+    def mixed(self, x):
+        return x.softmax(1)
+
+
+class Normalises(Mixed):
+    """Over the sequence, as instance norm does."""
+
+    def mixed(self, x):
+        return functional.instance_norm(x.transpose(1, 2)).transpose(1, 2)
+
+
+class Sorts(Mixed):
+    def mixed(self, x):
+        return x.sort(1).values
+
+
+class Rolls(Mixed):
+    def mixed(self, x):
+        return x.roll(1, 1)
+
+
+class LooksAhead(Mixed):
+    def mixed(self, x):
+        return functional.pad(x[:, 1:], (0, 0, 0, 1))
+
+
+class Centred(Mixed):
+    """A convolution whose window reaches to both sides."""
+
+    def __init__(self):
+        super().__init__()
+        self.window = nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
+
+    def mixed(self, x):
+        return self.window(x.transpose(1, 2)).transpose(1, 2)
+
+
+class CountsFromTheEnd(Mixed):
+    def mixed(self, x):
+        return x * (x.shape[1] - torch.arange(x.shape[1])).unsqueeze(1)
+
+
+class ScalesByLength(Mixed):
+    def mixed(self, x):
+        return x.cumsum(1) / x.shape[1]
+
+
+class Transforms(Mixed):
+    """Along the sequence, as FNet does."""
+
+    def mixed(self, x):
+        return torch.view_as_real(torch.fft.fft(x, dim=1))[..., 0]
+
+
 CAUSAL = {
     "lstm": lambda: Recurrent("LSTM"),
     "gru": lambda: Recurrent("GRU"),
@@ -101,4 +206,20 @@ CAUSAL = {
     "shifted": Shifted,
     "state_space": StateSpace,
 }
-NOT_CAUSAL = {"both_ways": BothWays}
+NOT_CAUSAL = {  # with the reason that is given
+    BothWays: "a scan runs backwards",
+    SeesAll: "attention is not causal",
+    SeesThePrefix: "attention is not causal",
+    SeesOneMore: "attention is not causal",
+    RunsBackwards: "reverse mixes positions",
+    Averages: "mean reads all positions at once",
+    Competes: "softmax mixes positions",
+    Normalises: "reads all positions at once",
+    Sorts: "sort mixes positions",
+    Rolls: "concat changes the length",
+    LooksAhead: "pad sees later positions",
+    Centred: "convolution sees later positions",
+    CountsFromTheEnd: "a value depends on the length",
+    ScalesByLength: "a value depends on the length",
+    Transforms: "what fft does along the sequence is not known",
+}
