@@ -79,7 +79,8 @@ twins: build-tests ## a part of `make faults`: wrong models beside right ones, a
 bench: build ## whole models beside torch, ONNX Runtime, OpenVINO, candle and llama.cpp; writes docs/benchmarks.md (BENCH_FLAGS="--models minilm")
 	@scripts/setup.sh bench
 	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m peers $(BENCH_FLAGS)
-	@PYTHONPATH=python .venv-bench/bin/python benchmarks/decoding.py
+	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m decoding --page docs/decoding-speed.md
+	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m decoding.growth --picture docs/images/decoding-growth.svg
 
 bench-quick: build ## a few of those in under 3 minutes: what moved against benchmarks/baseline.json
 	@scripts/setup.sh bench

@@ -15,6 +15,7 @@
 #include <ctime>
 #include <functional>
 #include <list>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -189,6 +190,44 @@ Case attention_case(int64_t heads, int64_t length, int64_t size, bool causal, Ma
           4.0 * static_cast<double>(heads * size) * pairs, 0, [g] { RUN(attention, g); }};
 }
 
+// A step behind `length` tokens, in a stack of layers that no cache holds: the bytes are those of the keys and values.
+Case cached_attention_case(int64_t heads, int64_t kv_heads, int64_t length, int64_t size, WeightFormat kept) {
+  CachedAttention g;
+  g.call.batch = g.call.queries = 1;
+  g.call.heads = heads;
+  g.call.kv_heads = kv_heads;
+  g.call.keys = length;
+  g.call.head_size = g.call.value_size = size;
+  g.call.scale = 0.125f;
+  g.kept = kept;
+  g.splits = kv_heads < threads ? (threads + kv_heads - 1) / kv_heads : 1;
+  g.call.q_head = g.call.out_head = size;
+  g.call.k_row = g.call.v_row = size;
+  g.call.k_head = g.call.v_head = length * size;
+  const auto start = std::make_shared<int64_t>(length - 1);
+  g.starts = start.get();
+  const int64_t rows = kv_heads * length * size, bytes = rows * (kept == WeightFormat::f32 ? 4 : 2);
+  constexpr int64_t kMemory = int64_t{300} << 20;
+  const int64_t layers = kMemory / (2 * bytes);
+  static const float* memory = nullptr;  // of all cases
+  if (memory == nullptr) memory = random_numbers(kMemory / 4);
+  g.call.q = random_numbers(static_cast<size_t>(heads * size));
+  g.call.out = random_numbers(static_cast<size_t>(heads * size));
+  g.partial = random_numbers(static_cast<size_t>(kernels().partial_attention_size(g)));
+  return {"cached attention " + std::to_string(kv_heads) + "x" + std::to_string(length) + "x" + std::to_string(size) +
+              (heads > kv_heads ? " for " + std::to_string(heads) : "") + " " + std::string(name_of(kept)),
+          0, static_cast<double>(layers * 2 * bytes), [=, memory = memory] {
+            (void)start;
+            for (int64_t i = 0; i < layers; ++i) {
+              CachedAttention layer = g;
+              layer.call.k = memory + i * bytes / 2;
+              layer.call.v = layer.call.k + bytes / 4;
+              RUN(cached_attention, layer);
+              if (layer.splits > 1) kernels().merge_attention(layer, 0, kernels().merge_attention_units(layer), nullptr);
+            }
+          }};
+}
+
 Case unary_case(Unary f) {
   constexpr int64_t n = 4096;
   const float* x = random_numbers(n);
@@ -332,6 +371,12 @@ std::vector<Case> all_cases(const std::string& filter) {
     add([&] { return attention_case(12, 197, 64, causal); });
     add([&] { return attention_case(12, 128, 32, causal); });
     add([&] { return attention_case(12, 512, 64, causal); });
+  }
+  for (const WeightFormat f : {WeightFormat::f32, WeightFormat::bf16}) {
+    add([&] { return cached_attention_case(12, 12, 1024, 64, f); });
+    add([&] { return cached_attention_case(12, 12, 4096, 64, f); });
+    add([&] { return cached_attention_case(32, 8, 4096, 64, f); });
+    add([&] { return cached_attention_case(32, 8, 4096, 128, f); });
   }
   add([&] { return attention_case(12, 512, 64, false, Mask::numbers); });
   add([&] { return attention_case(12, 512, 64, false, Mask::truths); });

@@ -1,6 +1,7 @@
 """The benchmarks are run by hand; here they are kept from rotting."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,30 +12,89 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import call_cost
 import compile_time
-import decoding
 import scaling
+from decoding import aims as decoding_aims
+from decoding import growth, shapes
+from decoding import report as decoding_report
 from peers import aims, baseline, chart, models, report, roofline, runners
 
+ROOT = Path(__file__).parents[2]
 
-def test_decoding_is_timed_beside_torch_and_gives_its_tokens(tmp_path) -> None:
-    decoding.recorded(tmp_path / "gpt2", "tiny")  # here, where torch is loaded already
-    command = [sys.executable, decoding.__file__, "--size", "tiny", "--threads", "1", "--rounds", "1"]
-    command += ["--tokens", "5", "--prompt", "4", "--prefill", "12", "--runners", "torch,f32,int4"]
+
+def timed(folder: Path, shape: str, *options: str) -> dict:
+    shapes.recorded(folder / shape, shapes.SHAPES[shape])  # here, where torch is loaded already
+    command = [
+        sys.executable,
+        "-m",
+        "decoding",
+        "--shapes",
+        shape,
+        "--threads",
+        "1",
+        "--rounds",
+        "1",
+        *options,
+    ]
+    command += [
+        "--tokens",
+        "5",
+        "--longest",
+        "12",
+        "--no-limits",
+        "--files",
+        folder,
+        "--out",
+        folder / "rows.json",
+    ]
+    page = folder / "page.md"
+    page.write_text(f"before\n{decoding_report.BEGIN}\n{decoding_report.END}\nafter\n")
     run = subprocess.run(
-        [*command, "--folder", tmp_path / "gpt2", "--out", tmp_path / "rows.json"],
+        [*command, "--page", page],
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(ROOT / "benchmarks")])},
     )
     assert run.returncode == 0, run.stderr
-    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert "| pycandle int4 |" in page.read_text() and page.read_text().endswith("after\n")
+    return json.loads((folder / "rows.json").read_text())
+
+
+@pytest.mark.parametrize("shape", ["gpt2-tiny", pytest.param("llama-tiny", marks=pytest.mark.full)])
+def test_decoding_is_timed_beside_torch_and_gives_its_tokens(shape, tmp_path) -> None:
+    rows = timed(tmp_path, shape, "--runners", "torch f32,pycandle f32,pycandle int4")["rows"]
     assert {(r["task"], r["runner"]) for r in rows} == {
         (task, runner)
-        for task in ("decode", "prefill")
+        for task in ("decode", "prefill 128", "prefill 512")
         for runner in ("torch f32", "pycandle f32", "pycandle int4")
     }
-    assert all(r["tokens_per_second"] > 0 for r in rows)
-    assert "| decode | 1 | pycandle int4 |" in run.stdout
+    assert all(r["tokens_per_second"] > 0 and r["weights"] > 10_000 for r in rows)
+
+
+def test_a_longer_cache_is_timed_and_drawn(tmp_path) -> None:
+    shape = shapes.SHAPES["gpt2-tiny"]
+    found = growth.measured(tmp_path, shape, (4, 24, 64), 1, 1, limits=False)
+    assert [row["length"] for row in found["rows"]] == [4, 24, 64] and all(
+        row["ms"] > 0 for row in found["rows"]
+    )
+    assert found["bytes_of_a_token"] == 2 * 2 * 64 * 4, "keys and values of two layers"
+    for row in found["rows"]:
+        row["at_most_ms"] = row["ms"]
+    assert growth.svg(found, shape.title).count("<polyline") == 3
+
+
+def test_an_aim_of_decoding_holds_by_its_ratio_or_near_the_bandwidth() -> None:
+    def row(runner: str, rate: float) -> dict:
+        return {"shape": "gpt2-124m", "task": "decode", "threads": 1, "runner": runner, "weights": 125e6} | {
+            "tokens_per_second": rate
+        }
+
+    rows = [row("pycandle f32", 60), row("candle f32", 50), row("torch f32", 20)]
+    (far,) = decoding_aims.judged(rows, {1: 40.0})
+    assert (far["peer"], far["ratio"], far["of_bandwidth"], far["holds"]) == ("candle f32", 1.2, 0.75, False)
+    assert decoding_aims.judged(rows, {1: 32.0})[0]["holds"], "94 % of the bandwidth"
+    assert decoding_aims.judged([row("pycandle f32", 65), *rows[1:]], {})[0]["holds"], "1.3 times the best"
+    assert decoding_aims.judged([row("pycandle int8", 65), *rows[1:]], {}) == [], "no peer of its width ran"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 //! candle's own models as a runner of the benchmark: docs/benchmarks.md has the protocol.
 //!
 //!   candle-peer <model> <weights.safetensors> --inputs <file> --outputs <file>
+//!   candle-peer gpt2-decoding <weights.safetensors>        the protocol of benchmarks/decoding/workers.py
 use std::collections::HashMap;
 use std::io::BufRead;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::rnn::{lstm, LSTMConfig, RNN};
 use candle_nn::VarBuilder;
-use candle_transformers::models::{bert, convnext, resnet, vit};
+use candle_transformers::models::{bert, bigcode, convnext, resnet, vit};
 
 type Run = Box<dyn Fn(&HashMap<String, Tensor>) -> Result<Tensor>>;
 
@@ -113,7 +114,57 @@ fn serve() -> Result<()> {
     Ok(())
 }
 
+/// GPT-2 is GPTBigCode with keys of its own for each head.
+fn decode() -> Result<()> {
+    let weights = std::env::args().nth(2).expect("the file of the weights is needed");
+    let device = Device::Cpu;
+    let vb = unsafe { VarBuilder::from_mmaped_safetensors(&[weights], DType::F32, &device)? };
+    let config = || bigcode::Config {
+        vocab_size: 50257,
+        max_position_embeddings: 1024,
+        num_hidden_layers: 12,
+        hidden_size: 768,
+        layer_norm_epsilon: 1e-5,
+        n_inner: None,
+        num_attention_heads: 12,
+        multi_query: false,
+        use_cache: true,
+    };
+    println!("ready");
+    for line in std::io::stdin().lock().lines() {
+        let wanted: serde_json::Value = serde_json::from_str(&line?).map_err(candle_core::Error::wrap)?;
+        let prompt: Vec<u32> =
+            wanted["prompt"].as_array().expect("a prompt").iter().map(|t| t.as_u64().unwrap() as u32).collect();
+        let count = wanted["tokens"].as_u64().expect("a number of tokens");
+        let mut net = bigcode::GPTBigCode::load(vb.clone(), config())?; // an empty cache
+        let mut seen = 0;
+        let mut step = |tokens: &[u32]| -> Result<u32> {
+            let logits = net.forward(&Tensor::new(tokens, &device)?.unsqueeze(0)?, seen)?;
+            seen += tokens.len();
+            logits.flatten_all()?.argmax(0)?.to_scalar::<u32>()
+        };
+        let mut start = Instant::now();
+        let mut tokens = vec![step(&prompt)?];
+        if count > 0 {
+            start = Instant::now();
+        }
+        for _ in 0..count {
+            tokens.push(step(&tokens[tokens.len() - 1..])?);
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{}", serde_json::json!({"seconds": seconds, "tokens": tokens}));
+    }
+    Ok(())
+}
+
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("gpt2-decoding") {
+        if let Err(error) = decode() {
+            eprintln!("{error}");
+            std::process::exit(1);
+        }
+        return;
+    }
     if let Err(error) = serve() {
         println!("{}", serde_json::json!({"error": error.to_string().lines().next()}));
     }

@@ -1,0 +1,1 @@
+"""How fast language models generate, beside torch, llama.cpp and candle: python -m decoding."""
