@@ -83,18 +83,9 @@ def main() -> None:
         theirs = SentenceEncoder().eval()(**tokens).numpy()
     print(f"\n  largest difference from PyTorch: {abs(ours - theirs).max():.1e}")
 
-    print("\n5. Broken on purpose: the GELU of the fourth layer is the tanh one. Which layer, which op, why?")
+    print("\n5. Broken on purpose: one of six GELUs is the tanh one. Which, and why?")
     broken = broken_copy(OUT / "minilm_manifest.json").relative_to(ROOT).as_posix()
     run("verify", broken, "--repro", f"{broken}/repro", "--out", f"{broken}/result.jsonl", status=1)
-
-    print("\nTry next:")
-    print(f"  .venv/bin/pycandle inspect {manifest} --ptir | less")
-    print(f"  .venv/bin/pycandle forward {manifest} --seed 1 --set s0=4")
-    print(f"  .venv/bin/pycandle dashboard {broken}     # the same in the terminal, live")
-    for layer in sorted((ROOT / broken / "repro").iterdir()):
-        place = shlex.quote(layer.relative_to(ROOT).as_posix())
-        print(f"  .venv/bin/pycandle replay {place}     # the broken layer alone")
-        print(f"  .venv/bin/python {place}/debug_layer.py     # the same in PyTorch, with heatmaps")
 
     print("\n6. The same as a page: Python, C++ and program side by side, graph, drift, time and weights.")
     run("codegen", "--manifest", broken, "--out", f"{broken}/emitted")
@@ -102,7 +93,14 @@ def main() -> None:
     found = ["--result", f"{broken}/result.jsonl", "--profile", f"{broken}/profile.json"]
     page = REPORT.relative_to(ROOT).as_posix()
     run("report", broken, *found, "--code", f"{broken}/emitted", "-o", page)
-    print(f"\nOpen it: xdg-open {page}, or drop the file into any browser. It needs no server.")
+    print("\nTry next:")
+    print(f"  .venv/bin/pycandle dashboard {broken}     # the same in the terminal, live")
+    print(f"  .venv/bin/pycandle inspect {manifest} --ptir | less")
+    print(f"  .venv/bin/pycandle forward {manifest} --seed 1 --set s0=4")
+    for layer in sorted((ROOT / broken / "repro").iterdir()):
+        place = shlex.quote(layer.relative_to(ROOT).as_posix())
+        print(f"  .venv/bin/python {place}/debug_layer.py     # the wrong layer in PyTorch")
+    print(f"\nOpen the page: xdg-open {page}, or drop the file into any browser. It needs no server.")
 
 
 if __name__ == "__main__":

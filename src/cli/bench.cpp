@@ -266,7 +266,7 @@ void print_rows(const Json& rows, const std::string& model) {
     }
     table.row(std::move(cells));
   }
-  fmt::print("{}\n{}", styled(model, Style::bold), table.text());
+  fmt::print("{}\n{}", styled(model, Style::bold), table.text("  ", {3, 6, 8}));
   for (const Json& row : rows) {
     if (row.contains("failed")) fmt::print("\n{}: {}\n", row["runner"].get<std::string>(), row["failed"].get<std::string>());
     if (row.contains("note")) fmt::print("\n{}: {}\n", row["runner"].get<std::string>(), row["note"].get<std::string>());

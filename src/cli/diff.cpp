@@ -138,10 +138,10 @@ void print_structure(const RecordingDifference& d, Printer& out) {
   if (!d.structure.empty()) fmt::print("  first: {}\n", wrapped(d.structure, 2, 9));
   for (size_t i = 0; i < std::min(out.most(), d.modules.size()); ++i) {
     const ChangedModule& m = d.modules[i];
-    fmt::print("  {}  {}  {}\n", m.path, to_string(m.kind), m.class_name);
+    fmt::print("  {}\n", wrapped(fmt::format("{}  {}  {}", m.path, to_string(m.kind), m.class_name), 4, 2));
     if (m.kind != ChangedModule::Kind::changed) continue;
-    for (const std::string& op : m.first) fmt::print("    - {}\n", op);
-    for (const std::string& op : m.second) fmt::print("    + {}\n", op);
+    for (const std::string& op : m.first) fmt::print("    - {}\n", wrapped(op, 6, 6));
+    for (const std::string& op : m.second) fmt::print("    + {}\n", wrapped(op, 6, 6));
   }
   out.say_more(d.modules.size());
 }

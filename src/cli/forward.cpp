@@ -115,7 +115,8 @@ void add_forward(Command& app, Context& context) {
                              .dump(2));
       return;
     }
-    fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds, table.text());
+    fmt::print("{} · {} · {:.2f} s\n{}", styled(model.program().name, Style::bold), model.backend(), seconds,
+               table.text("  ", {3}));
     fmt::print("weights: {}", ledger_text(model.ledger()));
     if (!changed.empty())
       fmt::print("changed states: {}; the next run starts from the recorded ones again\n", fmt::join(changed, ", "));

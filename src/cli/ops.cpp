@@ -105,7 +105,7 @@ void add_ops(Command& app, Context& context) {
       fmt::print("{}\n", all.dump(2));
     } else if (!table.empty()) {
       const bool is_overload = options->name.find('.') != std::string::npos;
-      fmt::print("{}", is_overload ? overload_table(options->name) : table.text());
+      fmt::print("{}", is_overload ? overload_table(options->name) : table.text("  ", {4, 2}));
     }
     if (all.empty())
       throw Error(ErrorCode::usage, "no op or overload has that in its name")

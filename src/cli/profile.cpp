@@ -66,7 +66,7 @@ std::string table(const Profile& p, const char* title, const Groups& groups) {
            rate(sum.gbs(), "GB/s", p.peaks.read_gbs)});
   }
   const std::string more = groups.size() > kMost ? fmt::format("  and {} more\n", groups.size() - kMost) : "";
-  return fmt::format("{}\n{}{}", title, t.text(), more);
+  return fmt::format("{}\n{}{}", title, t.text("  ", {3}), more);
 }
 
 double seconds_of(const std::vector<PassTiming>& passes) {

@@ -120,17 +120,21 @@ std::string Table::text(const std::string& indent, const std::vector<size_t>& di
     if (total() <= limit) break;
     if (column < is_shown.size()) is_shown[column] = false;
   }
-  constexpr size_t kLeast = 12;
+  constexpr size_t kLeast = 12, kRoom = 20;
   const size_t excess = total() > limit ? total() - limit : 0;
   if (excess > 0 && !widths.empty()) widths[0] = widths[0] > excess + kLeast ? widths[0] - excess : std::min(widths[0], kLeast);
   std::string out;
   for (const auto& row : rows_) {
     std::string line = indent;
-    for (size_t i = 0; i < row.size(); ++i) {
+    size_t last = row.size();  // that says something
+    while (last > 0 && (!is_shown[last - 1] || row[last - 1].empty())) --last;
+    for (size_t i = 0; i < last; ++i) {
       if (!is_shown[i]) continue;
       const std::string cell = i == 0 && excess > 0 ? shortened(row[i], widths[i]) : row[i];
-      line += cell;
-      if (i + 1 < row.size()) line.append(widths[i] - std::min(widths[i], width(cell)) + 2, ' ');
+      const size_t used = width(line);
+      const bool is_long = i + 1 == last && i > 0 && used + width(cell) > limit && used + kRoom <= limit;
+      line += is_long ? wrapped(cell, used, used) : cell;
+      if (i + 1 < last) line.append(widths[i] - std::min(widths[i], width(cell)) + 2, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
     out += line + "\n";

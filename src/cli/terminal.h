@@ -27,7 +27,7 @@ class Table {
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
   // Where it does not fit the terminal, columns are left out in the order of `dispensable`, then the first one, which must
-  // not be styled, is shortened.
+  // not be styled, is shortened, and the last one is wrapped below itself.
   std::string text(const std::string& indent = "  ", const std::vector<size_t>& dispensable = {}) const;
 
  private:

@@ -207,7 +207,8 @@ std::string next_step(const LayerResult& layer, const Report& report) {
 void print_wrong(const LayerResult& layer, const Report& report) {
   constexpr size_t kIndent = 8;
   const bool is_tap = layer.input.empty() && layer.tap.kind != TapId::Kind::state_after;
-  fmt::print("\n{} {} ({})\n", styled("wrong here:", Style::red), is_tap ? layer.tap.text() : label(layer), layer.op);
+  const std::string what = fmt::format("{} ({})", is_tap ? layer.tap.text() : label(layer), layer.op);
+  fmt::print("\n{} {}\n", styled("wrong here:", Style::red), wrapped(what, 2, 12));
   if (!layer.place.empty()) print_fact("in", kIndent, line_text(layer.place, layer.source));
   if (!layer.code.empty()) print_fact("code", kIndent, line_text(layer.code, layer.code_source));
   print_fact("why", kIndent, layer.why);

@@ -53,10 +53,22 @@ def test_what_takes_long_says_how_long_it_still_takes_and_leaves_no_trace(pycand
     assert shown and all(len(re.sub(r"\033\[K", "", part)) < 24 for part in shown)
 
 
-def test_tables_fit_the_terminal_and_colours_can_be_refused(pycandle, good) -> None:
+def test_what_is_printed_fits_the_terminal_and_colours_can_be_refused(pycandle, good, broken) -> None:
     for columns in (80, 50):
         said = on_terminal([pycandle.path, "verify", good, "--all"], columns)
         assert "\033[" in said and "orm@0" in said
         assert max(map(len, screen(said))) <= columns, said
+        said = on_terminal([pycandle.path, "verify", broken], columns)
+        assert max(map(len, screen(said))) <= columns, said
+    for command in (
+        ["inspect", good, "--depth", "2"],
+        ["diff", good, broken],
+        ["forward", good, "--profile"],
+        ["bench", good, "--seconds", "0", "--starts", "1"],
+        ["ops"],
+        ["doctor"],
+    ):
+        said = on_terminal([pycandle.path, *command], 80)
+        assert max(map(len, screen(said))) <= 80, said
     assert "\033[3" not in on_terminal([pycandle.path, "verify", good], NO_COLOR="1")
     assert "\033[3" in on_terminal([pycandle.path, "verify", good], NO_COLOR="")
