@@ -63,7 +63,8 @@ def torch_runner(kind: str, options: argparse.Namespace) -> Callable[[], Step]:
 def llama_runner(kind: str, options: argparse.Namespace) -> Callable[[], Step]:
     import llama_cpp as lib
 
-    lib.llama_log_set(lib.llama_log_callback(lambda *_: None), None)
+    silent = lib.llama_log_callback(lambda *_: None)  # as long as the runner: C keeps the pointer alone
+    lib.llama_log_set(silent, None)
     lib.llama_backend_init()
     settings = lib.llama_model_default_params()
     settings.n_gpu_layers = 0
@@ -78,7 +79,7 @@ def llama_runner(kind: str, options: argparse.Namespace) -> Callable[[], Step]:
         raise SystemExit(f"llama.cpp does not load {file}")
     width = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
 
-    def begun() -> Step:
+    def begun(_kept: object = silent) -> Step:
         lib.llama_memory_clear(lib.llama_get_memory(context), False)
 
         def step(tokens: list[int]) -> int:
