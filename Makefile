@@ -56,8 +56,8 @@ zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes 
 	@scripts/setup.sh build clang
 	@PYTHONPATH=tests .venv/bin/python -m zoo.zoo_emit --jobs $(JOBS) $(ZOO_FLAGS)
 
-zoo-decode: build ## models of the zoo that generate, token by token: is the derived step the forward pass? Writes docs/zoo-decode.md
-	@PYTHONPATH=tests .venv/bin/python -W ignore -m zoo.zoo_decode
+zoo-decode: build ## models of the zoo that generate, token by token: is the derived step the forward pass? Writes docs/zoo-decode.md (ZOO_FLAGS="--models t5,bart")
+	@PYTHONPATH=tests .venv/bin/python -W ignore -m zoo.zoo_decode $(ZOO_FLAGS)
 
 people: build ## models as people write them, each recorded, run on both backends, emitted and tested; writes docs/people.md (PEOPLE_FLAGS="--filter gpt")
 	@PYTHONPATH=tests .venv/bin/python -m people --jobs $(JOBS) $(PEOPLE_FLAGS)

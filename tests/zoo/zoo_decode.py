@@ -53,18 +53,31 @@ def row(entry: Entry, recordings: Recordings, program: Path, only_recorded: bool
     return entry.name, result, f"{len(answers[0]['caches'])} caches"
 
 
-def page(rows: list[tuple[str, str, str]]) -> str:
-    count = sum(result == "proven" for _, result, _ in rows)
+Row = tuple[str, str, str, str]
+
+
+def kept_rows(page: str) -> dict[str, Row]:
+    """The rows of a page, by the name of their model."""
+    found = [
+        tuple(cell.strip() for cell in line.split("|")[1:-1])
+        for line in page.splitlines()
+        if line.startswith("| ")
+    ]
+    return {cells[0]: cells for cells in found if len(cells) == 4}
+
+
+def page(rows: list[Row]) -> str:
+    count = sum(result == "proven" for _, result, _, _ in rows)
     lines = [
         "# The zoo, token by token",
         "",
-        f"Made by `make zoo-decode` on {datetime.date.today()}. What a decode step and its proof are: [decoding.md](decoding.md).",
+        "Made by `make zoo-decode`. What a decode step and its proof are: [decoding.md](decoding.md).",
         f"{count} of {len(rows)} models have a step that is the forward pass at every position, on "
-        f"{' and '.join(BACKENDS)}; {sum(result == 'not run' for _, result, _ in rows)} were not run.",
+        f"{' and '.join(BACKENDS)}; {sum(result == 'not run' for _, result, _, _ in rows)} were not run.",
         "",
-        "| model | result | what is kept, or why there is no step |",
-        "|---|---|---|",
-        *(f"| {name} | {result} | {detail} |" for name, result, detail in rows),
+        "| model | result | what is kept, or why there is no step | run on |",
+        "|---|---|---|---|",
+        *(f"| {' | '.join(row)} |" for row in rows),
     ]
     return "\n".join(lines) + "\n"
 
@@ -73,18 +86,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--recordings", type=Path, default=ROOT / "build" / "zoo" / "recordings")
     parser.add_argument("--program", type=Path, default=Path(sys.executable).with_name("pycandle"))
-    parser.add_argument("--filter", default="", help="a part of the name; the page is not written then")
+    parser.add_argument(
+        "--models",
+        type=lambda text: text.split(","),
+        help="only these; other rows of the page stay as they are",
+    )
     parser.add_argument("--only-recorded", action="store_true", help="record nothing: the others are not run")
     arguments = parser.parse_args()
-    recordings, rows = Recordings(arguments.recordings), []
+    names = [entry.name for entry in entries()]
+    if unknown := sorted(set(arguments.models or ()) - set(names)):
+        parser.error(f"no such models: {', '.join(unknown)}")
+    recordings, today = Recordings(arguments.recordings), str(datetime.date.today())
+    wrong = False
     for entry in entries():
-        if arguments.filter not in entry.name:
+        if entry.name not in (arguments.models or names):
             continue
-        rows.append(row(entry, recordings, arguments.program, arguments.only_recorded))
-        print(*rows[-1], sep=" · ", flush=True)
-    if not arguments.filter:
-        PAGE.write_text(page(rows))
-    return int(any(result == "WRONG" for _, result, _ in rows))
+        found = (*row(entry, recordings, arguments.program, arguments.only_recorded), today)
+        wrong = wrong or found[1] == "WRONG"
+        print(*found, sep=" · ", flush=True)
+        kept = {
+            **kept_rows(PAGE.read_text()),
+            entry.name: found,
+        }  # what is done stays when the rest is stopped
+        PAGE.write_text(page([kept.get(name, (name, "not run", "", "")) for name in names]))
+    return int(wrong)
 
 
 if __name__ == "__main__":
