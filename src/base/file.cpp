@@ -91,7 +91,7 @@ void MappedFile::release(const void* data, size_t bytes) const {
   if (from < start || from + bytes > start + size_) return;
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const uintptr_t begin = (from + page - 1) / page * page, end = (from + bytes) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  if (begin < end) ::madvise(const_cast<std::byte*>(data_) + (begin - start), end - begin, MADV_DONTNEED);
 }
 
 std::string read_text(const std::filesystem::path& path, size_t limit) {

@@ -26,7 +26,7 @@ enum class State { ok, note, missing, damaged };
 struct Finding {
   std::string what, found;
   State state = State::ok;
-  std::string hint = "";  // where it is not ok
+  std::string hint = {};  // where it is not ok
 };
 
 constexpr const char* kAskTested = "from pycandle.recording.torch_versions import untested; print(untested())";

@@ -346,7 +346,7 @@ Recording import_manifest(const std::filesystem::path& path, const OpTable& tabl
   std::filesystem::path file = find_manifest(path);
   if (is_bundle(file)) {
     Recording recording = recording_of(read_bundle(Archive::open(file)), table);
-    recording.folder = file;
+    recording.folder = std::move(file);
     return recording;
   }
   Recording recording = import_manifest_text(read_text(file), table, document_name(file));

@@ -56,7 +56,7 @@ std::string signature(const Program& p, const Node& node) {
   std::string text = node.op->name + "(";
   for (const auto& [name, value] : node.attributes)
     text += fmt::format("{}{}={}", text.back() == '(' ? "" : ", ", name, to_string(value));
-  text += ")";
+  text += ')';
   for (const ValueId result : node.results) text += " " + p.graph.type(result).text();
   return text;
 }

@@ -373,7 +373,7 @@ void Planner::make_folded(size_t constant) {
   if (sources_[constant].is_made) return;
   const Node& n = node(sources_[constant].node);
   std::vector<Array> operands, results;
-  for (const ValueId v : n.operands) operands.push_back(v == kNoValue ? Array() : *this->constant(v));
+  for (const ValueId v : n.operands) operands.push_back(v == kNoValue ? Array() : this->constant(v).value());
   try {
     results = Evaluator{bindings(), 0, nullptr}.run(graph(), n, operands);
   } catch (Error& error) {

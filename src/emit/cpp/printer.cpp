@@ -106,7 +106,7 @@ class ClassPrinter {
         line(joined(names) + ";", 6);
       }
     }
-    if (!declared.empty()) out_ += "\n";
+    if (!declared.empty()) out_ += '\n';
   }
 
   std::string value(const Argument& a) const {
@@ -150,7 +150,7 @@ class ClassPrinter {
       const std::string end = i + 1 == initialised.size() ? " {}" : ",";
       out_ += wrapped((i == 0 ? ": " : "  ") + initialised[i] + end, 6, 12, false);
     }
-    out_ += "\n";
+    out_ += '\n';
   }
 
   bool takes_config(const Use& use) const { return use.module_class >= 0 && tree_->classes[use.module_class].takes_config; }
@@ -241,7 +241,7 @@ class ClassPrinter {
     }
     line("}", 4);
     line("};");
-    out_ += "\n";
+    out_ += '\n';
   }
 
   void forward() {
@@ -253,7 +253,7 @@ class ClassPrinter {
     const std::vector<Helper> helpers = split_long(forward_, std::move(taken));
     function(result_type(), "forward", forward_);
     for (const Helper& helper : helpers) {
-      out_ += "\n";
+      out_ += '\n';
       function(helper.result, helper.name, helper.body);
     }
   }

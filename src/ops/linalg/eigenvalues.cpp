@@ -70,7 +70,7 @@ OpDef eigenvalues() {
 }
 
 bool is_empty_matrix(Builder& b, ValueId a) {
-  const Shape shape = b.shape(a);
+  const Shape& shape = b.shape(a);
   return shape[shape.size() - 1] == Dim(0) || shape[shape.size() - 2] == Dim(0);
 }
 

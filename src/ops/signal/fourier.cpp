@@ -270,8 +270,9 @@ OpDef frequencies() {
       const DType dtype = c.dtype("dtype").value_or(DType::f32);
       ValueId count = b.iota(half ? n / 2 + 1 : n, dtype);
       if (!half) {
+        const int64_t negative_from = (n + 1) / 2;
         const ValueId wrapped = b.sub(count, b.full(Scalar{static_cast<double>(n)}, dtype));
-        count = b.select(b.compare("lt", count, static_cast<double>((n + 1) / 2)), count, wrapped);
+        count = b.select(b.compare("lt", count, static_cast<double>(negative_from)), count, wrapped);
       }
       return {arithmetic(b, "mul", count, Scalar{1 / (static_cast<double>(n) * spacing)})};
     });

@@ -116,7 +116,7 @@ SourceExpr as_permute(const SourceExpr& e, size_t rank) {
   std::iota(axes.begin(), axes.end(), 0.0);
   std::swap(axes[rank - 1], axes[rank - 2]);
   SourceExpr p = e;
-  p.numbers = axes;
+  p.numbers = std::move(axes);
   return p;
 }
 

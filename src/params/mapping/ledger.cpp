@@ -107,7 +107,7 @@ class Maker {
   }
 
   // The checkpoint's tensors under the other names of a parameter must be the same one.
-  void mark_tied(ParameterFate p, const std::map<std::string, size_t>& places) {
+  void mark_tied(const ParameterFate& p, const std::map<std::string, size_t>& places) {
     std::vector<std::string> others = p.target.aliases;
     others.push_back(p.target.name);
     for (const std::string& other : others) {
@@ -123,11 +123,11 @@ class Maker {
       t.by.push_back(p.target.name);
     }
   }
-  void set_mismatch(const std::string& name, std::string note) {
+  void set_mismatch(const std::string& name, const std::string& note) {
     for (ParameterFate& p : ledger_.parameters) {
       if (p.target.name != name) continue;
       p.fate = Fate::mismatched;
-      p.note = std::move(note);
+      p.note = note;
     }
   }
 

@@ -14,8 +14,6 @@
 namespace pycandle {
 namespace {
 
-namespace fs = std::filesystem;
-
 class CheckpointParameters final : public ParameterSource {
  public:
   CheckpointParameters(FittedCheckpoint fitted, std::shared_ptr<const ParameterSource> own, MadeValues made)

@@ -467,7 +467,7 @@ DecodeStep derive_decode_step(const Program& program, const OpTable& table, Posi
     }
     if (failure) continue;
     DecodeStep step = deriver.finished();
-    step.dropped = dropped;
+    step.dropped = std::move(dropped);
     return step;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <map>
 #include <utility>
 
@@ -213,7 +214,7 @@ Replay replay(const std::filesystem::path& folder, const Backend& backend, const
     if (choice.is_string()) pipeline.overrides.emplace(op, choice.get<std::string>());
   }
   if (const std::string threads = fact("threads"); pipeline.threads == 0 && !threads.empty() && threads.size() < 5)
-    pipeline.threads = std::atoi(threads.c_str());
+    std::from_chars(threads.data(), threads.data() + threads.size(), pipeline.threads);
   std::vector<Array> inputs;
   for (const Input& input : p.inputs) inputs.push_back(tensors.get("input:" + input.name));
   const Trials trials(table, memory_parameters({}), sizes);

@@ -63,7 +63,7 @@ bool Taint::reaches(ValueId v) {
 }
 
 LayerJudge::LayerJudge(const Program& p, const Backend& backend, const Goldens& goldens, const Trials& trials, KeptFloors& floors,
-                       Options options)
+                       const Options& options)
     : p_(p),
       backend_(backend),
       goldens_(goldens),

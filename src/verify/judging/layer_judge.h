@@ -42,7 +42,7 @@ class LayerJudge {
     std::string whose = "PyTorch";       // the goldens
     const Program* recorded = nullptr;   // beside source code that is judged
   };
-  LayerJudge(const Program&, const Backend&, const Goldens&, const Trials&, KeptFloors&, Options);
+  LayerJudge(const Program&, const Backend&, const Goldens&, const Trials&, KeptFloors&, const Options&);
 
   // Where the slice's value stands, before anything is said of it.
   LayerResult place(const Slice&, const Array& golden) const;

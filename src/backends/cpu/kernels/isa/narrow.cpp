@@ -54,7 +54,8 @@ template <WeightFormat format> INLINE float weight_at(const uint8_t* panel, int6
     return half_value(number_at<uint16_t>(panel, i * kPanel + j));
   } else if constexpr (format == WeightFormat::int8) {
     const auto* numbers = reinterpret_cast<const int8_t*>(panel + narrow_head(format, kPanel));
-    return static_cast<float>(numbers[(i / 2 * kPanel + j) * 2 + i % 2]) * number_at<float>(panel, j);
+    const int64_t at = (i / 2 * kPanel + j) * 2 + i % 2;
+    return static_cast<float>(numbers[at]) * number_at<float>(panel, j);
   } else {
     const uint8_t* group = panel + narrow_body(format, i / kGroup4 * kGroup4, kPanel);
     const int64_t at = i % kGroup4;
@@ -86,12 +87,12 @@ template <class Function> INLINE void with_format(WeightFormat format, Function 
 }
 
 static void unpack_panel(WeightFormat format, const uint8_t* panel, int64_t k0, int64_t k, float* out) {
-  with_format(format, [&]<WeightFormat f>() { unpack<f>(panel, k0, k, out); });
+  with_format(format, [&]<WeightFormat f> { unpack<f>(panel, k0, k, out); });
 }
 
 static void gather_narrow(const GatherNarrow& g, int64_t begin, int64_t end, float*) {
   const int64_t bytes = narrow_panel_bytes(g.format, g.k, kPanel);
-  with_format(g.format, [&]<WeightFormat f>() {
+  with_format(g.format, [&]<WeightFormat f> {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = g.index != nullptr ? g.index[i] : g.index32[i];
       one_column<f>(g.narrow + row / kPanel * bytes, row % kPanel, g.k, g.out + i * g.k);
