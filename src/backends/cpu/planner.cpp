@@ -217,7 +217,7 @@ View Planner::blocked_operand(ValueId v) {
     View filled = dense_view(new_buffer(static_cast<size_t>(own[0] * own[1] * lanes) * 4), DType::f32,
                              {own[0], own[1], 1, 1, lanes});
     for (const auto& [from, to] : blocked_pieces(image, filled)) copy(from, to);
-    one = filled;
+    one = std::move(filled);
     one.strides = {own[1] * lanes, lanes, 0, 0, 1};
   }
   one.sizes = own;
