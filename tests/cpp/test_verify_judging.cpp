@@ -1,6 +1,7 @@
 // What one RMS for a whole tensor, or one unit roundoff of a half dtype, would let pass.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
@@ -316,6 +317,43 @@ TEST(HalfPrecision, ATransposedConvolutionMayRoundAfterEachPlaceOfItsKernel) {
     }
     EXPECT_FALSE(judged_transposed(dtype, 1, /*rounds_once=*/true, 0.99).passed);
     EXPECT_FALSE(judged_transposed(dtype, 1, /*rounds_once=*/false, 0.98).passed);
+  }
+}
+
+// Of nearly equal scores: the powers of e are just below 1, and all round up where torch's flash kernel rounds them.
+Judgement judged_attention(bool rounds_powers, double factor = 1) {
+  constexpr size_t kQueries = 256, kKeys = 4, kWidth = 8;
+  const Array q = store(DType::f16, {1, 1, kQueries, kWidth}, normal(kQueries * kWidth, 16, 0.005)),
+              k = store(DType::f16, {1, 1, kKeys, kWidth}, normal(kKeys * kWidth, 17, 0.005)),
+              v = store(DType::f16, {1, 1, kKeys, kWidth}, normal(kKeys * kWidth, 18));
+  const std::vector<double> qs = load_double(q), ks = load_double(k), vs = load_double(v);
+  const auto round = [](double x) { return load_double(store(DType::f16, Sizes{1}, std::vector<double>{x}))[0]; };
+  std::vector<double> y;
+  for (size_t i = 0; i < kQueries; ++i) {
+    std::vector<double> scores(kKeys), sums(kWidth);
+    for (size_t j = 0; j < kKeys; ++j) {
+      for (size_t d = 0; d < kWidth; ++d) scores[j] += qs[i * kWidth + d] * ks[j * kWidth + d] / std::sqrt(double{kWidth});
+    }
+    const double highest = *std::max_element(scores.begin(), scores.end());
+    double all = 0;
+    for (size_t j = 0; j < kKeys; ++j) {
+      const double power = std::exp(scores[j] - highest);
+      all += power;
+      for (size_t d = 0; d < kWidth; ++d) sums[d] += (rounds_powers ? round(power) : power) * vs[j * kWidth + d];
+    }
+    for (double sum : sums) y.push_back(factor * sum / all);
+  }
+  return tried(
+      "input %0 \"q\": f16[1, 1, 256, 8]\ninput %1 \"k\": f16[1, 1, 4, 8]\ninput %2 \"v\": f16[1, 1, 4, 8]\n\n"
+      "%3 = scaled_dot_product_attention(%0, %1, %2, _, _, _, _): f16[1, 1, 256, 8]\n\noutput \"output\" %3\n",
+      {q, k, v}, store(DType::f16, {1, 1, kQueries, kWidth}, y));
+}
+
+TEST(HalfPrecision, AttentionMayRoundThePowersAndNotTheirSum) {
+  for (const bool rounds_powers : {false, true}) {
+    const Judgement right = judged_attention(rounds_powers);
+    EXPECT_TRUE(right.passed) << right.why;
+    EXPECT_FALSE(judged_attention(rounds_powers, 1.001).passed);
   }
 }
 

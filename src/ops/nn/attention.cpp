@@ -75,8 +75,9 @@ ValueId alibi_bias(Builder& b, const Call& c, DType wide, int64_t rank) {
   return c.number("alibi_scale") == 1 ? bias : b.mul(bias, c.number("alibi_scale"));
 }
 
-// Where the scale is applied; the first is torch's.
-enum class Scaling { of_scores, divides_scores, of_query, divides_query, of_key };
+// Where the scale is applied; the first is torch's. In torch's flash kernel for f16 and bf16 the powers of e are rounded before
+// the product with the values, and what divides it is the sum of those that were not rounded.
+enum class Scaling { of_scores, of_scores_in_flash, divides_scores, of_query, divides_query, of_key };
 
 double scale_of(const Call& c) {
   if (c.has("scale")) return c.number("scale");
@@ -105,7 +106,7 @@ ValueId attention_value(Builder& b, const Call& c, Scaling scaling) {
   ValueId scores = matmul_value(b, q, b.swap_axes(k, -1, -2));
   if (!has_number) {
     scores = b.div(scores, b.sqrt(b.dim_value(query.back(), wide)));
-  } else if (scaling == Scaling::of_scores || scaling == Scaling::divides_scores) {
+  } else if (scaling == Scaling::of_scores || scaling == Scaling::of_scores_in_flash || scaling == Scaling::divides_scores) {
     scores = scaled(scores, scaling == Scaling::divides_scores);
   }
   const ValueId never = b.full(kNever, wide);
@@ -116,6 +117,13 @@ ValueId attention_value(Builder& b, const Call& c, Scaling scaling) {
   }
   if (const auto mask = c.maybe("attn_mask")) {
     scores = b.dtype(*mask) == DType::boolean ? b.select(*mask, scores, never) : b.add(scores, b.cast(*mask, wide));
+  }
+  if (scaling == Scaling::of_scores_in_flash) {
+    if (eager) throw Error(ErrorCode::gap, "eager code has no flash kernel");
+    const Ints keys{b.rank(scores) - 1};
+    const ValueId powers = b.exp(b.sub(scores, b.maximum(b.max(scores, keys), lowest_of(wide))));
+    const ValueId sums = b.maximum(b.sum(powers, keys), 1.0);  // 1 at least, but for a query that attends nowhere
+    return b.narrowed(b.div(matmul_value(b, b.widened(b.narrowed(powers, dtype)), v), sums), dtype);
   }
   const ValueId weights = b.narrowed(softmax_value(b, b.widened(scores), b.rank(scores) - 1, !eager), wide);
   return b.narrowed(matmul_value(b, weights, v), dtype);
@@ -292,6 +300,7 @@ OpDef scaled_dot_product_attention() {
       .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_query); })
       .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::divides_query); })
       .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_key); })
+      .also_written_as([](Builder& b, const Call& c) { return attention_value(b, c, Scaling::of_scores_in_flash); })
       .recognised_at({"matmul", "dot_general"}, propose_attention)
       .one_kernel()
       .from_aten_call("aten.scaled_dot_product_attention.default",

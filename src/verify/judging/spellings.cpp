@@ -14,9 +14,17 @@ constexpr size_t kMostPrograms = 32;
 
 // Other than by a cast at its end.
 bool rounds_to(DType dtype, const Graph& g) {
+  PerValue<bool> is_used(g.values.size());
+  for (const Node& node : g.nodes) {
+    for (ValueId v : node.operands) {
+      if (v != kNoValue) is_used[v] = true;
+    }
+  }
   return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& node) {
-    const bool may_round = !node.op->is_primitive || node.op->rounding != Rounding::exact;
-    return may_round && node.op->name != "cast" && g.type(node.results.at(0)).dtype == dtype;
+    const ValueId result = node.results.at(0);
+    const bool is_cast = node.op->name == "cast";
+    const bool may_round = !node.op->is_primitive || node.op->rounding != Rounding::exact || is_cast;
+    return may_round && (!is_cast || is_used[result]) && g.type(result).dtype == dtype;
   });
 }
 
