@@ -12,6 +12,9 @@ add_library(pycandle_fmt STATIC "${CMAKE_CURRENT_LIST_DIR}/fmt_instantiations.cp
 # Only its header: it is compiled into base/hash.cpp.
 find_path(PYCANDLE_XXHASH_INCLUDE xxhash.h REQUIRED)
 
+# Headers alone: protobuf messages, of ONNX files.
+find_path(PYCANDLE_PROTOZERO_INCLUDE protozero/pbf_reader.hpp REQUIRED)
+
 # The tokenizer's regular expressions and Unicode tables, as static libraries: neither is on a user's machine.
 function(pycandle_static_library name file header)
   find_library(${name}_FILE NAMES ${file} REQUIRED)

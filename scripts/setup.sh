@@ -14,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build_packages=(g++ cmake ninja-build ccache python3-dev libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev
-  libpcre2-dev libutf8proc-dev libgtest-dev libbenchmark-dev pkg-config libhdf5-103-1)
+  libpcre2-dev libutf8proc-dev libprotozero-dev libgtest-dev libbenchmark-dev pkg-config libhdf5-103-1)
 clang_packages=(clang-16 libclang-rt-16-dev)
 browser_packages=(chromium fonts-dejavu-core)
 shell_packages=(zsh fish groff tmux)

@@ -12,6 +12,7 @@
 #include "cli/generate.h"
 #include "cli/in_python.h"
 #include "cli/nearest.h"
+#include "cli/onnx_convert.h"
 #include "cli/python_finder.h"
 #include "cli/tokenize.h"
 
@@ -77,6 +78,7 @@ void add_all(Command& commands, Context& context) {
   add_gen_test(commands, context);
   add_gen_bench(commands, context);
   add_weights(commands, context);
+  add_onnx_convert(commands, context);
   add_bundle(commands, context);
   add_embed(commands, context);
   add_tokenize(commands, context);

@@ -10,8 +10,10 @@
 #include "import/control_flow.h"
 #include "import/gaps.h"
 #include "import/manifest.h"
+#include "import/onnx/onnx_importer.h"
 #include "ir/verifier.h"
 #include "ops/core/dims_at_samples.h"
+#include "ops/core/onnx_mapping.h"
 
 namespace pycandle {
 namespace {
@@ -42,8 +44,18 @@ class Importer {
   ValueId renamed(ValueId recorded, const PerValue<ValueId>& values, const std::vector<Absent>& absent, const std::string& what);
   void rename(Tree&, const PerValue<ValueId>& values);
 
+  // Of torch's overloads, and of the operators of ONNX in what was converted from it.
+  std::optional<OpTable::AtenEntry> mapping_of(const std::string& overload) {
+    if (const OpTable::AtenEntry* entry = table_->find_aten(overload)) return *entry;
+    if (!is_onnx_overload(overload)) return std::nullopt;
+    if (!onnx_) onnx_.emplace(*table_);
+    const OnnxEntry* entry = onnx_->find(overload);
+    return entry ? std::optional(OpTable::AtenEntry{entry->op, entry->mapping}) : std::nullopt;
+  }
+
   Manifest manifest_;
   const OpTable* table_;
+  std::optional<OnnxTable> onnx_;
   SymbolRanges ranges_;
   Gaps gaps_;
   int nodes_ = 0;
@@ -121,7 +133,7 @@ class GraphImporter : public SubgraphImporter {
   }
 
   void import(const RecordedNode& node) {
-    const OpTable::AtenEntry* entry = owner_.table_->find_aten(node.op);
+    const std::optional<OpTable::AtenEntry> entry = owner_.mapping_of(node.op);
     bool control = is_control_flow(node.op);
     if (!entry && !control) return gap(node, fmt::format("{} is not supported", node.op), false);
     std::vector<std::pair<std::string, Argument>> args = node.args;
@@ -349,6 +361,7 @@ Recording import_manifest(const std::filesystem::path& path, const OpTable& tabl
     recording.folder = std::move(file);
     return recording;
   }
+  if (onnx::is_onnx_file(file)) return onnx::import_file(file, table);
   Recording recording = import_manifest_text(read_text(file), table, document_name(file));
   recording.folder = file.parent_path();
   if (recording.folder.empty()) recording.folder = ".";
@@ -357,6 +370,7 @@ Recording import_manifest(const std::filesystem::path& path, const OpTable& tabl
 
 Recording import_with_gaps(const std::filesystem::path& path, const OpTable& table) {
   const std::filesystem::path file = recorded_manifest(path);
+  if (onnx::is_onnx_file(file)) return onnx::import_file(file, table);
   Recording recording = Importer(read_manifest(read_text(file), document_name(file)), table).finish_with_gaps();
   recording.folder = file.parent_path();
   if (recording.folder.empty()) recording.folder = ".";
@@ -365,6 +379,7 @@ Recording import_with_gaps(const std::filesystem::path& path, const OpTable& tab
 
 Analysis analyze_manifest(const std::filesystem::path& path, const OpTable& table) {
   const std::filesystem::path file = recorded_manifest(path);
+  if (onnx::is_onnx_file(file)) return onnx::analyse(file, table);
   return Importer(read_manifest(read_text(file), document_name(file)), table).analyse();
 }
 
@@ -403,6 +418,7 @@ bool is_recording(const std::filesystem::path& path) {
   std::error_code failed;
   if (is_bundle(path)) return true;
   if (std::filesystem::is_directory(path, failed)) return !manifests_in(path).empty();
+  if (onnx::is_onnx_file(path)) return true;
   return path.extension() == ".json" && !path.string().ends_with(".index.json");
 }
 

@@ -300,6 +300,7 @@ void OpTable::add(OpDef definition) {
   const OpDef& op = *ops_.emplace_back(std::make_unique<OpDef>(std::move(definition)));
   by_name_.emplace(op.name, &op);
   for (const AtenMapping& mapping : op.aten) {
+    if (mapping.overload.starts_with("onnx.")) continue;  // ops/core/onnx_mapping.h has a table of its own
     auto [entry, is_new] = aten_.emplace(mapping.overload, AtenEntry{&op, &mapping});
     if (!is_new) internal_error(fmt::format("{} maps to both '{}' and '{}'", mapping.overload, entry->second.op->name, op.name));
   }

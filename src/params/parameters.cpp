@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "import/onnx/model.h"
 #include "params/mapping/ledger.h"
 #include "params/type_check.h"
 
@@ -52,6 +53,15 @@ bool leaves_folder(const std::filesystem::path& file) {
   return file.is_absolute() || std::any_of(file.begin(), file.end(), [](const auto& part) { return part == ".."; });
 }
 
+std::filesystem::path path_inside(const std::filesystem::path& folder, const std::string& file, ParameterFiles files) {
+  if (files == ParameterFiles::inside_folder && leaves_folder(file)) {
+    throw Error(ErrorCode::bad_input, "a weight file may not lie outside the manifest's folder")
+        .found(file)
+        .hint("record with --weights save, or with --weights ref to refer to files elsewhere");
+  }
+  return folder / file;
+}
+
 class FileParameters final : public ParameterSource {
  public:
   // Absolute, since the process may go to another folder before the first file is opened.
@@ -62,17 +72,17 @@ class FileParameters final : public ParameterSource {
   Array get_state(const State& s, const Type& type) const override { return read("state", s.name, s.file, s.key, type); }
   Hash128 fingerprint(const Parameter& p) const override {
     if (p.file.empty()) return ParameterSource::fingerprint(p);
-    return hash128(fmt::format("file {} {} {}", opened(p.file).file()->stamp(), parameter_id(p.key).text(), p.type.text()));
+    return hash128(fmt::format("file {} {} {}", stamp(p.file), parameter_id(p.key).text(), p.type.text()));
   }
   void open(const Program& p) const override {
     for (const Parameter& parameter : p.parameters) {
-      if (parameter.value != kNoValue && !parameter.file.empty()) opened(parameter.file);
+      if (parameter.value != kNoValue && !parameter.file.empty()) open_file(parameter.file);
     }
     for (const State& state : p.states) {
-      if (!state.file.empty()) opened(state.file);
+      if (!state.file.empty()) open_file(state.file);
     }
   }
-  const Safetensors* file(const std::string& name) const override { return &opened(name); }
+  const Safetensors* file(const std::string& name) const override { return onnx::is_onnx_file(name) ? nullptr : &opened(name); }
   void release(const Array& array) const override {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, tensors] : open_) tensors->file()->release(array.data(), array.bytes());
@@ -85,6 +95,7 @@ class FileParameters final : public ParameterSource {
           .expected(type.text())
           .hint("record the model with --weights save");
     }
+    if (onnx::is_onnx_file(file)) return read_onnx(kind, name, file, key, type);
     const Safetensors& tensors = opened(file);
     if (!tensors.contains(key)) {
       throw Error(ErrorCode::bad_input, fmt::format("{} {} is not in its file", kind, name))
@@ -93,6 +104,31 @@ class FileParameters final : public ParameterSource {
                              fmt::join(nearest_names(key, tensors, 3), ", ")));
     }
     return checked(tensors.get(key), kind, name, type, file);
+  }
+
+  void open_file(const std::string& file) const {
+    if (onnx::is_onnx_file(file))
+      opened_model(file);
+    else
+      opened(file);
+  }
+  // Of an ONNX file too: data beside it is not looked at.
+  std::string stamp(const std::string& file) const {
+    return onnx::is_onnx_file(file) ? opened_model(file).stamp : opened(file).file()->stamp();
+  }
+
+  Array read_onnx(const char* kind, const std::string& name, const std::string& file, const std::string& key,
+                  const Type& type) const {
+    auto value = opened_model(file).value(key);
+    if (!value) throw Error(ErrorCode::bad_input, fmt::format("{} {} is not in {}", kind, name, file)).expected(type.text());
+    return checked(*std::move(value), kind, name, type, file);
+  }
+
+  const onnx::Model& opened_model(const std::string& file) const {
+    const std::lock_guard lock(mutex_);
+    auto found = models_.find(file);
+    if (found == models_.end()) found = models_.emplace(file, onnx::open(path_inside(folder_, file, files_))).first;
+    return *found->second;
   }
 
   const Safetensors& opened(const std::string& file) const {
@@ -106,6 +142,7 @@ class FileParameters final : public ParameterSource {
   std::filesystem::path folder_;
   ParameterFiles files_;
   mutable std::mutex mutex_;
+  mutable std::map<std::string, std::shared_ptr<const onnx::Model>> models_;
   mutable std::map<std::string, std::unique_ptr<const Safetensors>> open_;  // addresses stay while others are added
 };
 
@@ -206,12 +243,7 @@ class StreamedParameters final : public ParameterSource {
 }  // namespace
 
 Safetensors open_weight_file(const std::filesystem::path& folder, const std::string& file, ParameterFiles files) {
-  if (files == ParameterFiles::inside_folder && leaves_folder(file)) {
-    throw Error(ErrorCode::bad_input, "a weight file may not lie outside the manifest's folder")
-        .found(file)
-        .hint("record with --weights save, or with --weights ref to refer to files elsewhere");
-  }
-  return Safetensors::open(folder / file);
+  return Safetensors::open(path_inside(folder, file, files));
 }
 
 std::shared_ptr<const ParameterSource> streamed_parameters(std::shared_ptr<const ParameterSource> source, size_t budget) {

@@ -72,6 +72,12 @@ std::vector<OpDef> expert_ops();
 std::vector<OpDef> box_ops();
 std::vector<OpDef> detection_ops();
 std::vector<OpDef> filter_ops();
+// What ONNX files call them.
+std::vector<OpDef> elementwise_onnx_ops();
+std::vector<OpDef> shape_onnx_ops();
+std::vector<OpDef> reduction_onnx_ops();
+std::vector<OpDef> linalg_onnx_ops();
+std::vector<OpDef> nn_onnx_ops();
 
 namespace {
 
@@ -141,6 +147,12 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"vision/boxes", box_ops},
     {"vision/detection", detection_ops},
     {"signal/filter", filter_ops},
+    // ONNX's spellings.
+    {"elementwise/elementwise_onnx", elementwise_onnx_ops},
+    {"shape/shape_onnx", shape_onnx_ops},
+    {"reduction/reduction_onnx", reduction_onnx_ops},
+    {"linalg/linalg_onnx", linalg_onnx_ops},
+    {"nn/nn_onnx", nn_onnx_ops},
 };
 
 }  // namespace
@@ -165,7 +177,8 @@ std::map<std::string, std::string> overload_files() {
   std::map<std::string, std::string> files;
   for (const auto& [file, family] : kFamilies) {
     for (const OpDef& op : family()) {
-      for (const AtenMapping& mapping : op.aten) files.emplace(mapping.overload, std::string("src/ops/") + file + ".cpp");
+      for (const AtenMapping& mapping : op.aten)  // of ONNX: without the names of inputs
+        files.emplace(mapping.overload.substr(0, mapping.overload.find('(')), std::string("src/ops/") + file + ".cpp");
     }
   }
   return files;

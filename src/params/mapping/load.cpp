@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "import/bundle.h"
+#include "import/onnx/model.h"
 #include "params/mapping/lora.h"
 #include "params/type_check.h"
 
@@ -110,6 +111,11 @@ Ledger bundled_ledger(const Recording& recording) {
 
 ParameterFate recorded_fate(const Target& target, const Place& place, const Safetensors* file) {
   ParameterFate p{target, Fate::missing, {}, target.dtype, {}};
+  if (onnx::is_onnx_file(place.file)) {  // the program was read from the same file
+    p.fate = Fate::used;
+    p.source = SourceExpr::tensor(place.key);
+    return p;
+  }
   if (file == nullptr) {
     if (!target.is_needed) p.fate = Fate::unused;
     if (target.is_needed) p.note = "no weights were saved";
@@ -155,7 +161,7 @@ Ledger recorded_ledger(const Recording& recording, const ParameterSource& source
   const std::map<std::string, Place> places = places_of(recording.program);
   std::map<std::string, const Safetensors*> files;
   for (const auto& [name, place] : places)
-    if (!place.file.empty()) files.emplace(place.file, source.file(place.file));
+    if (!place.file.empty() && !onnx::is_onnx_file(place.file)) files.emplace(place.file, source.file(place.file));
   Ledger ledger;
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> users;  // file and key → parameters
   for (const Target& target : targets_of(recording)) {
@@ -163,6 +169,7 @@ Ledger recorded_ledger(const Recording& recording, const ParameterSource& source
     const auto file = files.find(place.file);
     ledger.parameters.push_back(recorded_fate(target, place, file == files.end() ? nullptr : file->second));
     users[{place.file, place.key}].push_back(target.name);
+    if (onnx::is_onnx_file(place.file)) ledger.tensors.push_back({place.key, Fate::used, {target.name}});
   }
   for (const auto& [name, file] : files) {
     for (const auto& [key, entry] : file->entries()) {
