@@ -226,7 +226,7 @@ def test_keys_move_between_tabs_and_in_lists(open_page, report) -> None:
     assert page.inner_text(".detail h2") == "blocks.1.act@0/output"
     page.focus(".list")
     page.keyboard.press("ArrowDown")
-    page.wait_for_selector(".detail h2:text-is('blocks.1.down@0/output')")
+    page.wait_for_selector(".detail h2 bdi:text-is('blocks.1.down@0/output')")
     page.keyboard.press("Home")
     page.wait_for_selector(".list .row.selected[aria-posinset='1']")
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -290,16 +290,16 @@ def test_a_wrong_layer_has_the_commands_that_run_it_alone(pycandle, open_page, r
     assert folder.startswith("pycandle verify ") and folder.endswith("--repro pycandle_repro")
     assert alone == "pycandle replay pycandle_repro/blocks.1.act@0-output"
     page.locator(".list .row").first.click()
-    page.wait_for_selector(".detail h2:text-is('blocks.0.norm@0/output')")
+    page.wait_for_selector(".detail h2 bdi:text-is('blocks.0.norm@0/output')")
     assert page.locator(".detail .command").count() == 0
 
 
 def test_values_are_followed_with_a_click_and_back_returns(open_page, report) -> None:
     page = open_page(report, "model/blocks.1.act%400")
     page.click("dt:text-is('from') + dd a")
-    page.wait_for_selector(".detail h2:text-is('blocks.1.up@0')")
+    page.wait_for_selector(".detail h2 bdi:text-is('blocks.1.up@0')")
     page.click("dt:text-is('to') + dd a")
-    page.wait_for_selector(".detail h2:text-is('blocks.1.act@0')")
+    page.wait_for_selector(".detail h2 bdi:text-is('blocks.1.act@0')")
     page.click("dt:text-is('judged') + dd a")
     page.wait_for_selector("main.drift")
     page.go_back()
@@ -373,7 +373,7 @@ def test_a_weight_is_found_and_names_who_uses_it(open_page, report) -> None:
     page.keyboard.press("/")
     page.keyboard.type("blocks.2.down bias")
     page.click(".list .row")
-    page.wait_for_selector(".detail h2:text-is('blocks.2.down.bias')")
+    page.wait_for_selector(".detail h2 bdi:text-is('blocks.2.down.bias')")
     assert "used as is" in page.inner_text(".detail") and "used as is" in page.inner_text("#ledger")
     page.click(".detail a")
     page.wait_for_selector("main.model")
