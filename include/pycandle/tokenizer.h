@@ -36,6 +36,7 @@ struct PYCANDLE_API Encoding {
   std::vector<uint8_t> attention_mask;       // 0 for padding
   // Tokens whose text is not that of their id: (index, text).
   std::vector<std::pair<uint32_t, std::string>> spelt;
+  std::vector<Encoding> overflowing;  // what a truncation cut off, in parts that are as long
 
   size_t size() const { return ids.size(); }
 };
@@ -45,6 +46,7 @@ struct Truncation {
   size_t max_length = 512;
   Strategy strategy = Strategy::longest_first;
   bool from_left = false;
+  size_t stride = 0;  // tokens that a part of `overflowing` has in common with the one before it
 };
 
 struct Padding {

@@ -61,8 +61,14 @@ std::vector<std::optional<int32_t>> words(const PythonEncoding& e) {
   return out;
 }
 
-Truncation truncation(size_t max_length, const std::string& strategy, const std::string& direction) {
-  Truncation t{max_length, Truncation::Strategy::longest_first, direction == "left"};
+std::vector<PythonEncoding> overflowing(const PythonEncoding& e) {
+  std::vector<PythonEncoding> out;
+  for (const Encoding& part : e.encoding.overflowing) out.push_back({part, e.tokenizer});
+  return out;
+}
+
+Truncation truncation(size_t max_length, const std::string& strategy, const std::string& direction, size_t stride) {
+  Truncation t{max_length, Truncation::Strategy::longest_first, direction == "left", stride};
   if (strategy == "only_first") {
     t.strategy = Truncation::Strategy::only_first;
   } else if (strategy == "only_second") {
@@ -84,7 +90,8 @@ void bind_encoding(nb::module_& m) {
       .def_prop_ro("type_ids", [](const PythonEncoding& e) { return e.encoding.type_ids; })
       .def_prop_ro("word_ids", &words, "The piece that a token is of; None for tokens that were added.")
       .def_prop_ro("special_tokens_mask", [](const PythonEncoding& e) { return e.encoding.special_tokens_mask; })
-      .def_prop_ro("attention_mask", [](const PythonEncoding& e) { return e.encoding.attention_mask; });
+      .def_prop_ro("attention_mask", [](const PythonEncoding& e) { return e.encoding.attention_mask; })
+      .def_prop_ro("overflowing", &overflowing, "What a truncation cut off, in parts that are as long.");
 }
 
 void bind_tokenizer(nb::module_& m) {
@@ -97,6 +104,20 @@ void bind_tokenizer(nb::module_& m) {
       .def_static(
           "from_text", [](const std::string& json) { return Tokenizer::from_text(json); }, "json"_a, unlocked,
           "Read the text of a tokenizer.json.")
+      .def_static(
+          "compile",
+          [](const std::string& json) {
+            std::string tables;
+            {
+              const nb::gil_scoped_release free;
+              tables = Tokenizer::compile(json);
+            }
+            return nb::bytes(tables.data(), tables.size());
+          },
+          "json"_a, "The tables of a tokenizer.json, which from_compiled reads in milliseconds: what a bundle carries.")
+      .def_static(
+          "from_compiled", [](const nb::bytes& tables) { return Tokenizer::from_compiled({tables.c_str(), tables.size()}); },
+          "tables"_a, "Read what compile() gave.")
       .def("encode", &encode, "text"_a, "pair"_a = nb::none(), "add_special_tokens"_a = true,
            "The tokens of a text, or of a pair. Bytes are read as UTF-8 with errors=\"replace\".")
       .def("encode_batch", &encode_batch, "texts"_a, "add_special_tokens"_a = true, "The tokens of each text.")
@@ -110,10 +131,11 @@ void bind_tokenizer(nb::module_& m) {
       .def("no_padding", [](Tokenizer& t) { t.padding.reset(); })
       .def(
           "enable_truncation",
-          [](Tokenizer& t, size_t max_length, const std::string& strategy, const std::string& direction) {
-            t.truncation = truncation(max_length, strategy, direction);
+          [](Tokenizer& t, size_t max_length, size_t stride, const std::string& strategy, const std::string& direction) {
+            t.truncation = truncation(max_length, strategy, direction, stride);
           },
-          "max_length"_a, "strategy"_a = "longest_first", "direction"_a = "right")
+          "max_length"_a, "stride"_a = 0, "strategy"_a = "longest_first", "direction"_a = "right",
+          "What is cut off is in Encoding.overflowing: parts that have `stride` tokens in common with the one before.")
       .def(
           "enable_padding",
           [](Tokenizer& t, std::optional<size_t> length, const std::string& direction, size_t pad_to_multiple_of, TokenId pad_id,

@@ -135,6 +135,47 @@ std::unique_ptr<PreTokenizer> whitespace() {
   });
 }
 
+// Runs of one script. Spaces, and characters without a script here, belong to the run before them; those before the first run
+// are dropped. The scripts are those of `tokenizers`, which knows Unicode 9, with Japanese kana as Han.
+std::unique_ptr<PreTokenizer> unicode_scripts() {
+  constexpr std::string_view kScripts =
+      "Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak Bengali Bhaiksuki Bopomofo Brahmi "
+      "Braille Buginese Buhid Canadian_Aboriginal Carian Caucasian_Albanian Chakma Cham Cherokee Common Coptic Cuneiform Cypriot "
+      "Cyrillic Deseret Devanagari Duployan Egyptian_Hieroglyphs Elbasan Ethiopic Georgian Glagolitic Gothic Grantha Greek "
+      "Gujarati Gurmukhi Hangul Hanunoo Hatran Hebrew Imperial_Aramaic Inherited Inscriptional_Pahlavi Inscriptional_Parthian "
+      "Javanese Kaithi Kannada Kayah_Li Kharoshthi Khmer Khojki Khudawadi Lao Latin Lepcha Limbu Linear_A Linear_B Lisu Lycian "
+      "Lydian Mahajani Malayalam Mandaic Manichaean Marchen Meetei_Mayek Mende_Kikakui Meroitic_Cursive Meroitic_Hieroglyphs "
+      "Miao "
+      "Modi Mongolian Mro Multani Myanmar Nabataean New_Tai_Lue Newa Nko Ogham Ol_Chiki Old_Hungarian Old_Italic "
+      "Old_North_Arabian Old_Permic Old_Persian Old_South_Arabian Old_Turkic Oriya Osage Osmanya Pahawh_Hmong Palmyrene "
+      "Pau_Cin_Hau Phags_Pa Phoenician Psalter_Pahlavi Rejang Runic Samaritan Saurashtra Sharada Shavian Siddham SignWriting "
+      "Sinhala Sora_Sompeng Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Takri Tamil Tangut Telugu "
+      "Thaana Thai Tibetan Tifinagh Tirhuta Ugaritic Vai Warang_Citi Yi";
+  // The mark of a long vowel counts as Han, not as Common.
+  std::vector<std::string> classes{R"([\p{sc:Han}\p{sc:Hiragana}\p{sc:Katakana}\x{30fc}])"};
+  std::string known = R"(\p{sc:Han}\p{sc:Hiragana}\p{sc:Katakana})";
+  for (size_t begin = 0; begin < kScripts.size();) {
+    const size_t end = std::min(kScripts.find(' ', begin), kScripts.size());
+    const std::string script = "\\p{sc:" + std::string(kScripts.substr(begin, end - begin)) + "}";
+    classes.push_back(R"((?!\x{30fc}))" + script);
+    known += script;
+    begin = end + 1;
+  }
+  std::string runs = "(?(DEFINE)(?<any> |[^" + known + "]))";
+  const char* separator = "(?:";
+  for (const std::string& script : classes) {
+    runs += separator + ("(?! )" + script) + "(?:" + script + "|(?&any))*";
+    separator = "|";
+  }
+  runs += ")";
+  auto run = std::make_shared<Regex>(runs);
+  return function([run](Pieces& pieces) {
+    split(
+        pieces, [&](std::string_view text, std::vector<Span>& matches) { run->find_all(text, matches); }, Delimiter::removed,
+        true);
+  });
+}
+
 std::unique_ptr<PreTokenizer> fixed_length(size_t length) {
   if (length == 0) throw Error(ErrorCode::bad_input, "the tokenizer's pre_tokenizer FixedLength has no length");
   return function([length](Pieces& pieces) {
@@ -169,6 +210,7 @@ std::unique_ptr<PreTokenizer> make_pre_tokenizer(const Json& json) {
   if (type == "Punctuation") return classes(is_punctuation, delimiter_from(s.text("behavior", "Isolated")));
   if (type == "Digits")
     return classes(is_numeric, s.flag("individual_digits", false) ? Delimiter::isolated : Delimiter::contiguous);
+  if (type == "UnicodeScripts") return unicode_scripts();
   if (type == "FixedLength") return fixed_length(s.count("length", 5));
   if (type == "CharDelimiterSplit") {
     const CodePoint delimiter = s.character("delimiter");

@@ -97,6 +97,7 @@ Truncation read_truncation(const Json& json) {
   }
   if (direction != "Right" && direction != "Left") s.wrong("direction", "Left or Right");
   t.from_left = direction == "Left";
+  t.stride = s.count("stride", 0);
   return t;
 }
 

@@ -115,20 +115,46 @@ std::string token_text(const Tokenizer::Parts& parts, const Encoding& e, size_t 
   return spelling(parts, e.ids[index]).value_or("");
 }
 
-Encoding finish(const Tokenizer::Parts& parts, std::optional<Truncation> truncation, std::vector<Encoding> texts,
-                bool add_special_tokens) {
-  if (truncation) {
-    const size_t added = add_special_tokens && parts.post_processor ? parts.post_processor->added(texts.size() > 1) : 0;
-    if (added > truncation->max_length) throw Error(ErrorCode::usage, "the special tokens alone are more than truncation allows");
-    truncation->max_length -= added;
-    truncate(texts[0], texts.size() > 1 ? &texts[1] : nullptr, *truncation);
-  }
+// With what the post-processor adds.
+Encoding joined(const Tokenizer::Parts& parts, std::vector<Encoding> texts, bool add_special_tokens) {
   if (parts.post_processor)
     texts = parts.post_processor->process(std::move(texts), add_special_tokens,
                                           [&](const Encoding& e, size_t i) { return token_text(parts, e, i); });
   if (texts.empty()) return {};
   Encoding out = std::move(texts[0]);
   for (size_t i = 1; i < texts.size(); ++i) append(out, texts[i]);
+  return out;
+}
+
+// All parts of the first text with all of the second one, in the order of `tokenizers`; without the two that are kept.
+std::vector<Encoding> overflowing(const Tokenizer::Parts& parts, const text::TextParts& cut, bool add_special_tokens) {
+  std::vector<Encoding> out;
+  const size_t seconds = cut.size() > 1 ? cut[1].size() : 1;
+  const auto add = [&](size_t first, size_t second) {
+    std::vector<Encoding> texts{cut[0][first]};
+    if (cut.size() > 1) texts.push_back(cut[1][second]);
+    out.push_back(joined(parts, std::move(texts), add_special_tokens));
+  };
+  for (size_t first = 1; first < cut[0].size(); ++first)
+    for (size_t second = 0; second < seconds; ++second) add(first, second);
+  for (size_t second = 1; second < seconds; ++second) add(0, second);
+  return out;
+}
+
+Encoding finish(const Tokenizer::Parts& parts, std::optional<Truncation> truncation, std::vector<Encoding> texts,
+                bool add_special_tokens) {
+  std::vector<Encoding> rest;
+  if (truncation) {
+    const size_t added = add_special_tokens && parts.post_processor ? parts.post_processor->added(texts.size() > 1) : 0;
+    if (added > truncation->max_length) throw Error(ErrorCode::usage, "the special tokens alone are more than truncation allows");
+    truncation->max_length -= added;
+    text::TextParts cut = truncate(std::move(texts), *truncation);
+    rest = overflowing(parts, cut, add_special_tokens);
+    texts.clear();
+    for (std::vector<Encoding>& each : cut) texts.push_back(std::move(each[0]));
+  }
+  Encoding out = joined(parts, std::move(texts), add_special_tokens);
+  out.overflowing = std::move(rest);
   return out;
 }
 

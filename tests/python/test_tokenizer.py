@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -99,6 +100,14 @@ PRE_TOKENIZERS = {
 @pytest.mark.parametrize("name", PRE_TOKENIZERS)
 def test_pieces_are_cut_as_by_tokenizers(name, tmp_path) -> None:
     assert_same(opened(trained("bpe", pre_tokenizer=PRE_TOKENIZERS[name]), tmp_path), TEXTS)
+
+
+def test_scripts_are_told_apart_as_by_tokenizers(tmp_path) -> None:
+    """Which knows Unicode 9 there: later characters are left out."""
+    later = re.compile("[\u0560\U0001f900-\U0001f9ff]")
+    texts = [later.sub("", text.decode("utf-8", errors="replace")).encode() for text in TEXTS]
+    texts.append("  hello, мир  12 日本ーのカ ー\ue000y \u0300".encode())
+    assert_same(opened(trained("bpe", pre_tokenizer=pre_tokenizers.UnicodeScripts()), tmp_path), texts)
 
 
 NORMALIZERS = {
@@ -219,6 +228,52 @@ def test_special_tokens_truncation_padding_and_pairs(name, tmp_path) -> None:
         each.enable_padding(pad_to_multiple_of=8, pad_id=3, pad_token="<pad>")
     ours, theirs = pair.ours.encode_batch(texts), pair.theirs.encode_batch(texts)
     assert [facts(each) for each in ours] == [facts(each) for each in theirs]
+
+
+@pytest.mark.parametrize("name", PROCESSORS)
+@pytest.mark.parametrize("direction", ["right", "left"])
+def test_what_is_cut_off_overflows_in_parts(name, direction, tmp_path) -> None:
+    pair = opened(
+        trained("bpe", pre_tokenizer=pre_tokenizers.ByteLevel(), post_processor=PROCESSORS[name]), tmp_path
+    )
+    texts = [text.decode("utf-8", errors="replace") for text in TEXTS[:40]]
+    seen = 0
+    for stride, padded in ((0, False), (5, True)):
+        for each in (pair.ours, pair.theirs):
+            each.enable_truncation(20, stride=stride, direction=direction)
+            if padded:
+                each.enable_padding(length=24, direction=direction, pad_id=3, pad_token="<pad>")
+        for first, second in zip(texts, reversed(texts), strict=True):
+            both = [(first,)] if name == "Sequence" else [(first,), (first, second)]
+            for given in both:
+                ours, theirs = pair.ours.encode(*given), pair.theirs.encode(*given)
+                assert facts(ours) == facts(theirs)
+                assert [facts(e) for e in ours.overflowing] == [facts(e) for e in theirs.overflowing], given
+                seen += len(ours.overflowing)
+    assert seen > 100
+    pair.theirs.save(str(tmp_path / "saved.json"))
+    again = pycandle.Tokenizer.from_file(tmp_path / "saved.json").encode(texts[5])
+    assert [facts(e) for e in again.overflowing] == [
+        facts(e) for e in pair.theirs.encode(texts[5]).overflowing
+    ]
+
+
+def test_a_stride_that_leaves_nothing_is_refused(tmp_path) -> None:
+    ours = opened(byte_level_bpe(), tmp_path).ours
+    ours.enable_truncation(4, stride=4)
+    with pytest.raises(pycandle.Error, match="stride"):
+        ours.encode("the house on the hill")
+    ours.enable_truncation(5000, stride=4999)
+    with pytest.raises(pycandle.Error, match="too many parts"):
+        ours.encode("a b c d e f " * 4000)
+
+
+def test_tables_are_the_tokenizer(tmp_path) -> None:
+    for kind in ("bpe", "wordpiece", "unigram", "wordlevel"):
+        pair = opened(trained(kind, pre_tokenizer=pre_tokenizers.Whitespace()), tmp_path)
+        tables = pycandle.Tokenizer.compile((tmp_path / "tokenizer.json").read_text())
+        pair.ours = pycandle.Tokenizer.from_compiled(tables)
+        assert_same(pair, TEXTS[:100])
 
 
 def test_added_tokens_are_found_where_tokenizers_finds_them(tmp_path) -> None:
