@@ -19,7 +19,7 @@ ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
 test test-full zoo zoo-emit zoo-decode people op-db faults twins: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build build-tests demo test test-cpp test-full zoo zoo-emit zoo-decode people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
+.PHONY: help build build-tests demo shakespeare test test-cpp test-full zoo zoo-emit zoo-decode people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,13 @@ build-tests: ## the same, and the C++ tests
 	@scripts/setup.sh build venv
 	@scripts/build.sh tests
 
-demo: build ## record a real model, run it without PyTorch, verify every layer
+demo: build ## record a real model, run it without PyTorch, verify every layer; then a real language model writes a sentence
+	@scripts/setup.sh smollm2
 	@.venv/bin/python examples/demo.py
+
+shakespeare: build ## train a small GPT for a minute on Shakespeare's plays, and let its emitted C++ write on
+	@scripts/setup.sh shakespeare
+	@.venv/bin/python examples/shakespeare/run.py
 
 test: build-tests ## every test a change can break: C++ and Python
 	@$(CTEST) --preset release | $(ONLY_NEWS)
@@ -92,7 +97,7 @@ test-asan: ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --build --preset asan
 	@$(CTEST) --preset asan | $(ONLY_NEWS)
 
-test-tsan: ## the pool, the cpu backend's plans and states under the thread sanitizer: builds no more than these need
+test-tsan: ## the pool, the cpu backend's plans, states and text generation under the thread sanitizer: builds no more than these need
 	@scripts/setup.sh build
 	@cmake --preset tsan
 	@cmake --build --preset tsan
@@ -100,6 +105,7 @@ test-tsan: ## the pool, the cpu backend's plans and states under the thread sani
 	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_plans --gtest_brief=1
 	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_packed_weights --gtest_brief=1
 	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_capture_states --gtest_brief=1
+	@TSAN_OPTIONS="halt_on_error=1" build/tsan/tests/test_generate_requests --gtest_brief=1
 
 format: ## format C++ and Python sources
 	@scripts/setup.sh venv

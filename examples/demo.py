@@ -1,4 +1,5 @@
-"""make demo: records a real model, runs it without PyTorch's kernels, verifies every layer, and shows what it says."""
+"""make demo: records a real model, runs it without PyTorch's kernels, verifies every layer, and shows what it says. Then a
+real language model writes a sentence."""
 
 from __future__ import annotations
 
@@ -22,6 +23,24 @@ def run(*command: str, status: int = 0, into: str = "") -> None:
         finished = subprocess.run([PYCANDLE, *command], cwd=ROOT, stdout=file, check=False)
     if finished.returncode != status:
         sys.exit(finished.returncode or 1)
+
+
+def write_a_sentence() -> None:
+    """SmolLM2 from its GGUF file to a bundle, and text from it by a program without Python."""
+    from smollm2 import gguf_file
+
+    folder = OUT / "smollm2"
+    place, bundle = (path.relative_to(ROOT).as_posix() for path in (folder, OUT / "smollm2.pycandle"))
+    run("record", "--script", "examples/smollm2_recorder.py", "--name", "smollm2", "--out", place)
+    convert = ["-m", "pycandle.gguf_tokenizer", gguf_file().relative_to(ROOT).as_posix(), place]
+    print(f"\n$ python {shlex.join(convert)}", flush=True)
+    subprocess.run([sys.executable, *convert], cwd=ROOT, check=True)
+    texts = []
+    for option in ("tokenizer", "tokenizer-config", "generation-config"):
+        texts += [f"--{option}", f"{place}/{option.replace('-', '_')}.json"]
+    run("bundle", place, *texts, "--weights", "int8", "--out", bundle)
+    run("generate", bundle, "--prompt", "The capital of France is", "--max-tokens", "8")
+    run("generate", bundle, "--chat", "--prompt", "What is the capital of France?")
 
 
 def broken_copy(manifest: Path) -> Path:
@@ -87,7 +106,14 @@ def main() -> None:
     broken = broken_copy(OUT / "minilm_manifest.json").relative_to(ROOT).as_posix()
     run("verify", broken, "--repro", f"{broken}/repro", "--out", f"{broken}/result.jsonl", status=1)
 
-    print("\n6. The same as a page: Python, C++ and program side by side, graph, drift, time and weights.")
+    print(
+        "\n6. A language model with real weights, SmolLM2-135M: recorded, its decode step derived and proven, and asked."
+    )
+    write_a_sentence()
+
+    print(
+        "\n7. The broken model as a page: Python, C++ and program side by side, graph, drift, time and weights."
+    )
     run("codegen", "--manifest", broken, "--out", f"{broken}/emitted")
     run("forward", broken, "--profile", "--json", into=f"{broken}/profile.json")
     found = ["--result", f"{broken}/result.jsonl", "--profile", f"{broken}/profile.json"]

