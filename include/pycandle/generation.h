@@ -111,19 +111,21 @@ class PYCANDLE_API Generation {
 };
 
 struct PYCANDLE_API LanguageModelOptions {
-  std::string tokenizer = {};  // tokenizer.json; none: tokens in and out
+  std::string tokenizer = {};  // tokenizer.json; none: the bundle's, or tokens in and out
   std::string generation_config = {};  // generation_config.json: its end tokens and start token
-  std::string backend = "cpu";
+  std::string backend = {};  // empty: PYCANDLE_BACKEND, or cpu
   int threads = 0;  // 0: PYCANDLE_THREADS, or all cores
   WeightFormat weights = WeightFormat::f32;
   std::string cache = "f32";  // or "bf16", "f16": rows of the cache in half the bytes
   std::string checkpoint = {}, rules = {}, lora = {};  // weights from here, as in Recorded::load
+  std::map<std::string, std::string> overrides = {};  // functional → implementation: {"linear", "naive"}
 };
 
 // A handle: copies share the weights. Its const members may be called from several threads at once.
 class PYCANDLE_API LanguageModel {
  public:
-  // A manifest, or the folder of one. A model that sees later tokens is refused, with the layer, the line and the reason.
+  // A manifest, the folder of one, or a bundle. A model that sees later tokens is refused, with the layer, the line and the
+  // reason.
   static LanguageModel load(const std::string& path, const LanguageModelOptions& = {});
 
   using OnText = std::function<bool(const GeneratedPart&)>;  // false: stop here

@@ -34,6 +34,7 @@ struct ModelOptions {
   std::string checkpoint = {};  // weights from this file or folder, not from the recording
   std::string cache = "f32";  // what rows of a cache are kept in: f32, bf16, f16
   std::string dump_dir = {};  // PTIR after each pass
+  bool dump_final = false;    // only what each pipeline ends with
   std::map<std::string, std::string> overrides = {};  // functional → implementation: {"linear", "naive"}
 };
 

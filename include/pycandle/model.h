@@ -67,6 +67,7 @@ struct CompileOptions {
   int threads = 0;                     // of the cpu backend; 0: PYCANDLE_THREADS, or all cores
   Memory memory = Memory::fast;
   WeightFormat weights = WeightFormat::f32;  // of linear layers and embeddings; fewer bytes, and rounded to them
+  std::map<std::string, std::string> overrides = {};  // functional → implementation: {"linear", "naive"}; pycandle ops names them
 };
 
 // A handle: copies share the states. Safe to use from several threads, also while it captures: calls of a model with states
@@ -74,17 +75,17 @@ struct CompileOptions {
 class PYCANDLE_API Compiled {
  public:
   using Tensors = std::map<std::string, Array>;
-  Tensors run(const Tensors& inputs) const;                          // by name: "output", "output.0", "output.logits"
-  std::vector<Array> run(const std::vector<Array>& inputs) const;    // in order
+  Tensors run(const Tensors& inputs) const;  // by name: "output", "output.0", "output.logits"
+  std::vector<Array> run(const std::vector<Array>& inputs) const;  // in order
   template <class... A>
     requires(std::is_same_v<A, Array> && ...)
   Array operator()(const A&... inputs) const {
     return only(run(std::vector<Array>{inputs...}));
   }
 
-  Tensors states() const;              // copies, as they are now, by name: the buffers that forward() changes
-  void set_states(const Tensors&) const;            // some or all, by name
-  void reset() const;                  // the states are again what the weights say
+  Tensors states() const;  // copies, as they are now, by name: the buffers that forward() changes
+  void set_states(const Tensors&) const;  // some or all, by name
+  void reset() const;  // the states are again what the weights say
   void save_states(const std::string& path) const;  // a safetensors file
   void load_states(const std::string& path) const;  // which has every state, with its dtype and shape
   // The same weights and plans, with states of its own that begin as the weights say: one for each caller.
@@ -92,13 +93,13 @@ class PYCANDLE_API Compiled {
 
   const Signature& signature() const;
   std::vector<std::string> outputs() const;
-  std::string ptir() const;            // the captured program in program form, as text
-  const Program& program() const;      // the same, for the library's own tools
+  std::string ptir() const;  // the captured program in program form, as text
+  const Program& program() const;  // the same, for the library's own tools
   std::shared_ptr<const ParameterSource> parameters() const;  // its weights, for the same
   // The same as a file, with the calls of modules: pycandle verify M --program FILE judges it. Layers are judged one by
   // one when the model was made with a checker.
   void save(const std::string& path) const;
-  size_t captures() const;             // how often the model was captured so far
+  size_t captures() const;  // how often the model was captured so far
 
  private:
   friend struct CompiledAccess;

@@ -24,6 +24,7 @@ struct LoadOptions {
   bool check_weights = false;          // read all of them, and refuse those whose checksum is not the recorded one
   std::string checkpoint = {};  // weights from this file or folder, not from the recording: any format of docs/weights.md
   std::string rules = {}, lora = {};  // how its names differ, and an adapter to merge: files
+  std::map<std::string, std::string> overrides = {};  // as of CompileOptions
 };
 
 // A handle: copies share the states. Safe to use from several threads: calls of a model with states take turns, all others

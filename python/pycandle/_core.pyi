@@ -22,6 +22,9 @@ class Model:
     def trace(self, inputs: dict) -> tuple[dict, dict]:
         """(taps by id, outputs by name)."""
 
+    def profile(self, inputs: dict) -> str:
+        """Where the time of a call goes, as JSON text."""
+
     def on(self, backend: str) -> Model:
         """
         The same recording with the same opened weights and states on another backend.
@@ -88,7 +91,7 @@ class Model:
     def output_tree(self) -> str:
         """The nesting of the outputs, as JSON text."""
 
-def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False, weights: str = 'f32', checkpoint: tuple[str | os.PathLike, str | os.PathLike, str | os.PathLike, str | None, bool] | None = None, dump_dir: str | os.PathLike = '', overrides: Mapping[str, str] = {}) -> Model:
+def load_model(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, pack_weights: bool = True, check_weights: bool = False, weights: str = 'f32', checkpoint: tuple[str | os.PathLike, str | os.PathLike, str | os.PathLike, str | None, bool] | None = None, dump_dir: str | os.PathLike = '', dump_final: bool = False, overrides: Mapping[str, str] = {}, param_budget: int | None = None) -> Model:
     """
     A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.
     """
@@ -194,7 +197,7 @@ class PrefixStore:
 
     def __len__(self) -> int: ...
 
-def decoder_of(model: Model, backend: str, threads: int, weights: str) -> Decoder: ...
+def decoder_of(model: Model, cache: str) -> Decoder: ...
 
 def load_decoder(path: str | os.PathLike, backend: str = 'reference', threads: int = 0, weights: str = 'f32', cache: str = 'f32') -> Decoder: ...
 
@@ -225,6 +228,10 @@ class Encoding:
     @property
     def attention_mask(self) -> list[int]: ...
 
+    @property
+    def overflowing(self) -> list[Encoding]:
+        """What a truncation cut off, in parts that are as long."""
+
 class TokenStream:
     """Text from tokens that come one by one; a character is never split."""
 
@@ -244,6 +251,16 @@ class Tokenizer:
     @staticmethod
     def from_text(json: str) -> Tokenizer:
         """Read the text of a tokenizer.json."""
+
+    @staticmethod
+    def compile(json: str) -> bytes:
+        """
+        The tables of a tokenizer.json, which from_compiled reads in milliseconds: what a bundle carries.
+        """
+
+    @staticmethod
+    def from_compiled(tables: bytes) -> Tokenizer:
+        """Read what compile() gave."""
 
     def encode(self, text: str | bytes, pair: str | bytes | None = None, add_special_tokens: bool = True) -> Encoding:
         """
@@ -271,7 +288,10 @@ class Tokenizer:
 
     def no_padding(self) -> None: ...
 
-    def enable_truncation(self, max_length: int, strategy: str = 'longest_first', direction: str = 'right') -> None: ...
+    def enable_truncation(self, max_length: int, stride: int = 0, strategy: str = 'longest_first', direction: str = 'right') -> None:
+        """
+        What is cut off is in Encoding.overflowing: parts that have `stride` tokens in common with the one before.
+        """
 
     def enable_padding(self, length: int | None = None, direction: str = 'right', pad_to_multiple_of: int = 0, pad_id: int = 0, pad_type_id: int = 0, pad_token: str = '[PAD]') -> None: ...
 
@@ -562,7 +582,7 @@ class Generation:
     @property
     def counts(self) -> GenerationCounts: ...
 
-def language_model(model: Model, tokenizer: Tokenizer | None, generation_config: str, threads: int, weights: str, pack_weights: bool, cache: str) -> LanguageModel:
+def language_model(model: Model, tokenizer: Tokenizer | None, generation_config: str, cache: str) -> LanguageModel:
     """The decode step of a model, with its tokenizer."""
 
 def forward_tokens(model: Model, tokens: Annotated[NDArray, dict(order='C', device='cpu', writable=False)]) -> dict:

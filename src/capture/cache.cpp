@@ -111,15 +111,11 @@ CompiledDecoder compile_callable_decoder(const Callable& model, const DecodeSign
   const std::vector<SignatureDim>& tokens = signature.inputs[0].shape;
   DecodeStep step = decode_step_of(std::move(captured.program), tokens[0].symbol().name, tokens[1].symbol().name,
                                    signature.longest);
-  PipelineOptions pipeline;
-  pipeline.dump_dir = options.dump_dir;
-  pipeline.threads = options.threads;
-  pipeline.pack_weights = options.memory == Memory::fast;
-  pipeline.weights = options.weights;
   CompiledDecoder decoder;
-  decoder.state_ = std::make_shared<const CompiledDecoder::State>(CompiledDecoder::State{
-      Decoder(std::move(step), catalogue(), captured.parameters, options.backend.empty() ? "cpu" : options.backend, pipeline),
-      captured.parameters});
+  decoder.state_ = std::make_shared<const CompiledDecoder::State>(
+      CompiledDecoder::State{Decoder(std::move(step), catalogue(), captured.parameters,
+                                     options.backend.empty() ? "cpu" : options.backend, pipeline_of(options)),
+                             captured.parameters});
   return decoder;
 }
 

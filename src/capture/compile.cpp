@@ -19,6 +19,16 @@
 #include "runtime/named_inputs.h"
 
 namespace pycandle::front {
+PipelineOptions pipeline_of(const CompileOptions& options) {
+  PipelineOptions pipeline;
+  pipeline.dump_dir = options.dump_dir;
+  pipeline.threads = options.threads;
+  pipeline.pack_weights = options.memory == Memory::fast;
+  pipeline.weights = options.weights;
+  pipeline.overrides = options.overrides;
+  return pipeline;
+}
+
 namespace {
 
 // The leaves of a capture as the runtime wants them.
@@ -103,11 +113,7 @@ std::shared_ptr<const Plan> captured(const Callable& model, const Signature& sig
   capture.program.name = options.name;
   capture_call(capture, model, signature);
   const auto parameters = std::make_shared<CapturedParameters>(capture);
-  PipelineOptions pipeline;
-  pipeline.dump_dir = options.dump_dir;
-  pipeline.threads = options.threads;
-  pipeline.pack_weights = options.memory == Memory::fast;
-  pipeline.weights = options.weights;
+  const PipelineOptions pipeline = pipeline_of(options);
   auto plan = std::make_shared<Plan>();
   plan->signature = signature;
   plan->program = run_program_pipeline(std::move(capture.program), catalogue(), pipeline);

@@ -6,6 +6,7 @@
 #include "capture/store.h"
 #include "ir/graph.h"
 #include "params/parameters.h"
+#include "passes/pipeline.h"
 #include "pycandle/cache.h"
 #include "pycandle/model.h"
 #include "pycandle/weights.h"
@@ -19,6 +20,7 @@ struct CapturedStep {
   Program program;
   std::shared_ptr<const ParameterSource> parameters;
 };
+PipelineOptions pipeline_of(const CompileOptions&);
 CapturedStep captured_step(const Callable&, const DecodeSignature&, const CompileOptions&);
 
 struct WeightsAccess {

@@ -55,6 +55,7 @@ Recorded Recorded::load(const std::string& path, const LoadOptions& options) {
   load.pipeline.threads = options.threads;
   load.pipeline.pack_weights = options.memory == Memory::fast;
   load.pipeline.weights = options.weights;
+  load.pipeline.overrides = options.overrides;
   load.check_weights = options.check_weights;
   if (!options.checkpoint.empty())
     load.checkpoint = CheckpointRequest{options.checkpoint, options.rules, options.lora, {}, false};

@@ -14,6 +14,7 @@
 #include "cli/bench_agreement.h"
 #include "cli/bench_process.h"
 #include "cli/child.h"
+#include "cli/profile.h"
 #include "cli/python_finder.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
@@ -73,6 +74,11 @@ std::vector<std::string> own_command(const Options& options, const std::string& 
   for (const auto& [op, implementation] : options.run.load.pipeline.overrides) {
     command.insert(command.end(), {"--override", fmt::format("{}={}", op, implementation)});
   }
+  const PipelineOptions& pipeline = options.run.load.pipeline;
+  for (const std::string& pass : pipeline.disabled) command.insert(command.end(), {"--disable-pass", pass});
+  if (!pipeline.dump_dir.empty())
+    command.insert(command.end(), {"--dump-dir", (pipeline.dump_dir / backend).string(), "--dump-mode",
+                                   pipeline.dump_mode == DumpMode::final ? "final" : "all"});
   return command;
 }
 
@@ -273,6 +279,26 @@ void print_rows(const Json& rows, const std::string& model) {
   }
 }
 
+// Our runners once more, in this process: their times above are those without a clock around each step.
+Json profiles_of(const Options& options) {
+  Json profiles = Json::array();
+  for (const int threads : options.threads) {
+    for (const std::string& backend : options.backends) {
+      LoadOptions load = options.run.load;
+      load.backend = backend;
+      load.pipeline.threads = threads;
+      load.pipeline.dump_dir.clear();
+      const Model model = open_model(options.run.model, load);
+      const Profile found = profile(model, inputs_for(model, options.run), threads);
+      Json row = to_json(found);
+      row["runner"] = backend;
+      row["text"] = to_text(found);
+      profiles.push_back(std::move(row));
+    }
+  }
+  return profiles;
+}
+
 // A backend or a number of threads that is asked for twice is one row.
 template <class T> std::vector<T> without_repeats(const std::vector<T>& wanted) {
   std::vector<T> kept;
@@ -315,15 +341,21 @@ void bench(Options& options, Context& context) {
   for (const Runner& r : runners) rows.push_back(row_of(r, base_of(r, runners), name));
   const bool all_ran = std::all_of(runners.begin(), runners.end(), [](const Runner& r) { return r.failure.empty(); });
   context.status = all_ran ? 0 : 1;
+  Json profiles = options.run.profile ? profiles_of(options) : Json();
   if (context.json) {
-    fmt::print("{}\n", Json{{"status", all_ran ? "fine" : "failed"},
-                            {"overrides", options.run.load.pipeline.overrides},
-                            {"judged_by", agreement->why_guessed().empty() ? "floors" : "guess"},
-                            {"rows", rows}}
-                           .dump(2, ' ', false, Json::error_handler_t::replace));
+    for (Json& each : profiles) each.erase("text");
+    Json document{{"status", all_ran ? "fine" : "failed"},
+                  {"overrides", options.run.load.pipeline.overrides},
+                  {"judged_by", agreement->why_guessed().empty() ? "floors" : "guess"},
+                  {"rows", rows}};
+    if (options.run.profile) document["profiles"] = std::move(profiles);
+    fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
     return;
   }
   print_rows(rows, name);
+  for (const Json& each : profiles)
+    fmt::print("\n{} · {} threads\n{}", styled(each["runner"], Style::bold), each["threads"].get<int>(),
+               each["text"].get<std::string>());
   if (agreement->why_guessed().empty()) return;
   fmt::print("outputs were held against the first runner's within {}, a guess: {}\n", agreement->guess(),
              agreement->why_guessed());
@@ -358,6 +390,8 @@ void add_bench(Command& app, Context& context) {
   command.add_option("--set", options->run.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
       .excludes(inputs);
   add_backend_options(command, options->run.load.pipeline, false);
+  add_pipeline_options(command, options->run.load.pipeline);
+  command.add_flag("--profile", options->run.profile, "then show where the time of a run goes, on each of our backends");
   command.callback([options, &context] { bench(*options, context); });
 }
 

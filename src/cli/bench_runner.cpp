@@ -25,6 +25,7 @@ void add_bench_runner(Command& app, Context& context) {
   command.add_option("--inputs", options->run.inputs, "a safetensors file with the inputs").required();
   command.add_option("--outputs", options->outputs, "where the first outputs go").required();
   add_backend_options(command, options->run.load.pipeline);
+  add_pipeline_options(command, options->run.load.pipeline);
   command.callback([options] {
     const auto say = [](const Json& answer) {
       fmt::print("{}\n", answer.dump());

@@ -4,10 +4,10 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "cli/profile.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
 #include "cli/weights.h"
-#include "runtime/bundle.h"
 #include "runtime/text_model.h"
 
 namespace pycandle::cli {
@@ -16,7 +16,7 @@ namespace {
 struct Options {
   RunOptions run;
   std::vector<std::string> texts;
-  std::string file, tokenizer, pooling = "mean";
+  std::string file, pooling = "mean";
   bool normalize = false;
 };
 
@@ -55,13 +55,16 @@ void run_embed(const Options& options, Context& context) {
   const std::vector<std::string> texts = texts_of(options);
   const EmbedOptions how{parse_pooling(options.pooling), options.normalize};
   const Model model = load_for(options.run);
-  const Tokenizer tokenizer = options.tokenizer.empty() ? bundled_tokenizer(model) : Tokenizer::from_file(options.tokenizer);
+  const Tokenizer tokenizer = tokenizer_for(model, options.run);
   Progress clock("embed");
+  const RunsProfile profile(options.run.profile, options.run.load.pipeline.threads);
   const Array vectors = embed(model, tokenizer, texts, how);
   clock.finish();
   if (!options.run.out.empty()) write_safetensors(options.run.out, {{"embeddings", vectors}});
   if (!context.json) {
     print_text(options, model, texts, vectors, clock.seconds());
+    if (options.run.timing) print_timings(model.timings());
+    profile.print();
     return;
   }
   const auto width = static_cast<size_t>(vectors.shape()[1]);
@@ -70,13 +73,10 @@ void run_embed(const Options& options, Context& context) {
     const float* v = vectors.as<float>() + i * width;
     list.push_back({{"text", texts[i]}, {"embedding", std::vector<float>(v, v + width)}});
   }
-  fmt::print("{}\n", Json{{"status", "fine"},
-                          {"name", model.program().name},
-                          {"backend", model.backend()},
-                          {"pooling", options.pooling},
-                          {"normalized", options.normalize},
-                          {"embeddings", list}}
-                         .dump(2, ' ', false, Json::error_handler_t::replace));
+  Json document{{"status", "fine"},           {"name", model.program().name},    {"backend", model.backend()},
+                {"pooling", options.pooling}, {"normalized", options.normalize}, {"embeddings", list}};
+  profile.add_to(document);
+  fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -87,9 +87,10 @@ void add_embed(Command& app, Context& context) {
                                 "pycandle embed minilm.pycandle --text \"A man eats pasta.\" --pool mean --normalize --json");
   options->run.load.backend = usual_backend();
   add_model_options(command, options->run);
+  add_profile_option(command, options->run.profile);
   command.add_option("--text", options->texts, "a text (repeatable)");
   command.add_option("--file", options->file, "a file with a text on each line");
-  command.add_option("--tokenizer", options->tokenizer, "a tokenizer.json, when the model is no bundle with one");
+  command.add_option("--tokenizer", options->run.tokenizer, "a tokenizer.json, when the model is no bundle with one");
   command.add_option("--pool", options->pooling, "of a model that gives a vector for each token: their mean, or the first one")
       .one_of({"mean", "cls"})
       .shows_default();

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/profile.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
 #include "cli/weights.h"
@@ -23,13 +24,12 @@ namespace pycandle::cli {
 namespace {
 
 struct Options {
-  std::string model, prompt, prompts, system, tokenizer, generation_config, draft, schema, cache = "f32";
+  std::string prompt, prompts, system, tokenizer, generation_config, draft, schema, cache = "f32";
   std::vector<std::string> bias;
   std::optional<double> temperature, top_p, min_p;
   int64_t top_k = 0, seed = -1;
   bool chat = false, greedy = false;
-  CheckpointRequest from;
-  LoadOptions load;
+  RunOptions run;
   GenerationOptions generation;
 };
 
@@ -69,9 +69,7 @@ LanguageModel open(const Options& options) {
       parts.generation_config = read_text(config);
   }
   if (!options.generation_config.empty()) parts.generation_config = read_text(options.generation_config);
-  LoadOptions load = options.load;
-  if (!options.from.checkpoint.empty()) load.checkpoint = options.from;
-  return language_model(open_model(options.model, load), load, std::move(parts));
+  return language_model(load_for(options.run), std::move(parts));
 }
 
 std::map<TokenId, double> parse_bias(const std::vector<std::string>& texts) {
@@ -109,8 +107,10 @@ GenerationOptions generation_options(const Options& options, const LanguageModel
   generation.prompt_lookup = options.draft == "lookup";
   if (!options.schema.empty()) generation.json_schema = read_text(options.schema);
   if (!options.draft.empty() && !generation.prompt_lookup) {
-    LoadOptions load{.backend = options.load.backend, .pipeline = options.load.pipeline};
-    LanguageModel draft = language_model(open_model(options.draft, load), load, {});
+    const LoadOptions& same = options.run.load;
+    LoadOptions load{.backend = same.backend, .pipeline = same.pipeline};
+    load.pipeline.dump_dir.clear();  // it would write over the model's
+    LanguageModel draft = language_model(open_model(options.draft, load), {});
     if (draft.vocabulary() != model.vocabulary())
       throw Error(ErrorCode::usage, "the draft has other tokens than the model")
           .expected(fmt::format("{} of them", model.vocabulary()))
@@ -163,8 +163,8 @@ Json to_json(const Generated& result, const GenerationOptions& options) {
   return json;
 }
 
-void print_json(const LanguageModel& model, const std::string& backend, const Generation& generation,
-                const GenerationOptions& options) {
+void print_json(const LanguageModel& model, const RunOptions& run, const Generation& generation, const GenerationOptions& options,
+                const RunsProfile& profile) {
   Json results = Json::array();
   for (const Generated& result : generation.results()) results.push_back(to_json(result, options));
   const GenerationCounts counts = generation.counts();
@@ -176,12 +176,13 @@ void print_json(const LanguageModel& model, const std::string& backend, const Ge
                      {"steps", counts.steps},
                      {"drafted", counts.drafted},
                      {"accepted", counts.accepted}};
-  fmt::print("{}\n", Json{{"name", model.name()},
-                          {"backend", backend},
-                          {"seed", options.choice.sample ? Json(options.choice.seed) : Json()},
-                          {"results", results},
-                          {"timings", timings}}
-                         .dump(2, ' ', false, Json::error_handler_t::replace));
+  Json document{{"name", model.name()},
+                {"backend", run.load.backend},
+                {"seed", options.choice.sample ? Json(options.choice.seed) : Json()},
+                {"results", results},
+                {"timings", timings}};
+  profile.add_to(document);
+  fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
 }
 
 // Text as it comes where there is one; several when they are done.
@@ -257,7 +258,7 @@ void talk(const LanguageModel& model, GenerationOptions generation, Chat chat) {
 }
 
 void run(const Options& options, Context& context) {
-  if (options.chat && options.tokenizer.empty() && !is_bundle(options.model))
+  if (options.chat && options.tokenizer.empty() && !is_bundle(options.run.model))
     throw Error(ErrorCode::usage, "--chat needs a tokenizer")
         .hint("--tokenizer with tokenizer_config.json beside it, for its chat template");
   if (!options.chat && options.prompt.empty() && options.prompts.empty())
@@ -274,15 +275,20 @@ void run(const Options& options, Context& context) {
   if (chat) chat->add("user", options.prompt);
   listen_for_interrupts();
   Generation made = chat ? model.start_tokens({chat->prompt(*model.tokenizer())}, generation) : model.start(prompts, generation);
+  const RunsProfile profile(options.run.profile, options.run.load.pipeline.threads);  // of what is written, not of the proof
   const bool streams = !context.json && made.results().size() == 1;
   run_to_end(made, streams);
   if (context.json)
-    print_json(model, options.load.backend, made, generation);
+    print_json(model, options.run, made, generation, profile);
   else if (streams)
     print_part("\n");
   else
     print_all(made, prompts);
-  if (!context.json) print_speed(made.counts(), made.results().size());
+  if (!context.json) {
+    print_speed(made.counts(), made.results().size());
+    if (options.run.timing) print_timings(model.parts().model.timings());
+    profile.print();
+  }
   if (interrupted != 0) context.status = kInterrupted;
 }
 
@@ -328,8 +334,9 @@ void add_generate(Command& app, Context& context) {
   Command command = add_command(
       app, context, "generate", "text from a language model",
       "pycandle generate pycandle_trace --tokenizer tokenizer.json --prompt \"Once upon a time\" --temperature 0.8");
-  options->load.backend = "cpu";
-  command.add_option("model", options->model, "a manifest, the folder of one, or a bundle").required();
+  options->run.load.backend = usual_backend();
+  add_model_options(command, options->run);
+  add_profile_option(command, options->run.profile);
   Option prompt = command.add_option("--prompt", options->prompt, "what to go on from");
   command.add_option("--prompts", options->prompts, "a file with a prompt on each line").excludes(prompt);
   command.add_flag("--chat", options->chat,
@@ -348,10 +355,6 @@ void add_generate(Command& app, Context& context) {
   command.add_option("--cache", options->cache, "what rows of the cache are kept in")
       .one_of({"f32", "bf16", "f16"})
       .shows_default();
-  command.add_option("--backend", options->load.backend, "cpu or reference").shows_default();
-  add_checkpoint_options(command, options->from);
-  add_backend_options(command, options->load.pipeline);
-  add_pipeline_options(command, options->load.pipeline);
   command.callback([options, &context] { run(*options, context); });
 }
 

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "cli/command.h"
 #include "cli/heatmap.h"
+#include "cli/profile.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
 #include "ops/core/catalogue.h"
@@ -18,6 +19,7 @@ void add_replay(Command& app, Context& context) {
   struct Options {
     std::string folder, backend = usual_backend("reference"), png;
     PipelineOptions pipeline;
+    bool profile = false;
   };
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "replay", "run one wrong layer again; exit 1 while it is wrong",
@@ -26,21 +28,25 @@ void add_replay(Command& app, Context& context) {
   command.add_option("--backend", options->backend, fmt::format("one of: {}", fmt::join(backend_names(), ", "))).shows_default();
   command.add_option("--png", options->png, "write a picture of where it differs now");
   add_backend_options(command, options->pipeline);
+  add_pipeline_options(command, options->pipeline);
+  add_profile_option(command, options->profile);
   command.callback([options, &context] {
     refuse_choices_without_effect(options->backend, options->pipeline);
     const PictureSize size = options->png.empty() ? PictureSize{16, 64} : PictureSize{256, 256};
+    const RunsProfile profile(options->profile, options->pipeline.threads);
     const Replay r = replay(options->folder, find_backend(options->backend), catalogue(), options->pipeline, size);
     context.status = r.is_fixed() ? 0 : 1;
     if (!options->png.empty() && !r.picture.empty()) write_text(options->png, difference_png(r.picture));
     if (context.json) {
-      const Json json{{"status", r.is_fixed() ? "passed" : "wrong"},
-                      {"tap", r.tap},
-                      {"op", r.op},
-                      {"backend", options->backend},
-                      {"recorded_backend", r.recorded_backend},
-                      {"then", to_json(r.then, {})},
-                      {"now", to_json(r.now, {})},
-                      {"why", r.judgement.why}};
+      Json json{{"status", r.is_fixed() ? "passed" : "wrong"},
+                {"tap", r.tap},
+                {"op", r.op},
+                {"backend", options->backend},
+                {"recorded_backend", r.recorded_backend},
+                {"then", to_json(r.then, {})},
+                {"now", to_json(r.now, {})},
+                {"why", r.judgement.why}};
+      profile.add_to(json);
       fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
       return;
     }
@@ -56,6 +62,7 @@ void add_replay(Command& app, Context& context) {
       fmt::print("{}\n", r.picture.empty() ? "nothing differs, so there is no picture" : "wrote " + options->png);
     }
     fmt::print("{}\n", r.is_fixed() ? styled("right", Style::green) : styled("still wrong: ", Style::red) + r.judgement.why);
+    profile.print();
   });
 }
 

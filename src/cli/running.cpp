@@ -8,8 +8,10 @@
 #include "base/safetensors.h"
 #include "cli/terminal.h"
 #include "cli/weights.h"
+#include "generate/sequences.h"
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
+#include "runtime/bundle.h"
 #include "runtime/tune.h"
 
 namespace pycandle::cli {
@@ -21,6 +23,8 @@ void add_run_options(Command& command, RunOptions& options) {
   command.add_option("--seed", options.seed, "seed of the random inputs").shows_default().excludes(inputs);
   command.add_option("--set", options.sizes, "size of a dynamic dim of the random inputs, such as s0=4 (repeatable)")
       .excludes(inputs);
+  command.add_option("--prompt", options.prompt, "a text whose tokens the model reads").excludes(inputs);
+  command.add_option("--tokenizer", options.tokenizer, "with --prompt: a tokenizer.json, when the model is no bundle with one");
   command.add_option("--out", options.out, "write the tensors to this safetensors file");
 }
 
@@ -76,7 +80,28 @@ Model load_for(const RunOptions& options) {
   return model;
 }
 
+Tokenizer tokenizer_for(const Model& model, const RunOptions& options) {
+  namespace fs = std::filesystem;
+  if (options.tokenizer.empty()) return bundled_tokenizer(model);
+  return Tokenizer::from_file(fs::is_directory(options.tokenizer) ? fs::path(options.tokenizer) / "tokenizer.json"
+                                                                  : fs::path(options.tokenizer));
+}
+
+namespace {
+
+Model::Tensors tokens_of_prompt(const Model& model, const RunOptions& options) {
+  if (!options.sizes.empty()) throw Error(ErrorCode::usage, "--set gives sizes to random inputs, and --prompt has its own");
+  std::vector<int64_t> ids;
+  for (const TokenId id : tokenizer_for(model, options).encode(options.prompt).ids) ids.push_back(id);
+  if (ids.empty()) throw Error(ErrorCode::usage, "the prompt has no tokens").found(options.prompt);
+  return token_inputs(model.program(), store(DType::i64, {1, static_cast<int64_t>(ids.size())}, ids));
+}
+
+}  // namespace
+
 Model::Tensors inputs_for(const Model& model, const RunOptions& options) {
+  if (!options.prompt.empty()) return tokens_of_prompt(model, options);
+  if (!options.tokenizer.empty()) throw Error(ErrorCode::usage, "--tokenizer reads a --prompt, and there is none");
   if (options.inputs.empty()) return random_inputs(model.program(), options.seed, parse_sizes(options.sizes));
   const Safetensors file = Safetensors::open(options.inputs);
   Model::Tensors tensors;

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "pycandle/tokenizer.h"
 #include "runtime/model.h"
 
 namespace pycandle::cli {
 
 struct RunOptions {
-  std::string model, inputs, out;
+  std::string model, inputs, out, tokenizer, prompt;
   std::vector<std::string> sizes;
   uint64_t seed = 0;
   bool timing = false, profile = false, tune = false;
@@ -29,8 +30,10 @@ std::optional<CheckpointRequest> checkpoint_of(const RunOptions&);
 void add_weights_options(Command&, RunOptions&);
 // The model with its weights; --ledger is written.
 Model load_for(const RunOptions&);
-// The tensors of --inputs, or random ones from --seed at the sizes of --set.
+// The tensors of --inputs, the tokens of --prompt, or random ones from --seed at the sizes of --set.
 Model::Tensors inputs_for(const Model&, const RunOptions&);
+// Of --tokenizer (a tokenizer.json, or a folder with one), or the bundle's.
+Tokenizer tokenizer_for(const Model&, const RunOptions&);
 void add_tune_option(Command&, RunOptions&);
 // A usage error for --override or --tune on a backend that has nothing to choose.
 void refuse_choices_without_effect(const std::string& backend, const PipelineOptions&, bool tune = false);

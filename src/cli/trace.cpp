@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "cli/profile.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
 #include "cli/weights.h"
@@ -15,12 +16,14 @@ void add_trace(Command& app, Context& context) {
                                 "pycandle trace pycandle_trace/gpt2_manifest.json --out gpt2_ours.safetensors");
   options->load.backend = usual_backend("reference");
   add_run_options(command, *options);
+  add_profile_option(command, options->profile);
   command.get_option("--out").required();
   command.callback([options, &context] {
     refuse_choices_without_effect(options->load.backend, options->load.pipeline);
     const Model model = load_for(*options);
     const Model::Tensors inputs = inputs_for(model, *options);
     Progress progress("trace");
+    const RunsProfile profile(options->profile, options->load.pipeline.threads);
     std::map<std::string, Array> tensors;
     size_t taps = 0;
     const auto outputs = model.trace(inputs, [&](const Tap& tap, const Array& value) {
@@ -38,15 +41,16 @@ void add_trace(Command& app, Context& context) {
     size_t bytes = 0;
     for (const auto& [name, value] : tensors) bytes += value.bytes();
     if (context.json) {
-      fmt::print("{}\n", Json{{"status", "fine"},
-                              {"name", model.program().name},
-                              {"backend", model.backend()},
-                              {"taps", taps},
-                              {"inside", inside},
-                              {"bytes", bytes},
-                              {"weights", Json::parse(counts_json(model.ledger()))},
-                              {"out", options->out}}
-                             .dump(2));
+      Json document{{"status", "fine"},
+                    {"name", model.program().name},
+                    {"backend", model.backend()},
+                    {"taps", taps},
+                    {"inside", inside},
+                    {"bytes", bytes},
+                    {"weights", Json::parse(counts_json(model.ledger()))},
+                    {"out", options->out}};
+      profile.add_to(document);
+      fmt::print("{}\n", document.dump(2));
       return;
     }
     const std::string not_shown = inside.empty() ? "" : fmt::format(" ({} more inside other ops)", inside.size());
@@ -54,6 +58,7 @@ void add_trace(Command& app, Context& context) {
                not_shown, progress.seconds(), human_bytes(static_cast<double>(bytes)), options->out);
     fmt::print("weights: {}", ledger_text(model.ledger()));
     if (options->timing) print_timings(model.timings());
+    profile.print();
   });
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/profile.h"
 #include "cli/running.h"
 #include "cli/terminal.h"
 #include "cli/verify_bundle.h"
@@ -57,6 +58,8 @@ void write_ledger(const Options& options, const VerifyResult& result) {
 
 void refuse_what_does_not_go_together(const Options& options) {
   if (!options.decode && options.cache != "f32") throw Error(ErrorCode::usage, "--cache needs --decode");
+  if (options.decode && options.run.profile)
+    throw Error(ErrorCode::usage, "--profile is for the forward pass").hint("pycandle generate --profile times the decode step");
   if (options.stream && options.verify.checkpoint)
     throw Error(ErrorCode::usage, "--stream reads the recording's own weights, in torch and here")
         .hint("pycandle weights extract --checkpoint … writes them; then verify --stream");
@@ -109,6 +112,7 @@ void run_verify(Options& options, Context& context) {
       folders.emplace_back(layer.tap, write_reproduction(options.repro, layer, r, verify.backend, verify.pipeline).string());
     };
   }
+  const RunsProfile profile(options.run.profile, verify.pipeline.threads);
   const VerifyResult result = verify_recording(find_manifest(options.model), verify);
   if (writer) writer->finish(result);
   progress.finish();
@@ -120,11 +124,13 @@ void run_verify(Options& options, Context& context) {
     if (comparison) json["baseline"] = to_json(*comparison);
     if (options.repro.empty()) json.erase("repro");
     if (result.ledger) json["weights"] = Json::parse(counts_json(*result.ledger));
+    profile.add_to(json);
     fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     print_text(report);
     if (result.ledger) fmt::print("weights: {}", ledger_text(*result.ledger));
     if (comparison) print_text(*comparison);
+    profile.print();
   }
   context.status = result.passed() && !(comparison && comparison->regressed()) ? 0 : 1;
 }
@@ -175,6 +181,7 @@ void add_verify(Command& app, Context& context) {
   add_backend_options(command, options->verify.pipeline);
   add_tune_option(command, options->run);
   add_pipeline_options(command, options->verify.pipeline);
+  add_profile_option(command, options->run.profile);
   command.callback([options, &context] { run_verify(*options, context); });
 }
 

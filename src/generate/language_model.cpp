@@ -80,11 +80,10 @@ void check_options(const LanguageModel::Parts& model, const GenerationOptions& o
 
 }  // namespace
 
-LanguageModel::Parts::Parts(Model loaded, const LoadOptions& options, LanguageParts&& with)
+LanguageModel::Parts::Parts(Model loaded, LanguageParts&& with)
     : model(std::move(loaded)),
-      load(options),
       cache(std::move(with.cache)),
-      decoder(open_decoder(model, load, cache)),
+      decoder(open_decoder(model, cache)),
       roles(TokenRoles::of(decoder.decode_step())),
       tokenizer(std::move(with.tokenizer)),
       prefixes(std::make_unique<PrefixStore>(decoder, kPrefixBytes)) {
@@ -102,6 +101,7 @@ std::shared_ptr<const TokenTexts> LanguageModel::Parts::token_texts() const {
 
 void LanguageModel::Parts::require_proof() const {
   std::call_once(proven_, [&] {
+    const LoadOptions& load = model.options();
     if (cache == "f32") return require_proven(model, load, model.program(), decoder.decode_step());
     const OpTable& table = load.table ? *load.table : catalogue();
     require_proven(model, load, with_caches(model.program(), table, cache), decoder.decode_step());
@@ -110,11 +110,11 @@ void LanguageModel::Parts::require_proof() const {
 
 LanguageModel::LanguageModel(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
-LanguageModel language_model(Model model, const LoadOptions& load, LanguageParts with) {
+LanguageModel language_model(Model model, LanguageParts with) {
   if (!with.tokenizer && has_tokenizer(model)) with.tokenizer = bundled_tokenizer(model);
   if (with.generation_config.empty()) with.generation_config = bundled_generation_config(model).value_or("");
   const std::string generation_config = std::move(with.generation_config);
-  auto parts = std::make_shared<LanguageModel::Parts>(std::move(model), load, std::move(with));
+  auto parts = std::make_shared<LanguageModel::Parts>(std::move(model), std::move(with));
   MeaningfulTokens tokens = tokens_of_class(parts->model.program());
   if (!generation_config.empty()) {
     MeaningfulTokens given = tokens_of_config(generation_config);
@@ -127,16 +127,17 @@ LanguageModel language_model(Model model, const LoadOptions& load, LanguageParts
 }
 
 LanguageModel LanguageModel::load(const std::string& path, const LanguageModelOptions& options) {
-  LoadOptions load{.backend = options.backend, .pipeline = {}};
+  LoadOptions load{.backend = options.backend.empty() ? usual_backend() : options.backend, .pipeline = {}};
   load.pipeline.threads = options.threads;
   load.pipeline.weights = options.weights;
+  load.pipeline.overrides = options.overrides;
   if (!options.checkpoint.empty())
     load.checkpoint = CheckpointRequest{options.checkpoint, options.rules, options.lora, {}, false};
   LanguageParts parts;
   parts.cache = options.cache;
   if (!options.tokenizer.empty()) parts.tokenizer = Tokenizer::from_file(options.tokenizer);
   if (!options.generation_config.empty()) parts.generation_config = read_text(options.generation_config);
-  return language_model(open_model(path, load), load, std::move(parts));
+  return language_model(open_model(path, load), std::move(parts));
 }
 
 Generation LanguageModel::start_tokens(const std::vector<std::vector<TokenId>>& prompts, const GenerationOptions& options) const {

@@ -14,6 +14,6 @@ struct LanguageParts {
 };
 
 // load: the backend and its options, as the model was loaded with them.
-LanguageModel language_model(Model, const LoadOptions& load, LanguageParts);
+LanguageModel language_model(Model, LanguageParts);
 
 }  // namespace pycandle

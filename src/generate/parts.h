@@ -16,10 +16,9 @@
 namespace pycandle {
 
 struct LanguageModel::Parts {
-  Parts(Model, const LoadOptions&, LanguageParts&&);
+  Parts(Model, LanguageParts&&);
 
   Model model;
-  LoadOptions load;
   std::string cache;                            // the dtype of its rows
   Decoder decoder;
   TokenRoles roles;

@@ -21,16 +21,13 @@ Decoder load(const std::filesystem::path& path, const std::string& backend, int 
   LoadOptions options{.backend = backend, .pipeline = {}};
   options.pipeline.threads = threads;
   options.pipeline.weights = parse_weight_format(weights);
-  return open_decoder(open_model(path, options), options, cache);
+  return open_decoder(open_model(path, options), cache);
 }
 
 // With the weights that the model has opened.
-Decoder decoder_of(const Model& model, const std::string& backend, int threads, const std::string& weights) {
+Decoder decoder_of(const Model& model, const std::string& cache) {
   const nb::gil_scoped_release unlocked;
-  LoadOptions options{.backend = backend, .pipeline = {}};
-  options.pipeline.threads = threads;
-  options.pipeline.weights = parse_weight_format(weights);
-  return open_decoder(model, options);
+  return open_decoder(model, cache);
 }
 
 nb::dict step(const Decoder& decoder, Cache& cache, const nb::dict& tokens, const std::vector<int64_t>& counts, bool last) {
@@ -96,7 +93,7 @@ void bind_decoding(nb::module_& m) {
           "prompt"_a, "capacity"_a)
       .def_prop_ro("bytes", &PrefixStore::bytes)
       .def("__len__", &PrefixStore::size);
-  m.def("decoder_of", &decoder_of, "model"_a, "backend"_a, "threads"_a, "weights"_a);
+  m.def("decoder_of", &decoder_of, "model"_a, "cache"_a);
   m.def("load_decoder", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "weights"_a = "f32", "cache"_a = "f32");
 }
 

@@ -112,13 +112,9 @@ nb::dict forward_tokens(const Model& model, const InArray& tokens) {
 }
 
 LanguageModel make(const Model& model, const std::optional<Tokenizer>& tokenizer, const std::string& generation_config,
-                   int threads, const std::string& weights, bool pack_weights, const std::string& cache) {
+                   const std::string& cache) {
   const nb::gil_scoped_release unlocked;
-  LoadOptions load{.backend = model.backend(), .pipeline = {}};
-  load.pipeline.threads = threads;
-  load.pipeline.weights = parse_weight_format(weights);
-  load.pipeline.pack_weights = pack_weights;
-  return language_model(model, load, {tokenizer, generation_config, cache});
+  return language_model(model, {tokenizer, generation_config, cache});
 }
 
 }  // namespace
@@ -143,8 +139,8 @@ void bind_generation(nb::module_& m) {
       .def_prop_ro("vocabulary", &LanguageModel::vocabulary)
       .def_prop_ro("end_tokens", &LanguageModel::end_tokens)
       .def_prop_ro("longest", &LanguageModel::longest);
-  m.def("language_model", &make, "model"_a, "tokenizer"_a.none(), "generation_config"_a, "threads"_a, "weights"_a,
-        "pack_weights"_a, "cache"_a, "The decode step of a model, with its tokenizer.");
+  m.def("language_model", &make, "model"_a, "tokenizer"_a.none(), "generation_config"_a, "cache"_a,
+        "The decode step of a model, with its tokenizer.");
   m.def("forward_tokens", &forward_tokens, "model"_a, "tokens"_a, "The outputs of whole sequences of tokens [batch, tokens].");
 }
 

@@ -21,6 +21,7 @@
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
 #include "runtime/bundle.h"
+#include "runtime/profile.h"
 #include "runtime/text_model.h"
 #include "text.h"
 #include "weights.h"
@@ -66,6 +67,12 @@ std::pair<nb::dict, nb::dict> trace(const Model& model, const nb::dict& inputs) 
     outputs = model.trace(given, [&](const Tap& tap, const Array& value) { taps[tap.id.text()] = value; });
   }
   return {taps_to_python(model, taps), outputs_to_python(model, outputs)};
+}
+
+std::string profiled(const Model& model, const nb::dict& inputs) {
+  const Model::Tensors given = to_tensors(inputs);
+  const nb::gil_scoped_release unlocked;
+  return to_json(profile(model, given, model.options().pipeline.threads)).dump();
 }
 
 nb::object embedded(const Model& model, const std::vector<std::string>& texts, const std::string& pool, bool normalize,
@@ -116,15 +123,17 @@ using CheckpointPaths =
 
 Model load(const std::filesystem::path& path, const std::string& backend, int threads, bool pack_weights, bool check_weights,
            const std::string& weights, const std::optional<CheckpointPaths>& from, const std::filesystem::path& dump_dir,
-           const std::map<std::string, std::string>& overrides) {
+           bool dump_final, const std::map<std::string, std::string>& overrides, std::optional<size_t> param_budget) {
   const nb::gil_scoped_release unlocked;
   LoadOptions options{.backend = backend, .pipeline = {}};
   options.pipeline.threads = threads;
   options.pipeline.pack_weights = pack_weights;
   options.pipeline.weights = parse_weight_format(weights);
   options.pipeline.dump_dir = dump_dir;
+  options.pipeline.dump_mode = dump_final ? DumpMode::final : DumpMode::all;
   options.pipeline.overrides = overrides;
   options.check_weights = check_weights;
+  options.parameter_budget = param_budget;
   if (from) {
     const auto& [checkpoint, rules, adapter, section, strict] = *from;
     options.checkpoint = CheckpointRequest{checkpoint, rules, adapter, {section}, strict};
@@ -209,6 +218,7 @@ void bind_model(nb::module_& m) {
   nb::class_<Model>(m, "Model", "A recorded model, ready to run.")
       .def("forward", &forward, "inputs"_a, "Outputs by name, in the order of the model.")
       .def("trace", &trace, "inputs"_a, "(taps by id, outputs by name).")
+      .def("profile", &profiled, "inputs"_a, "Where the time of a call goes, as JSON text.")
       .def("on", &on, "backend"_a, "The same recording with the same opened weights and states on another backend.")
       .def("states", &states, "What the states are now, by name: copies.")
       .def("set_states", &set_states, "states"_a, "every"_a, "States by name: some, or every one.")
@@ -256,8 +266,9 @@ NB_MODULE(_core, m) {
   bind_error(m);
   bind_model(m);
   m.def("load_model", &load, "path"_a, "backend"_a = "reference", "threads"_a = 0, "pack_weights"_a = true,
-        "check_weights"_a = false, "weights"_a = "f32", "checkpoint"_a = nb::none(), "dump_dir"_a = "",
-        "overrides"_a = nb::dict(), "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
+        "check_weights"_a = false, "weights"_a = "f32", "checkpoint"_a = nb::none(), "dump_dir"_a = "", "dump_final"_a = false,
+        "overrides"_a = nb::dict(), "param_budget"_a = nb::none(),
+        "A manifest, the folder of one, or a bundle. 0 threads: PYCANDLE_THREADS or all cores.");
   m.def("load_manifest", &load_manifest, "text"_a, "backend"_a = "reference", "The text of a manifest that needs no weights.");
   m.def("load_call", &load_call, "text"_a, "backend"_a = "reference",
         "One call of an overload, its types inferred and compared with nothing: src/import/single_call.h has the format.");

@@ -234,7 +234,8 @@ DecodeStep bundled_step(const Bundle& bundle, const OpTable& table) {
   return d;
 }
 
-Decoder open_decoder(const Model& model, const LoadOptions& options, const std::string& cache) {
+Decoder open_decoder(const Model& model, const std::string& cache) {
+  const LoadOptions& options = model.options();
   const OpTable& table = options.table ? *options.table : catalogue();
   const std::shared_ptr<const Bundle>& bundle = model.recording().bundle;
   DecodeStep step = bundle && cache == "f32" ? bundled_step(*bundle, table)

@@ -36,7 +36,7 @@ DecodeStep bundled_step(const Bundle&, const OpTable&);
 
 // A model's decode step, ready to run with the weights that the model has opened: the one of its bundle, or one that is derived
 // here. cache: what rows of an f32 model are kept in, "f32", "bf16" or "f16".
-Decoder open_decoder(const Model&, const LoadOptions&, const std::string& cache = "f32");
+Decoder open_decoder(const Model&, const std::string& cache = "f32");
 
 bool has_tokenizer(const Model&);
 // What a bundle has for text. A usage error that says so when there is none.

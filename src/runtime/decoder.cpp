@@ -10,6 +10,7 @@
 #include "base/safetensors.h"
 #include "ir/builder.h"
 #include "runtime/backends.h"
+#include "runtime/eager.h"
 #include "runtime/states.h"
 
 namespace pycandle {
@@ -248,9 +249,14 @@ Decoder::Decoder(DecodeStep step, const OpTable& table, std::shared_ptr<const Pa
     : step_(std::make_shared<DecodeStep>(std::move(step))) {
   const Backend& runs = find_backend(backend);
   for (const Input& input : step_->step.inputs) wanted_.push_back({input.name, step_->step.graph.type(input.value).text()});
-  setup_run_ = runs.compile(step_->setup, table, parameters, options);
-  step_run_ = runs.compile(step_->step, table, parameters, options);
-  last_run_ = runs.compile(with_last_token(*step_, table), table, std::move(parameters), options);
+  const auto compiled = [&](const Program& p, const char* part) {
+    PipelineOptions own = options;
+    if (!own.dump_dir.empty()) own.dump_dir /= part;
+    return compile_as_wanted(runs, p, table, parameters, own);
+  };
+  setup_run_ = compiled(step_->setup, "decode-setup");
+  step_run_ = compiled(step_->step, "decode-step");
+  last_run_ = compiled(with_last_token(*step_, table), "decode-last-token");
 }
 
 Cache Decoder::new_cache(int64_t batch, int64_t capacity, const Tensors& inputs) const {

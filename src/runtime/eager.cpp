@@ -111,8 +111,10 @@ bool is_eager_wanted() {
   return wanted != nullptr && *wanted != '\0' && std::string_view(wanted) != "0";
 }
 
-std::unique_ptr<Executable> eager_executable(const Backend& backend, const Program& p, const OpTable& table,
-                                             std::shared_ptr<const ParameterSource> parameters, const PipelineOptions& options) {
+std::unique_ptr<Executable> compile_as_wanted(const Backend& backend, const Program& p, const OpTable& table,
+                                              std::shared_ptr<const ParameterSource> parameters, const PipelineOptions& options,
+                                              std::vector<PassTiming>* timings) {
+  if (!is_eager_wanted()) return backend.compile(p, table, std::move(parameters), options, timings);
   return std::make_unique<EagerExecutable>(backend, p, table, std::move(parameters), options);
 }
 

@@ -8,7 +8,9 @@ namespace pycandle {
 
 bool is_eager_wanted();  // PYCANDLE_EAGER is set, and not to 0
 
-std::unique_ptr<Executable> eager_executable(const Backend&, const Program&, const OpTable&,
-                                             std::shared_ptr<const ParameterSource>, const PipelineOptions&);
+// Compiled by the backend, or node by node where eager is wanted: models and decode steps are made here.
+std::unique_ptr<Executable> compile_as_wanted(const Backend&, const Program&, const OpTable&,
+                                              std::shared_ptr<const ParameterSource>, const PipelineOptions&,
+                                              std::vector<PassTiming>* = nullptr);
 
 }  // namespace pycandle

@@ -34,7 +34,6 @@ void ModelCache::save(const std::string& path) const { kept_->cache.save(path); 
 // What most callers do not need is made when it is first asked for, once for all threads and sessions.
 struct LoadedModel::State {
   struct Shared {
-    LoadOptions load;
     std::string cache;
     std::once_flag decoder_once, tokenizer_once;
     std::optional<Decoder> decoder;
@@ -44,7 +43,7 @@ struct LoadedModel::State {
   std::shared_ptr<Shared> shared;
 
   const Decoder& decoder() const {
-    std::call_once(shared->decoder_once, [&] { shared->decoder.emplace(open_decoder(model, shared->load, shared->cache)); });
+    std::call_once(shared->decoder_once, [&] { shared->decoder.emplace(open_decoder(model, shared->cache)); });
     return *shared->decoder;
   }
   const Tokenizer& tokenizer() const {
@@ -75,12 +74,12 @@ LoadedModel load_model(const std::string& path, const ModelOptions& options) {
   load.pipeline.weights = options.weights;
   load.pipeline.pack_weights = !options.small_memory;
   load.pipeline.dump_dir = options.dump_dir;
+  load.pipeline.dump_mode = options.dump_final ? DumpMode::final : DumpMode::all;
   load.pipeline.overrides = options.overrides;
   load.check_weights = options.check_weights;
   load.parameter_budget = options.parameter_budget;
   if (!options.checkpoint.empty()) load.checkpoint = CheckpointRequest{options.checkpoint, {}, {}, {}, false};
   auto shared = std::make_shared<LoadedModel::State::Shared>();
-  shared->load = load;
   shared->cache = options.cache;
   LoadedModel loaded;
   loaded.state_ = std::make_shared<const LoadedModel::State>(LoadedModel::State{open_model(path, load), std::move(shared)});

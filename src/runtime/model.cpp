@@ -11,17 +11,9 @@
 #include "runtime/named_inputs.h"
 
 namespace pycandle {
-
 namespace {
 
 const OpTable& table_of(const LoadOptions& options) { return options.table ? *options.table : catalogue(); }
-
-std::unique_ptr<Executable> compiled(const Backend& backend, const Program& p, const OpTable& table,
-                                     const std::shared_ptr<const ParameterSource>& parameters, const PipelineOptions& options,
-                                     std::vector<PassTiming>& timings) {
-  if (is_eager_wanted()) return eager_executable(backend, p, table, parameters, options);
-  return backend.compile(p, table, parameters, options, &timings);
-}
 
 }  // namespace
 
@@ -44,7 +36,8 @@ Model load_recording(Recording imported, const LoadOptions& options) {
   if (!recording->is_program_form || !pipeline.disabled.empty() || !pipeline.dump_dir.empty())
     recording->program = run_program_pipeline(std::move(recording->program), table, pipeline, &model.timings_);
   recording->is_program_form = true;
-  model.executable_ = compiled(backend, recording->program, table, model.parameters_, pipeline, model.timings_);
+  model.executable_ = compile_as_wanted(backend, recording->program, table, model.parameters_, pipeline, &model.timings_);
+  model.options_ = options;
   model.backend_ = backend.name();
   model.recording_ = std::move(recording);
   return model;
@@ -62,8 +55,9 @@ Model Model::on(const LoadOptions& options) const {
   const Backend& backend = find_backend(options.backend);
   Model model = *this;
   model.timings_.clear();
-  model.executable_ = compiled(backend, program(), table_of(options), parameters_, pipeline_for(recording(), options),
-                               model.timings_);
+  model.executable_ = compile_as_wanted(backend, program(), table_of(options), parameters_, pipeline_for(recording(), options),
+                                        &model.timings_);
+  model.options_ = options;
   model.backend_ = backend.name();
   return model;
 }

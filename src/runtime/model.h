@@ -58,6 +58,7 @@ class Model {
   const std::shared_ptr<const ParameterSource>& parameters() const { return parameters_; }
   Ledger ledger() const;                                              // what became of each tensor and parameter
   const std::string& backend() const { return backend_; }
+  const LoadOptions& options() const { return options_; }             // as it was opened
   const std::vector<PassTiming>& timings() const { return timings_; }
   const Executable& executable() const { return *executable_; }
 
@@ -72,6 +73,7 @@ class Model {
   std::shared_ptr<const Executable> executable_;
   std::shared_ptr<CallerStates> states_ = std::make_shared<CallerStates>();
   std::string backend_;
+  LoadOptions options_;
   std::vector<PassTiming> timings_;
 };
 

@@ -213,9 +213,10 @@ def test_a_choice_that_the_backend_has_not_is_refused(pycandle, manifest, tmp_pa
         assert f"{choice[0]} has no effect on the reference backend" in shown and "--backend cpu" in shown
 
 
-def test_a_backend_without_steps_has_no_profile(pycandle, manifest):
-    shown = pycandle("forward", manifest, "--backend", "reference", "--profile", status=2).stderr
-    assert "the backend reference does not say where its time goes" in shown
+def test_the_reference_has_a_step_for_each_primitive(pycandle, manifest):
+    profile = pycandle.json("forward", manifest, "--backend", "reference", "--profile")["profile"]
+    assert [row["name"] for row in profile["kernels"] if row["name"] != "call"] == ["evaluator"]
+    assert profile["accounted"] > 0.9 and {"dot_general", "add"} <= {row["name"] for row in profile["ops"]}
 
 
 class Padded(nn.Module):

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import warnings
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from ..recording.recorder import GoldenRecorder
 from ..recording.settings import overriding
 from ..recording.sizes.size_text import size_of
 from ..recording.torch_compat import pytree
+from ..running.backends import dump_dir, dumps_final, get_backend
 from .call_form import CallForm, form_of
 from .module_snapshot import ModuleSnapshot
 
@@ -44,6 +46,7 @@ class Options:
     backend: str | None = None
     threads: int | None = None
     weights: str = "f32"
+    overrides: Mapping[str, str] | None = None
     dynamic: object = None
     strict: bool = False
 
@@ -247,7 +250,13 @@ class CallPrograms:
             write_manifest(manifest, fields)
         options = self.options
         return _core.load_model(
-            str(manifest), options.backend or "cpu", options.threads or 0, weights=options.weights
+            str(manifest),
+            options.backend or get_backend(),
+            options.threads or 0,
+            weights=options.weights,
+            overrides=dict(options.overrides or {}),
+            dump_dir=dump_dir(),
+            dump_final=dumps_final(),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -63,6 +64,7 @@ def compile(
     backend: str | None = _UNSET,
     threads: int | None = _UNSET,
     weights: str = _UNSET,
+    overrides: Mapping[str, str] | None = _UNSET,
     dynamic: object = _UNSET,
     strict: bool = _UNSET,
     **kwargs: Any,
@@ -73,12 +75,19 @@ def compile(
         y = compiled(other_x, scale=2.0)
         z = compiled(other_x, scale=3.0)   # another program: recorded, and kept for the next such call
 
-    backend, threads, weights   as for `load_model`
+    backend, threads, weights, overrides   as for `load_model`
     dynamic            axes that stay open, as for `GoldenRecorder`
     strict             True: calls that need another program are errors. Without it at most 8 programs are kept; the
                        least recently used one makes room
     """
-    given = {"backend": backend, "threads": threads, "weights": weights, "dynamic": dynamic, "strict": strict}
+    given = {
+        "backend": backend,
+        "threads": threads,
+        "weights": weights,
+        "overrides": overrides,
+        "dynamic": dynamic,
+        "strict": strict,
+    }
     given = {name: value for name, value in given.items() if value is not _UNSET}
     if not isinstance(model, torch.nn.Module):
         raise UsageError(f"compile takes an nn.Module, not {type(model).__name__}")

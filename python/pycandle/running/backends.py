@@ -8,6 +8,7 @@ from .. import _core
 
 _chosen: str | None = None
 _dump_dir = ""
+_dump_final = False
 
 
 def list_backends() -> list[str]:
@@ -32,11 +33,20 @@ def is_chosen() -> bool:
     return _chosen is not None or bool(os.environ.get("PYCANDLE_BACKEND"))
 
 
-def set_dump_dir(path: str | os.PathLike | None) -> None:
-    """Models that are loaded from now on write their program after each pass into this folder; None: no more."""
-    global _dump_dir
+def set_dump_dir(path: str | os.PathLike | None, mode: str = "all") -> None:
+    """Models that are loaded from now on write their program into this folder; None: no more.
+
+    mode: "all" writes it after each pass, "final" what each pipeline ends with."""
+    global _dump_dir, _dump_final
+    if mode not in ("all", "final"):
+        raise ValueError(f"mode must be 'all' or 'final', not {mode!r}")
+    _dump_final = mode == "final"
     _dump_dir = os.path.abspath(path) if path else ""
 
 
 def dump_dir() -> str:
     return _dump_dir
+
+
+def dumps_final() -> bool:
+    return _dump_final

@@ -18,7 +18,7 @@ class Capable:
     """Capabilities of `Model`."""
 
     _core: _core.Model
-    _opened: dict[str, Any] | None
+    _text: dict[str, Any]
 
     @property
     def kind(self) -> str:
@@ -59,12 +59,7 @@ class Capable:
 
     @functools.cached_property
     def _decoder(self) -> Decoder:
-        opened = self._opened or {}
-        return Decoder(
-            _core.decoder_of(
-                self._core, self._core.backend, opened.get("threads") or 0, opened.get("weights", "f32")
-            )
-        )
+        return Decoder(_core.decoder_of(self._core, self._text.get("cache", "f32")))
 
     def new_cache(self, batch: int = 1, capacity: int = 512, **inputs: Any) -> Cache:
         """An empty cache with room for `capacity` tokens of each sequence: `fork`, `truncate` and `save` it, `step` with it.

@@ -191,14 +191,10 @@ class Generates:
     @functools.cached_property
     def language_model(self) -> _core.LanguageModel:
         """The C++ object behind `generate`: the model with its decode step and tokenizer."""
-        opened = self._opened or {}
         return _core.language_model(
             self._core,
             self.tokenizer,
             _text_of(self._text.get("generation_config")),
-            opened.get("threads") or 0,
-            opened.get("weights", "f32"),
-            opened.get("memory", "fast") == "fast",
             self._text.get("cache", "f32"),
         )
 

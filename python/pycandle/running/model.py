@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _core
 from .arrays import contiguous, flatten, like
-from .backends import dump_dir, get_backend, is_chosen
+from .backends import dump_dir, dumps_final, get_backend, is_chosen
 from .capable import Capable
 from .generation import Generates
 from .options import check_threads, check_weight_format
@@ -106,6 +106,11 @@ class Model(Stateful, Generates, Capable):
         taps, outputs = self._traced().with_states_of(self._core).trace(contiguous(flat))
         return like(flat, {**taps, **outputs})
 
+    def profile(self, *in_order: Any, **inputs: Any) -> dict[str, Any]:
+        """Where the time of `forward` goes: what `pycandle forward --profile --json` prints as "profile". States stay."""
+        flat = flatten(self._named(in_order, inputs))
+        return json.loads(self._core.profile(contiguous(flat)))
+
     def _named(self, in_order: tuple, inputs: dict[str, Any]) -> dict[str, Any]:
         if not in_order:
             return inputs
@@ -143,6 +148,7 @@ def load_model(
     generation_config: str | os.PathLike | None = None,
     cache: str = "f32",
     overrides: dict[str, str] | None = None,
+    param_budget: int | None = None,
 ) -> Model:
     """Opens a manifest, the folder of one, or a bundle, and the weights.
 
@@ -155,8 +161,8 @@ def load_model(
                    `lora`, `section` and `strict` are those of `pycandle.weights.extract`; `Model.ledger` says what was used
     tokenizer      of a language model: tokenizer.json, for `Model.generate`; generation_config: its generation_config.json
     cache          what its cache keeps rows in: "f32", or "bf16", "f16" in half the bytes
-
     overrides      how the cpu backend runs functionals: {"linear": "naive"} decomposes it
+    param_budget   most bytes of weights in memory; the others are read again when they are needed
 
     The files may be replaced afterwards (by renaming), not changed in place."""
     check_threads(threads)
@@ -178,9 +184,12 @@ def load_model(
         weights,
         taken,
         dump_dir(),
+        dumps_final(),
         overrides or {},
+        param_budget,
     )
     opened = {"path": place, "backend": backend, "threads": threads, "weights": weights, "memory": memory}
+    opened |= {"overrides": overrides, "param_budget": param_budget}
     if taken is not None:
         opened |= dict(zip(("checkpoint", "rules", "lora", "section", "strict"), taken, strict=True))
     text = {

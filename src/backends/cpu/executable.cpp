@@ -10,6 +10,7 @@
 #include "backends/cpu/blocks.h"
 #include "backends/cpu/copy.h"
 #include "backends/cpu/memory.h"
+#include "backends/step_log.h"
 #include "base/error.h"
 
 namespace pycandle::cpu {
@@ -183,11 +184,19 @@ void CpuExecutable::deliver(const Plan& plan, const Values& values, const Contex
 void CpuExecutable::report(const Plan& plan, const RunRequest& request, const std::vector<Clock::time_point>& times) const {
   const Program& p = shared_.program;
   const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
+  StepLog* const log = active_step_log;
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
     const Node& node = p.graph.nodes[step.node];
-    request.on_step({step.kernel, node.op->name, p.module_path(node.origin), seconds(times[s + 1] - times[0]),
-                     seconds(times[s + 2] - times[s + 1]), step.work, step.bytes});
+    const StepTime time{step.kernel,
+                        node.op->name,
+                        p.module_path(node.origin),
+                        seconds(times[s + 1] - times[0]),
+                        seconds(times[s + 2] - times[s + 1]),
+                        step.work,
+                        step.bytes};
+    if (request.on_step) request.on_step(time);
+    if (log != nullptr) log->add(time);
   }
 }
 
@@ -214,7 +223,8 @@ void CpuExecutable::execute(const Plan& plan, const RunRequest& request, Context
 
 std::vector<Array> CpuExecutable::run(const RunRequest& request, States states) const {
   std::vector<Clock::time_point> times;  // for a profile: when the run, each step and what follows began
-  if (request.on_step) times.push_back(Clock::now());
+  const bool is_timed = request.on_step || active_step_log != nullptr;
+  if (is_timed) times.push_back(Clock::now());
   const std::shared_ptr<Entry> entry = entry_for(request);
   const Plan& plan = *entry->plan;
   std::unique_ptr<Context> context;
@@ -230,9 +240,9 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request, States states) 
 
   const Program& p = shared_.program;
   if (request.on_tap) deliver(plan, plan.defined_at_start, *context);
-  if (request.on_step) times.reserve(plan.steps.size() + 2);
-  execute(plan, request, *context, request.on_step ? &times : nullptr);
-  if (request.on_step) {
+  if (is_timed) times.reserve(plan.steps.size() + 2);
+  execute(plan, request, *context, is_timed ? &times : nullptr);
+  if (is_timed) {
     times.push_back(Clock::now());
     report(plan, request, times);
   }
@@ -280,7 +290,14 @@ class CpuRepeatedRun final : public RepeatedRun {
     const Plan& plan = *entry_->plan;
     const Program& p = executable_.shared_.program;
     context_->random_ops = 0;
-    executable_.execute(plan, request_, *context_, nullptr);
+    if (active_step_log != nullptr) {
+      std::vector<CpuExecutable::Clock::time_point> times{CpuExecutable::Clock::now()};
+      executable_.execute(plan, request_, *context_, &times);
+      times.push_back(CpuExecutable::Clock::now());
+      executable_.report(plan, request_, times);
+    } else {
+      executable_.execute(plan, request_, *context_, nullptr);
+    }
     outputs_.resize(p.outputs.size());
     for (size_t i = 0; i < p.outputs.size(); ++i) {
       const Array& now = memory_of(plan.outputs[i]);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backends/reference/walker.h"
+#include "backends/step_log.h"
 
 namespace pycandle {
 namespace {
@@ -12,7 +13,14 @@ class ReferenceExecutable final : public Executable {
   ReferenceExecutable(Program decomposed, std::shared_ptr<const ParameterSource> parameters)
       : plan_(std::move(decomposed)), parameters_(std::move(parameters)) {}
 
-  std::vector<Array> run(const RunRequest& request) const override {
+  std::vector<Array> run(const RunRequest& given) const override {
+    RunRequest request = given;
+    if (StepLog* const log = active_step_log) {
+      request.on_step = [&given, log](const StepTime& step) {
+        if (given.on_step) given.on_step(step);
+        log->add(step);
+      };
+    }
     Walker walker(plan_, *parameters_, {ReferenceMode{}}, request);
     walker.run();
     std::vector<Array> outputs;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -121,8 +122,10 @@ void Walker::run() {
     define(s.value, request_.states ? request_.states->at(i) : parameters_.get_state(s, p.graph.type(s.value)));
   }
   for (ValueId v : p.graph.inputs) deliver_taps(v);
+  std::vector<Clock::time_point> times;  // for a profile: when each node began, and when it ended
   for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
     const Node& node = p.graph.nodes[n];
+    if (request_.on_step) times.push_back(Clock::now());
     try {
       run_node(n);
     } catch (Error& error) {
@@ -131,6 +134,7 @@ void Walker::run() {
           .python(p.file_line(node.origin), p.source_line(node.origin));
       throw;
     }
+    if (request_.on_step) times.push_back(Clock::now());
     for (ValueId v : node.results) deliver_taps(v);
     for (ValueId v : plan_.ends_after[n]) {
       shared_values_[v] = Array();
@@ -140,6 +144,17 @@ void Walker::run() {
     }
   }
   if (request_.found) *request_.found = bindings_;
+  if (request_.on_step) report(times);
+}
+
+void Walker::report(const std::vector<Clock::time_point>& times) const {
+  const Program& p = plan_.program;
+  const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
+  for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
+    const Node& node = p.graph.nodes[n];
+    request_.on_step({"evaluator", node.op->name, p.module_path(node.origin), seconds(times[2 * n] - times[0]),
+                      seconds(times[2 * n + 1] - times[2 * n])});
+  }
 }
 
 Array Walker::value(size_t lane, ValueId v) {

@@ -2,6 +2,7 @@
 // use. Lane 0 rounds as the program says; the others follow its decisions (integers, bools, branches taken).
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,6 +32,7 @@ class Walker {
   Array value(size_t lane, ValueId);         // after run(): inputs, parameters, outputs and updated states
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Lane {
     ReferenceMode mode;
     PerValue<Array> values;               // those that are not shared by all lanes
@@ -64,6 +66,7 @@ class Walker {
   void check_results(const Graph&, const Node&, const std::vector<Array>& results, bool without_rounding) const;
   void define(ValueId, Array);               // in every lane
   void deliver_taps(ValueId);
+  void report(const std::vector<Clock::time_point>& times) const;
 
   const WalkPlan& plan_;
   const ParameterSource& parameters_;
