@@ -417,7 +417,6 @@ RunRequest Decoder::request(Cache& cache, std::vector<Array> inputs) const {
   RunRequest request;
   request.inputs = std::move(inputs);
   request.states = &cache.states_;
-  request.prepare_fully = true;  // a step is never the only one
   bind_states(step_->step, cache.states_, request.symbols);
   request.symbols[kCapacity] = cache.capacity_;
   return request;

@@ -120,10 +120,12 @@ TEST(StepLast, GivesTheLastTokensRowsAlone) {
 TEST(DecodePlans, AreMadeForTheNumberOfNewTokens) {
   const Running model("sliding");
   Cache cache = model.decoder.new_cache(1, 32);
+  model.decoder.step(cache, model.tokens(1, {5}));
+  EXPECT_EQ(model.decoder.use().planned.size(), 1U) << "the first run reads the weights where they lie";
   for (int64_t token = 0; token < 20; ++token) model.decoder.step(cache, model.tokens(1, {token % 7}));
-  EXPECT_EQ(model.decoder.use().planned.size(), 1U);
+  EXPECT_EQ(model.decoder.use().planned.size(), 2U) << "and all others packed ones";
   model.decoder.step(cache, model.tokens(1, {1, 2, 3}));
-  EXPECT_EQ(model.decoder.use().planned.size(), 2U);
+  EXPECT_EQ(model.decoder.use().planned.size(), 3U);
 }
 
 // ---- windows
