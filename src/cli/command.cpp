@@ -61,6 +61,9 @@ void add_backend_options(Command& command, PipelineOptions& options, bool with_t
         }
       },
       "how the cpu backend runs a functional: linear=naive decomposes it (repeatable)");
+  command.add_flag_function(
+      "--exact-conv", [&options] { options.overrides["conv2d"] = "exact"; },
+      "convolutions without Winograd's way, whose rounding is larger: the same as --override conv2d=exact");
 }
 
 void add_bytes_option(Command& command, const std::string& name, std::optional<uint64_t>& bytes, const std::string& help) {

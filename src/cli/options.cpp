@@ -141,6 +141,10 @@ Option Command::add_flag(const std::string& name, bool& variable, const std::str
   return Option(app_->add_flag(name, variable, help));
 }
 
+Option Command::add_flag_function(const std::string& name, std::function<void()> take, const std::string& help) {
+  return Option(app_->add_flag_callback(name, std::move(take), help));
+}
+
 Option Command::get_option(const std::string& name) { return Option(app_->get_option(name)); }
 
 void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }

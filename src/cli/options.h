@@ -59,6 +59,7 @@ class Command {
   Option add_option_function(const std::string& name, std::function<void(const std::vector<std::string>&)> take,
                              const std::string& help);
   Option add_flag(const std::string& name, bool& variable, const std::string& help);
+  Option add_flag_function(const std::string& name, std::function<void()> take, const std::string& help);
   Option get_option(const std::string& name);
   void callback(std::function<void()>);
   CommandFacts facts() const;

@@ -167,6 +167,39 @@ output "z" %18
   }
 }
 
+// The first call runs directly, later ones in Winograd's way, unless convolutions are to be exact.
+TEST(BlockedPlan, LargeConvolutionsRunInWinogradsWayFromTheSecondCallOn) {
+  const Program p = parsed(R"(input %0 "x": f32[1, 64, 21, 21]
+
+parameter %1 "w": f32[64, 64, 3, 3]
+
+%2 = conv2d(%0, %1, _) {padding = [1, 1]}: f32[1, 64, 21, 21]
+%3 = relu(%2): f32[1, 64, 21, 21]
+%4 = conv2d(%3, %1, _) {padding = [1, 1]}: f32[1, 64, 21, 21]
+%5 = add(%4, %2): f32[1, 64, 21, 21]
+%6 = conv2d(%5, %1, _) {stride = [2, 2], padding = [1, 1]}: f32[1, 64, 11, 11]
+
+output "y" %6
+)");
+  const Weights weights{{"w", numbers(DType::f32, {64, 64, 3, 3}, 2)}};
+  const Array x = numbers(DType::f32, {1, 64, 21, 21});
+  const Arrays expected = run(*reference_backend().compile(p, catalogue(), memory_parameters(weights)), {x});
+  PipelineOptions exact;
+  exact.overrides["conv2d"] = "exact";
+  for (const bool is_exact : {false, true}) {
+    const auto e = cpu_backend().compile(p, catalogue(), memory_parameters(weights), is_exact ? exact : PipelineOptions(),
+                                         nullptr);
+    for (int turn = 0; turn < 3; ++turn) {
+      int winograd = 0;
+      RunRequest request;
+      request.inputs = {x};
+      request.on_step = [&](const StepTime& step) { winograd += std::string(step.kernel).starts_with("winograd") ? 1 : 0; };
+      expect_close(e->run(request)[0], expected[0], 1e-5);
+      EXPECT_EQ(winograd, is_exact || turn == 0 ? 0 : 2) << "exact " << is_exact << ", call " << turn;
+    }
+  }
+}
+
 TEST(BlockedPlan, AWindowLargerThanTheImageIsAnError) {
   const Program p = parsed(R"(symbol s0 in [1, 64] example 8 from "x" axis 2
 

@@ -128,6 +128,54 @@ TEST(BlockedConvolution, AgreesWithALoopInTenThousandCases) {
   });
 }
 
+TEST(Winograd, IsTheDirectConvolutionWithinItsRounding) {
+  Random random(34);
+  each_isa([&](const Kernels& k) {
+    for (int i = 0; i < 300; ++i) {
+      Winograd args;
+      args.tile = random.chance(0.5) ? 2 : 4;
+      BlockedConvolution& g = args.shape;
+      g.batch = random.integer(1, 2);
+      g.channels = k.lanes * random.integer(1, 3);
+      g.out_channels = random.integer(1, 3 * k.lanes);
+      g.height = random.integer(1, 20);
+      g.width = random.integer(1, 20);
+      g.window = {{3, 3}, {1, 1}, {random.integer(1, 2), random.integer(1, 2)}, {1, 1}};
+      g.out_height = g.height + 2 * g.window.padding[0] - 2;
+      g.out_width = g.width + 2 * g.window.padding[1] - 2;
+      const Blocks in{g.batch, g.channels, g.height * g.width, k.lanes},
+          made{g.batch, g.out_channels, g.out_height * g.out_width, k.lanes};
+      const Guarded<float> x = image(random, in), weight = numbers(random, g.out_channels * g.channels * 9);
+      Guarded<float> direct(random, k.packed_blocked_size(g)), transformed(random, k.packed_winograd_size(args));
+      Guarded<float> want(random, made.floats()), out(random, made.floats());
+      Operands operands{numbers(random, made.blocks() * k.lanes), image(random, made), image(random, made)};
+      random_epilogue(random, operands, g.epilogue, k.lanes);
+      const PackBlocked pack{g, weight.data(), direct.data()};
+      RUN(k, pack_blocked, pack);
+      const PackWinograd transform{args, weight.data(), nullptr, transformed.data()};
+      RUN(k, pack_winograd, transform);
+      ASSERT_TRUE(transformed.intact());
+      g.x = x.data();
+      g.packed = direct.data();
+      g.out = want.data();
+      RUN(k, blocked_convolution, g);
+      g.packed = transformed.data();
+      g.out = out.data();
+      RUN(k, winograd, args);
+      ASSERT_TRUE(out.intact());
+      double error = 0, size = 0;
+      for (int64_t n = 0; n < g.batch; ++n)
+        for (int64_t c = 0; c < g.out_channels; ++c)
+          for (int64_t at = 0; at < made.size; ++at) {
+            const double y = want[made.at(n, c, at)], off = out[made.at(n, c, at)] - y;
+            error += off * off;
+            size += y * y + 1;
+          }
+      ASSERT_LT(std::sqrt(error / size), 40 * kEps) << "tile " << args.tile << " image " << g.height << "x" << g.width;
+    }
+  });
+}
+
 TEST(BlockedDepthwise, AgreesWithALoop) {
   Random random(32);
   each_isa([&](const Kernels& k) {

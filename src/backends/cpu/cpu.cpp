@@ -105,6 +105,7 @@ class CpuBackend final : public Backend {
   }
   std::vector<std::string> implementations(std::string_view functional) const override {
     if (!cpu::find_lowering(functional)) return {};
+    if (functional == "conv2d") return {"default", "exact", "naive"};  // exact: no sums of sums, as Winograd's are
     return {"default", "naive"};
   }
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
@@ -120,6 +121,8 @@ class CpuBackend final : public Backend {
     cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings, optimising_passes()),
                                          std::move(parameters));
     shared.threads = options.threads > 0 ? options.threads : thread_count();
+    const auto convolutions = options.overrides.find("conv2d");
+    shared.exact_convolutions = convolutions != options.overrides.end() && convolutions->second == "exact";
     shared.packs = options.pack_weights && !shared.parameters->is_streamed();
     return std::make_unique<cpu::CpuExecutable>(std::move(shared));
   }

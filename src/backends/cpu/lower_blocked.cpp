@@ -37,6 +37,33 @@ BlockedConvolution shape_of(const Convolution& v) {
   return g;
 }
 
+// What a convolution costs, in products of vectors: what it multiplies, transforms to and from the places of tiles, and waits
+// for weights, which come from memory. Tiles of 1: directly.
+double cost(const BlockedConvolution& g, int64_t tile) {
+  constexpr double kTransform = 6, kBytes = 5.6;  // products in the time of a transform's place, and of bytes from memory
+  const auto across = [&](int64_t size) { return static_cast<double>((size + tile - 1) / tile); };
+  const double places = tile == 1 ? 9 : static_cast<double>((tile + 2) * (tile + 2));
+  const double tiles = across(g.out_height) * across(g.out_width) * static_cast<double>(g.batch);
+  const auto in = static_cast<double>(g.channels), out = static_cast<double>(g.out_channels);
+  const double multiplied = tiles * places * in * out, transformed = tile == 1 ? 0 : kTransform * tiles * places * (in + out);
+  return (multiplied + transformed) / kernels().lanes + 4 * places * in * out / kBytes;
+}
+
+// The tile with which Winograd's way is quicker by more than a tenth; the larger one errs more, so it must be that much
+// quicker again. 1: none is.
+int64_t winograd_tile(const Planner& p, const BlockedConvolution& g, BlockedKind kind, bool from_planes) {
+  const Window& w = g.window;
+  const auto all_are = [](const int64_t (&pair)[2], int64_t value) { return pair[0] == value && pair[1] == value; };
+  if (p.shared().exact_convolutions || kind != BlockedKind::sums || g.groups != 1 || from_planes ||
+      g.channels % kernels().lanes != 0 || !all_are(w.kernel, 3) || !all_are(w.stride, 1) || !all_are(w.dilation, 1))
+    return 1;
+  int64_t best = 1;
+  for (const int64_t tile : {2, 4}) {
+    if (cost(g, tile) < 0.9 * cost(g, best)) best = tile;
+  }
+  return best;
+}
+
 }  // namespace
 
 View constant_blocks(Planner& p, const std::vector<double>& values, int64_t groups) {
@@ -58,7 +85,11 @@ bool add_blocked(ConvolutionSteps& l, size_t index) {
   const bool is_depthwise = kind == BlockedKind::depthwise;
   args.from_planes = !is_depthwise && !p.is_blocked(x) && args.channels < k.lanes;
   const View from = args.from_planes ? p.dense(x) : p.blocked(x);
-  const View packed = is_depthwise ? packed_depthwise(p, weight, args, l.scales) : packed_blocked(p, weight, args, l.scales);
+  const int64_t tile = winograd_tile(p, args, kind, args.from_planes);
+  const auto transformed = tile > 1 ? packed_winograd(p, weight, {args, tile}, l.scales) : std::nullopt;
+  const View packed = transformed    ? *transformed
+                      : is_depthwise ? packed_depthwise(p, weight, args, l.scales)
+                                     : packed_blocked(p, weight, args, l.scales);
   std::vector<Bound> reads = {{offsetof(BlockedConvolution, x), from}, {offsetof(BlockedConvolution, packed), packed}};
   constexpr size_t kEpilogue = offsetof(BlockedConvolution, epilogue);
   if (l.bias.buffer != kNoBuffer)
@@ -70,7 +101,11 @@ bool add_blocked(ConvolutionSteps& l, size_t index) {
   const double work = static_cast<double>(l.v.batch * l.v.out_channels * l.v.positions()) *
                       static_cast<double>(l.v.channels / l.v.groups * l.v.taps());
   const Bound to{offsetof(BlockedConvolution, out), out};
-  if (is_depthwise) {
+  static_assert(offsetof(Winograd, shape) == 0);
+  if (transformed) {
+    add_kernel<Winograd>(p, {tile == 2 ? "winograd2" : "winograd4", work}, k.winograd, k.winograd_units, k.winograd_scratch,
+                         {args, tile}, reads, {to});
+  } else if (is_depthwise) {
     static_assert(offsetof(BlockedDepthwise, shape) == 0);
     add_kernel<BlockedDepthwise>(p, {"depthwise", work}, k.blocked_depthwise, k.blocked_depthwise_units,
                                  k.blocked_depthwise_scratch, {args}, reads, {to});

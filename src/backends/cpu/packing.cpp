@@ -166,6 +166,22 @@ View packed_blocked(Planner& p, ValueId weight, const BlockedConvolution& shape,
   }));
 }
 
+std::optional<View> packed_winograd(Planner& p, ValueId weight, const Winograd& shape, const std::vector<double>& scales) {
+  const Kernels& kernel = kernels();
+  const std::string format = fmt::format("winograd {} in tiles of {}{}", kernel.isa, shape.tile, name_of(scales));
+  if (!p.wants(weight, format)) return std::nullopt;
+  return view_of(p, p.derived(weight, format, [&](const Array& source) {
+    const Floats out(kernel.packed_winograd_size(shape));
+    const PackWinograd args{shape, source.as<float>(), scales.empty() ? nullptr : scales.data(), out.data()};
+    const int64_t panels = kernel.pack_winograd_units(args);
+    const int parts = parts_for(p.threads(), panels, 100.0 * static_cast<double>(source.size()));
+    run_parts(parts, [&](int part) {
+      kernel.pack_winograd(args, part_of(panels, parts, part), part_of(panels, parts, part + 1), nullptr);
+    });
+    return out.array();
+  }));
+}
+
 View packed_depthwise(Planner& p, ValueId weight, const BlockedConvolution& shape, const std::vector<double>& scales) {
   const int64_t lanes = kernels().lanes, taps = shape.window.kernel[0] * shape.window.kernel[1];
   return view_of(p, p.derived(weight, fmt::format("depthwise by {}{}", lanes, name_of(scales)), [&](const Array& source) {

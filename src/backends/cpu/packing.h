@@ -42,6 +42,8 @@ PackedLeft packed_left(Planner&, ValueId weight, int64_t groups, int64_t m, int6
 
 // The constant `weight` as blocked_convolution reads it for this shape, and as blocked_depthwise does.
 View packed_blocked(Planner&, ValueId weight, const BlockedConvolution& shape, const std::vector<double>& scales);
+// And as winograd does, or nothing in a plan that does not pack: transforming takes longer than one run saves.
+std::optional<View> packed_winograd(Planner&, ValueId weight, const Winograd& shape, const std::vector<double>& scales);
 View packed_depthwise(Planner&, ValueId weight, const BlockedConvolution& shape, const std::vector<double>& scales);
 
 }  // namespace pycandle::cpu

@@ -22,6 +22,7 @@ struct Shared {
   std::shared_ptr<const ParameterSource> parameters;
   int threads = 1;
   bool packs = true;             // weights, from the second call on
+  bool exact_convolutions = false;  // none in Winograd's way
   PerValue<int32_t> uses;     // per value: by nodes, outputs and states; taps do not count
   PerValue<std::vector<size_t>> users;    // per value: nodes
   PerValue<std::vector<size_t>> taps_of;  // per value

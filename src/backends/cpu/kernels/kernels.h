@@ -362,6 +362,19 @@ struct BlockedDepthwise {
   BlockedConvolution shape;
 };
 
+// The same convolution with a 3×3 window, stride 1 and whole blocks of channels, in Winograd's way: from tiles of `tile` (2 or 4)
+// × `tile` outputs, (tile + 2)² products for each pair of channels in place of 9 tile². Units: batch * blocks of tiles * panels.
+struct Winograd {
+  BlockedConvolution shape;
+  int64_t tile = 2;
+};
+struct PackWinograd {  // packed_winograd_size(shape) floats; units: panels of out channels
+  Winograd shape;
+  const float* weight = nullptr;
+  const double* scales = nullptr;  // one an out channel, or null
+  float* out = nullptr;
+};
+
 // As Pool, of a blocked image. Units: planes * out_height, where planes is batch * channel blocks.
 struct BlockedPool {
   Pool pool;
@@ -423,6 +436,7 @@ struct Kernels {
   int64_t (*packed_size)(int64_t k, int64_t n);
   int64_t (*packed_a_size)(int64_t m, int64_t k);
   int64_t (*packed_blocked_size)(const BlockedConvolution& shape);
+  int64_t (*packed_winograd_size)(const Winograd& shape);
   int64_t (*blocked_panel)(const BlockedConvolution& shape);  // out channels that are packed side by side
   int64_t (*packed_recurrent_size)(Cell cell, int64_t hidden);
   int64_t (*partial_attention_size)(const CachedAttention& args);

@@ -4,39 +4,15 @@
 // Packed weights: [group][panel of out channels][block of channels][kernel row][kernel column][channel][vectors][lanes].
 #include <utility>
 
+#include "backends/cpu/kernels/isa/blocked_sums.h"
 #include "backends/cpu/kernels/isa/epilogue.h"
-#include "backends/cpu/kernels/isa/isa.h"
 
 namespace pycandle::cpu::PYCANDLE_ISA {
 
-#if defined(__AVX512F__)
-constexpr int kMostPixels = 14, kMostVectors = 4, kSums = 28;
-#else
-constexpr int kMostPixels = kTileRows, kMostVectors = 2, kSums = 2 * kTileRows;
-#endif
 constexpr int64_t kBand = 64 << 10;  // floats of the image that are read again and again: a quarter of the second cache
 constexpr int64_t kWeights = 16 << 10;  // floats of weights, likewise
 
 // ---- register tiles
-
-// What a tile sums up: for each block, row and column of the window, `depth` channels that lie side by side.
-struct Windows {
-  const float *x, *w;
-  int64_t pixel;  // floats from one pixel's window to the next one's
-  int64_t blocks, rows, columns, depth;
-  int64_t x_block, x_row, x_column, w_block, w_row, w_column;
-};
-
-// What becomes of the sums. A tile finishes them itself where the epilogue is no more than a sum and bounds.
-struct Sums {
-  float* out;
-  int64_t block;  // floats from one block of channels to the next
-  bool on_top, finishes;  // of what is there; with the rest of this
-  const float *bias, *residual;  // or null; the residual lies as out does
-  float low, high;
-};
-
-using WindowsFn = void (*)(const Windows& s, const Sums& to);
 
 // kPixel: s.pixel, or 0 where it is not known.
 template <int kPixels, int kVectors, int kPixel> static void sum_windows(const Windows& s, const Sums& to) {
@@ -103,7 +79,7 @@ template <int kPixel, int... kPixels> constexpr WindowsTable windows_table(std::
   }...}};
 }
 
-static WindowsFn windows_function(int64_t pixels, int64_t vectors, int64_t pixel) {
+WindowsFn windows_function(int64_t pixels, int64_t vectors, int64_t pixel) {
   using Pixels = std::make_integer_sequence<int, kMostPixels>;
   static constexpr WindowsTable one = windows_table<kLanes>(Pixels()), two = windows_table<2 * kLanes>(Pixels()),
                                 other = windows_table<0>(Pixels());
@@ -203,8 +179,7 @@ static int64_t panel_size(const BlockedConvolution& g, const Cut& c) {
   return c.channels * g.window.kernel[0] * g.window.kernel[1] * kLanes;  // of one vector
 }
 
-// What a tile does with its sums: finishes them, or leaves them to finish_tile.
-static Sums sums_of(const BlockedConvolution& g, const float* bias, int64_t block) {
+Sums sums_of(const BlockedConvolution& g, const float* bias, int64_t block) {
   const Epilogue& e = g.epilogue;
   const bool is_clamp = e.activation == Unary::clamp, is_plain = e.activation == Unary::identity;
   const bool finishes = e.scale == 1 && e.multiplier == nullptr && (is_clamp || is_plain || e.activation == Unary::relu) &&
@@ -221,7 +196,7 @@ static Sums sums_of(const BlockedConvolution& g, const float* bias, int64_t bloc
           is_clamp ? e.q : __builtin_inff()};
 }
 
-static void finish_tile(const BlockedConvolution& g, const Sums& sums, int64_t vectors, int64_t pixels) {
+void finish_tile(const BlockedConvolution& g, const Sums& sums, int64_t vectors, int64_t pixels) {
   for (int64_t v = 0; v < vectors; ++v) {
     float* to = sums.out + v * sums.block;
     const float* bias = sums.bias != nullptr ? sums.bias + v * kLanes : nullptr;

@@ -18,6 +18,7 @@ void fill_moving(Kernels& k);
 void fill_windows(Kernels& k);
 void fill_blocked_convolution(Kernels& k);
 void fill_blocked_windows(Kernels& k);
+void fill_winograd(Kernels& k);
 void fill_recurrent(Kernels& k);
 void fill_machine(Kernels& k);
 

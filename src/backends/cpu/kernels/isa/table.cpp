@@ -19,6 +19,7 @@ void fill(Kernels& k) {
   fill_windows(k);
   fill_blocked_convolution(k);
   fill_blocked_windows(k);
+  fill_winograd(k);
   fill_recurrent(k);
   fill_machine(k);
 }
