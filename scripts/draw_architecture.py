@@ -70,8 +70,8 @@ COLOURS = {
     "To a kernel": "#d9480f",
     "To C++ source": "#1971c2",
 }
-_LANES = {"From Python to a program": 470, "To a verdict": 610, "To a kernel": 750, "To C++ source": 890}
-_WIDTH, _TOP, _ROW = 1050, 52, 40
+_LANES = {"From Python to a program": 470, "To a verdict": 630, "To a kernel": 770, "To C++ source": 910}
+_WIDTH, _TOP, _ROW = 1070, 52, 40
 
 
 class Folder(NamedTuple):
@@ -115,7 +115,7 @@ def svg() -> str:
         )
         name = folder.path.rsplit("/", 1)[1] + ("/ in Python" if folder.path == RECORDING else "/")
         parts.append(_text(18 + 14 * folder.depth, y + 13, name, weight="bold"))
-        lines = textwrap.wrap(folder.about.replace("`", ""), 62, max_lines=2, placeholder=" …")
+        lines = textwrap.wrap(folder.about.replace("`", ""), 60, max_lines=2, placeholder=" …")
         parts += [_text(150, y + 13 + 12 * k, line, colour="#495057") for k, line in enumerate(lines)]
     for title, steps in WALKS.items():
         x, colour = _LANES[title], COLOURS[title]

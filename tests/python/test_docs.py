@@ -13,8 +13,9 @@ import pytest
 from warm_python import WarmPython
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path += [str(ROOT / "scripts"), str(ROOT / "tests" / "seams")]
 
+import check_seams  # noqa: E402
 import draw_architecture  # noqa: E402
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -141,8 +142,8 @@ def test_the_index_lists_every_page() -> None:
 
 # Paths of this repository that pages name; a path of a user's project or of a recording does not begin like this.
 NAMED = re.compile(
-    r"(?<![\w/.])((?:src/(?:base|ir|ops|import|params|passes|backends|runtime|verify|capture|emit|cli|python)|tests"
-    r"|scripts|benchmarks|python/pycandle|include/pycandle|examples|requirements|cmake)/[\w./*<>-]+)"
+    r"(?<![\w/.])((?:src/[\w<>*]+|web/src|tests|scripts|benchmarks|python/pycandle|include/pycandle|examples|requirements"
+    r"|cmake)/[\w./*<>-]+)"
 )
 MADE_IN_EXAMPLES = {"tests/test_model.cpp"}  # of an emitted project
 
@@ -152,6 +153,36 @@ def test_the_files_that_a_page_names_exist(page: Path) -> None:
     for path in NAMED.findall(page.read_text()):
         pattern = re.sub(r"<\w+>", "*", path.rstrip("./"))
         assert path in MADE_IN_EXAMPLES or any(ROOT.glob(pattern)), f"{name_of(page)} names {path}"
+
+
+def test_the_map_lists_every_folder() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "src", "python"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    folders = {Path(name).parent for name in listed.stdout.split()}
+    roots = [Path("src"), Path("python/pycandle")]
+    assert folders == {
+        *roots,
+        *(root / path for root, part in zip(roots, map_parts(), strict=True) for path in part),
+    }
+
+
+def map_parts() -> list[list[str]]:
+    """The folders of src/README.md in their order: those of src, and those of the Python package."""
+    parts: list[list[str]] = []
+    for text in (ROOT / "src" / "README.md").read_text().split("Public headers"):
+        path: list[tuple[int, str]] = []
+        parts.append([])
+        for spaces, name in re.findall(r"^    ( *)(\w+)/ +\S", text, re.MULTILINE):
+            path = [*((depth, folder) for depth, folder in path if depth < len(spaces)), (len(spaces), name)]
+            parts[-1].append("/".join(folder for _, folder in path))
+    return parts
+
+
+def test_the_order_that_the_seams_are_checked_by_is_that_of_the_map() -> None:
+    exceptions = {"verify", "backends/cpu/kernels"}  # the map says them in words
+    order = [folder for folder in check_seams.ORDER if folder not in exceptions]
+    assert order == [folder for folder in map_parts()[0] if folder in order]
 
 
 def test_the_picture_of_the_architecture_is_drawn_from_the_map_and_its_files_exist() -> None:

@@ -92,10 +92,11 @@ def finds(flags: list[str], header: str) -> bool:
 
 def main() -> int:
     flags = compile_flags(Path(sys.argv[1]))
-    wrong, checked = (
-        [f"src/{folder} is not in the order" for folder in sorted(flags) if folder not in (*ORDER, "python")],
-        0,
-    )
+    wrong = [
+        f"src/{folder} is not in the order" for folder in sorted(flags) if folder not in (*ORDER, "python")
+    ]
+    wrong += [f"src/{folder} has no source: nothing was checked" for folder in ORDER if folder not in flags]
+    checked = 0
     for place, folder in enumerate(ORDER):
         for other_place, other in enumerate(ORDER):
             header = a_header(other)
