@@ -15,25 +15,32 @@ ValueId Rules::last_kept(ValueId cache, int64_t axis, ValueId initial) {
 
 namespace {
 
-// What was before the new tokens, put together with what they give by themselves.
-struct Combination {
-  double neutral;
-  ValueId (*both)(Builder&, ValueId, ValueId);
-};
-
+ValueId sum(Builder& b, ValueId x, ValueId y) { return b.add(x, y); }
+ValueId product(Builder& b, ValueId x, ValueId y) { return b.mul(x, y); }
 ValueId log_of_sum(Builder& b, ValueId x, ValueId y) {
   // Not below the lowest number: of two -inf the difference is no number.
   const ValueId top = b.maximum(b.maximum(x, y), static_cast<double>(std::numeric_limits<float>::lowest()));
   return b.add(b.log(b.add(b.exp(b.sub(x, top)), b.exp(b.sub(y, top)))), top);
 }
 
-Combination combination_of(std::string_view running) {
-  if (running == "cumprod") return {1, [](Builder& b, ValueId x, ValueId y) { return b.mul(x, y); }};
-  if (running == "logcumsumexp") return {-std::numeric_limits<double>::infinity(), log_of_sum};
-  return {0, [](Builder& b, ValueId x, ValueId y) { return b.add(x, y); }};
+// How the value before the new tokens is combined with what they give by themselves.
+struct Combination {
+  const char* op;
+  double neutral;
+  ValueId (*both)(Builder&, ValueId, ValueId);
+};
+constexpr Combination kCombinations[] = {
+    {"cumsum", 0, sum}, {"cumprod", 1, product}, {"logcumsumexp", -std::numeric_limits<double>::infinity(), log_of_sum}};
+
+const Combination* combination_of(std::string_view op) {
+  const auto* const found = std::find_if(std::begin(kCombinations), std::end(kCombinations),
+                                         [&](const Combination& c) { return c.op == op; });
+  return found == std::end(kCombinations) ? nullptr : found;
 }
 
 }  // namespace
+
+bool Rules::is_running(std::string_view op) { return combination_of(op) != nullptr; }
 
 // The sum before the new tokens is the last one that was kept.
 ValueId Rules::running() {
@@ -50,7 +57,7 @@ ValueId Rules::running() {
   const ValueId before = d.state({CacheState::Kind::rows, d.state_name(result, node.origin.call, "sum"), *axis},
                                  {type.dtype, axes().shape(result, axes().every(result, Rows::all))});
   const ValueId fresh = b.create(node.op->name, {operand(0, need)}, node.attributes);
-  const Combination with = combination_of(node.op->name);
+  const Combination& with = *combination_of(node.op->name);
   Shape one = b.shape(fresh);
   one[*axis] = 1;
   const ValueId neutral = is_floating(type.dtype) ? b.full(with.neutral, type.dtype, one)

@@ -15,11 +15,6 @@
 #include "passes/index_domain.h"
 
 namespace pycandle::decoding {
-namespace {
-
-bool is_running(std::string_view op) { return op == "cumsum" || op == "cumprod" || op == "logcumsumexp"; }
-
-}  // namespace
 
 Need none(int64_t rank) { return Need(static_cast<size_t>(rank)); }
 

@@ -52,6 +52,7 @@ struct Rules {
   ValueId extended(int64_t axis);
   ValueId weighted_sum();
   // ---- recurrence.cpp: what a position hands on to the next
+  static bool is_running(std::string_view op);
   ValueId running();
   ValueId scan();
   // The row before the new tokens, with one place along the axis; `initial` where there is none.
