@@ -366,7 +366,7 @@ void bench(Options& options, Context& context) {
 void add_bench(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "bench", "time a recorded model on backends and in other runtimes, in turns",
-                                "pycandle bench pycandle_trace/gpt2_manifest.json --threads 1,2 --against torch,openvino");
+                                "pycandle bench pycandle_trace --threads 1,2 --against torch,openvino");
   command.add_option("model", options->run.model, "a manifest, the folder of one, or a bundle").required();
   command.add_option("--backend", options->backends, fmt::format("some of: {}", fmt::join(backend_names(), ", ")))
       .delimiter(',')

@@ -197,7 +197,7 @@ void generate(const Options& options, Context& context) {
 void add_codegen(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "codegen", "write a recorded model as C++ source",
-                                "pycandle codegen --manifest pycandle_trace/gpt2_manifest.json --out src/model.hpp");
+                                "pycandle codegen --manifest pycandle_trace --out src/model.hpp");
   command.add_option("--manifest", options->manifest, "a manifest, or the folder of one").required();
   command.add_option("--out", options->out, "a header (model.hpp), or a folder, which becomes a project");
   command.add_option("--model", options->model, "the name of the model's class; Python's by default");

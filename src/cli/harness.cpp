@@ -98,13 +98,13 @@ void add(Command& app, Context& context, const std::string& name, const std::str
 
 void add_gen_test(Command& app, Context& context) {
   add(app, context, "gen-test", "write the GoogleTest program that holds an emitted model against PyTorch's values",
-      "pycandle gen-test --manifest pycandle_trace/gpt2_manifest.json --model GPT2 --out tests/test_model.cpp",
+      "pycandle gen-test --manifest pycandle_trace --model GPT2 --out tests/test_model.cpp",
       emit::cpp::print_test);
 }
 
 void add_gen_bench(Command& app, Context& context) {
   add(app, context, "gen-bench", "write the Google Benchmark program of an emitted model",
-      "pycandle gen-bench --manifest pycandle_trace/gpt2_manifest.json --model GPT2 --out benches/bench_model.cpp",
+      "pycandle gen-bench --manifest pycandle_trace --model GPT2 --out benches/bench_model.cpp",
       emit::cpp::print_benchmark);
 }
 

@@ -143,7 +143,7 @@ void print_text(const Recording& recording, const Cost& cost, const std::vector<
   }
   facts.row({"parameters", human_count(static_cast<double>(cost.parameter_elements)),
              human_bytes(static_cast<double>(cost.parameter_bytes))});
-  facts.row({"work", human_count(cost.flops) + "FLOP",
+  facts.row({"work", human_flops(cost.flops),
              fmt::format("at the recorded sizes, {} of activations at the peak",
                          human_bytes(static_cast<double>(cost.peak_activation_bytes)))});
   facts.row({"graph", fmt::format("{} nodes", p.graph.nodes.size()), fmt::format("{} taps", p.taps.size())});
@@ -158,7 +158,7 @@ void print_text(const Recording& recording, const Cost& cost, const std::vector<
     if (level > depth) continue;
     const std::string short_class = m.class_name.substr(m.class_name.rfind('.') + 1);
     table.row({m.path.empty() ? "(root)" : m.path, short_class, fmt::format("{} nodes", m.nodes),
-               human_count(static_cast<double>(m.parameters)), human_count(m.flops) + "FLOP",
+               human_count(static_cast<double>(m.parameters)), human_flops(m.flops),
                m.calls > 1 ? fmt::format("{} calls", m.calls) : ""});
   }
   fmt::print("\n{}\n{}", styled("modules", Style::bold), table.text());
@@ -196,7 +196,7 @@ void add_inspect(Command& app, Context& context) {
   };
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "inspect", "show modules, ops, parameters, sizes, FLOPs and memory of a recording",
-                                "pycandle inspect pycandle_trace/gpt2_manifest.json --depth 2");
+                                "pycandle inspect pycandle_trace --depth 2");
   command.add_option("model", options->model, "a manifest, the folder of one, or a bundle").required();
   command.add_flag("--ptir", options->ptir, "print the program as PTIR text");
   command.add_flag("--places", options->places,

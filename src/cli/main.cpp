@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <memory>
 
 #include "base/version.h"
 #include "cli/command.h"
@@ -14,6 +15,7 @@
 #include "cli/nearest.h"
 #include "cli/onnx_convert.h"
 #include "cli/python_finder.h"
+#include "cli/terminal.h"
 #include "cli/tokenize.h"
 
 namespace pycandle::cli {
@@ -55,6 +57,27 @@ Error unexpected_words(const CLI::App& app) {
 
 // For --help; run_in_python runs it.
 void add_in_python(Command& commands, const char* name) { commands.add_subcommand(name, find_python_command(name)->summary); }
+
+// Descriptions beside the names, as wide as the terminal.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    return in_columns(make_option_name(option, is_positional) + make_option_opts(option), make_option_desc(option));
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    return in_columns(command->get_display_name(true), command->get_description());
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(CLI::Formatter::make_description(app), 0, 0);
+  }
+
+ private:
+  std::string in_columns(const std::string& name, const std::string& text) const {
+    const size_t column = get_column_width(), used = name.size() + 2;
+    const std::string gap = used < column ? std::string(column - used, ' ') : "\n" + std::string(column, ' ');
+    return "  " + name + (text.empty() ? "" : gap + wrapped(text, column, column)) + "\n";
+  }
+};
 
 // In the order of --help.
 void add_all(Command& commands, Context& context) {
@@ -100,6 +123,7 @@ int run(int argc, char** argv) {
   }
   CLI::App app("PyCandle turns a PyTorch model into a portable program, and proves layer by layer that it computes the same.",
                "pycandle");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.footer(
       "Each command has its own --help with an example.\nExit status: 0 fine, 1 verdict or gap, 2 bad input or usage, 3 "
       "internal.");

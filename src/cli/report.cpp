@@ -64,7 +64,7 @@ void run_report(Options& options, Context& context) {
 void add_report(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "report", "write one page about a model: layers, drift, time, weights",
-                                "pycandle report pycandle_trace/gpt2_manifest.json --result result.jsonl -o report.html");
+                                "pycandle report pycandle_trace --result result.jsonl -o report.html");
   command.add_option("model", options->sources.model, "a manifest, the folder of one, or a bundle").required();
   command.add_option("--result", options->result, "a file of pycandle verify --out");
   command.add_option("--baseline", options->baseline, "an earlier one: the report says what became better or worse");

@@ -203,6 +203,7 @@ void Progress::finish() {
 
 std::string human_bytes(double bytes) { return human(bytes, 1000, {" B", " kB", " MB", " GB", " TB"}); }
 std::string human_count(double count) { return human(count, 1000, {"", " k", " M", " G", " T"}); }
+std::string human_flops(double count) { return human(count, 1000, {" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}); }
 std::string short_number(double value) {
   if (value == 0) return "0";
   return std::isfinite(value) ? fmt::format("{:.1e}", value) : fmt::format("{}", value);

@@ -68,6 +68,7 @@ std::string progress_line(const std::string& what, size_t done, size_t total, do
 
 std::string human_bytes(double);   // 124 kB, 1.3 GB
 std::string human_count(double);   // 124.4 M
+std::string human_flops(double);   // 53.7 MFLOP
 std::string short_number(double);  // 2.1e-07, 0
 
 }  // namespace pycandle::cli

@@ -13,7 +13,7 @@ namespace pycandle::cli {
 void add_trace(Command& app, Context& context) {
   auto options = std::make_shared<RunOptions>();
   Command command = add_command(app, context, "trace", "run a recorded model and write the value of every tap",
-                                "pycandle trace pycandle_trace/gpt2_manifest.json --out gpt2_ours.safetensors");
+                                "pycandle trace pycandle_trace --out gpt2_ours.safetensors");
   options->load.backend = usual_backend("reference");
   add_run_options(command, *options);
   add_profile_option(command, options->profile);

@@ -140,7 +140,7 @@ void run_verify(Options& options, Context& context) {
 void add_verify(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "verify", "check every tap against PyTorch's values; exit 1 when anything is wrong",
-                                "pycandle verify pycandle_trace/gpt2_manifest.json");
+                                "pycandle verify pycandle_trace");
   command.add_option("model", options->model, "a manifest, the folder of one, or a bundle").required();
   options->verify.backend = usual_backend("reference");
   command.add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))

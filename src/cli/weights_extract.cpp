@@ -54,7 +54,7 @@ void add_weights_extract(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = add_command(
       app, context, "extract", "write the weights that a recorded program needs, out of a checkpoint",
-      "pycandle weights extract --checkpoint model.bin --manifest pycandle_trace --out pycandle_trace/weights.safetensors");
+      "pycandle weights extract --checkpoint model.bin --manifest pycandle_trace --out weights.safetensors");
   add_checkpoint_options(command, options->from);
   command.get_option("--checkpoint").required();
   command.add_option("--manifest", options->manifest, "the recording, or a checkpoint whose names and shapes are wanted")

@@ -67,6 +67,9 @@ def test_what_is_printed_fits_the_terminal_and_colours_can_be_refused(pycandle, 
         ["bench", good, "--seconds", "0", "--starts", "1"],
         ["ops"],
         ["doctor"],
+        ["--help"],
+        ["forward", "--help"],
+        ["weights", "map", "--help"],
     ):
         said = on_terminal([pycandle.path, *command], 80)
         assert max(map(len, screen(said))) <= 80, said
