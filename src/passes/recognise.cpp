@@ -212,12 +212,7 @@ class Recogniser {
         if (term != kNoTerm && scratch.type(values[0]) == result) terms.push_back(term);
       };
       add(op.decomposition);
-      for (const auto& spelling : op.spellings) {
-        try {
-          add(spelling);
-        } catch (const Error&) {  // NOLINT(bugprone-empty-catch): this one does not fit the call, others may
-        }
-      }
+      for (const auto& spelling : op.spellings) add(spelling);
     } catch (const Error&) {
       return {};  // the guess does not even fit the op
     }
