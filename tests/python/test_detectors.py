@@ -101,7 +101,18 @@ def normed(count: int, norm: Callable = nn.functional.batch_norm) -> torch.Tenso
     return norm(x, mean, variance, weight, bias, eps=1e-3)
 
 
+def masked(count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(1)
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2).eval()
+    length = 2 + count % 7
+    return encoder(
+        torch.randn(length, 3, 8, generator=generator), mask=torch.randn(length, length, generator=generator)
+    )
+
+
 SAME = {
+    "torch.nn.modules.transformer._detect_is_causal_mask": masked,
     "torchvision.ops.boxes.batched_nms": lambda n: boxes.batched_nms(*random_boxes(n), 0.4),
     "torchvision.models.detection._utils.BoxCoder.decode": decoded,
     "torchvision.ops.poolers._multiscale_roi_align": pooled,

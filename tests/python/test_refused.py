@@ -110,6 +110,53 @@ class Equal(nn.Module):
         return same, close, x * x.equal(y), torch.equal(x, x[:, :1])
 
 
+class Masked(nn.Module):
+    """torch's own layers with a mask, which they compare with the causal one in Python."""
+
+    def __init__(self, layers, batch_first):
+        super().__init__()
+        self.words, self.layers, self.sequence = nn.Embedding(20, 8), layers, int(batch_first)
+
+    def mask(self, ids):
+        return nn.Transformer.generate_square_subsequent_mask(ids.shape[self.sequence])
+
+
+class MaskedEncoder(Masked):
+    def __init__(self):
+        super().__init__(
+            nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2), True
+        )
+
+    def forward(self, ids, padding):
+        return self.layers(self.words(ids), self.mask(ids), padding)
+
+
+class MaskedTransformer(Masked):
+    def __init__(self):
+        super().__init__(nn.Transformer(8, 2, 1, 1, 16), False)
+
+    def forward(self, source, target):
+        return self.layers(self.words(source), self.words(target), tgt_mask=self.mask(target))
+
+
+def test_torchs_encoder_takes_masks(tmp_path, pycandle):
+    def call(batch, length):
+        ends = torch.randint(1, length + 1, (batch, 1))
+        return torch.randint(0, 20, (batch, length)), torch.arange(length) >= ends
+
+    agrees(tmp_path, pycandle, MaskedEncoder(), *call(2, 7), others=[call(2, 1), call(3, 12)])
+
+
+def test_torchs_transformer_takes_masks(tmp_path, pycandle):
+    def call(batch, *lengths):
+        return tuple(torch.randint(0, 20, (length, batch)) for length in lengths)
+
+    recorder = agrees(
+        tmp_path, pycandle, MaskedTransformer(), *call(2, 6, 5), others=[call(1, 4, 1), call(3, 2, 9)]
+    )
+    assert "_detect_is_causal_mask" in recorder.manifest["notes"][0]
+
+
 def test_equal_and_allclose_are_data(tmp_path, pycandle):
     x, y = torch.randn(3, 5), torch.randn(3, 5)
     nan = torch.full((3, 5), float("nan"))

@@ -98,7 +98,7 @@ def export_model(
     except RecordingError:
         raise
     except Exception as error:
-        raise export_failure(error) from error
+        raise export_failure(error) from None  # a hundred lines of torch's own; `__context__` has them
     notes += [patch.note for patch in patches]
     return Exported(program, watcher.calls, specialised, notes, frozen, floats)
 
@@ -118,7 +118,7 @@ def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
             make_sorts_stable(program.graph_module)
             return Exported(program, floats=floats)
     except Exception as error:
-        raise export_failure(error) from error
+        raise export_failure(error) from None  # a hundred lines of torch's own; `__context__` has them
 
 
 def _dynamic_shapes(inputs: Inputs, dynamic: list[tuple[int, int]], signature: inspect.Signature):

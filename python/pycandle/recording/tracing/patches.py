@@ -1,7 +1,8 @@
 """Library functions that torch.export cannot trace, and what stands in their place while a model is exported.
 
-A patch computes the same values as the function it replaces, to the bit. It is in place only while torch.export runs; the model's
-own runs, which every recording is compared with, use the original. A recording's notes name the patches it needed.
+A patch computes what the function it replaces computes, to the bit or to rounding where it leads to another kernel. It is in place
+only while torch.export runs; the model's own runs, which every recording is compared with, use the original. A recording's notes
+name the patches it needed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,19 @@ class Patch:
         return f"exported with a patch of {self.target}: {self.reason}; instead: {self.instead}"
 
 
+def _no_causal_hint(mask, is_causal=None, size=None) -> bool:
+    """The mask is applied in any case; that it is causal is a hint for speed."""
+    return NotImplemented if mask is None or is_causal is not None else False
+
+
 PATCHES = (
+    Patch(
+        "torch.nn.modules.transformer",
+        "_detect_is_causal_mask",
+        "compares a mask with the causal one, to choose a kernel",
+        "the mask as it is given; a mask that the model makes itself is recognised as causal later",
+        _no_causal_hint,
+    ),
     Patch(
         "torchvision.ops.boxes",
         "batched_nms",
@@ -95,7 +108,10 @@ def patched(used: list[Patch] | None = None) -> Iterator[None]:
 def _in_place(patch: Patch, used: list[Patch]) -> Iterator[None]:
     *owners, name = patch.name.split(".")
     holder = functools.reduce(getattr, owners, sys.modules[patch.module])
-    original = getattr(holder, name)
+    original = getattr(holder, name, None)
+    if original is None:  # another release of the library, which may need no patch
+        yield
+        return
 
     @functools.wraps(original)
     def replaced(*args, **kwargs):
