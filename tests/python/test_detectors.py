@@ -1,4 +1,4 @@
-"""torchvision's detectors: recorded with patches, run on both backends beside eager torch, verified."""
+"""torchvision's detectors and other models that need patches: recorded, run on both backends beside eager torch, verified."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torchaudio
 import torchvision
 from test_codegen import compiled_and_run
 from torch import nn
@@ -111,7 +112,24 @@ def masked(count: int) -> torch.Tensor:
     )
 
 
+def heard(kind: Callable, ahead: int = 0) -> Callable:
+    def run(count: int) -> torch.Tensor:
+        torch.manual_seed(0)
+        longest = 2 + count % 7
+        lengths = torch.tensor([longest, 1, 2])[: 1 + count % 3]
+        with torch.no_grad():
+            return kind().eval()(torch.randn(len(lengths), longest + ahead, 8), lengths)[0]
+
+    return run
+
+
 SAME = {
+    "torchaudio.models.conformer.Conformer.forward": heard(
+        lambda: torchaudio.models.Conformer(8, 2, 16, 1, 3)
+    ),
+    "torchaudio.models.emformer._gen_padding_mask": heard(
+        lambda: torchaudio.models.Emformer(8, 2, 16, 2, 2, right_context_length=1), ahead=1
+    ),
     "torch.nn.modules.transformer._detect_is_causal_mask": masked,
     "torchvision.ops.boxes.batched_nms": lambda n: boxes.batched_nms(*random_boxes(n), 0.4),
     "torchvision.models.detection._utils.BoxCoder.decode": decoded,

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributions as D
 import torch.nn.functional as F
+import torchaudio
 from agreement import agrees
 from checking_model import Catches, Checks
 from test_codegen import compiled_and_run, recorded
@@ -155,6 +156,18 @@ def test_torchs_transformer_takes_masks(tmp_path, pycandle):
         tmp_path, pycandle, MaskedTransformer(), *call(2, 6, 5), others=[call(1, 4, 1), call(3, 2, 9)]
     )
     assert "_detect_is_causal_mask" in recorder.manifest["notes"][0]
+
+
+@pytest.mark.parametrize("kind", ["Conformer", "Emformer"])
+def test_torchaudios_models_take_lengths(kind, tmp_path, pycandle):
+    emformer = torchaudio.models.Emformer(8, 2, 16, 1, 4, right_context_length=1)
+    model = {"Conformer": torchaudio.models.Conformer(8, 2, 16, 1, 3), "Emformer": emformer}[kind]
+
+    def call(*lengths):
+        return torch.randn(len(lengths), 9, 8), torch.tensor(lengths)
+
+    full = 9 if kind == "Conformer" else 8
+    agrees(tmp_path, pycandle, model, *call(full, 5, 2), others=[call(full), call(3, full)])
 
 
 def test_equal_and_allclose_are_data(tmp_path, pycandle):

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from . import detection_ops
+from . import detection_ops, padding_masks
 
 
 @dataclass(frozen=True)
@@ -35,18 +35,27 @@ class Patch:
         return f"exported with a patch of {self.target}: {self.reason}; instead: {self.instead}"
 
 
-def _no_causal_hint(mask, is_causal=None, size=None) -> bool:
-    """The mask is applied in any case; that it is causal is a hint for speed."""
-    return NotImplemented if mask is None or is_causal is not None else False
-
-
 PATCHES = (
     Patch(
         "torch.nn.modules.transformer",
         "_detect_is_causal_mask",
         "compares a mask with the causal one, to choose a kernel",
         "the mask as it is given; a mask that the model makes itself is recognised as causal later",
-        _no_causal_hint,
+        padding_masks.no_causal_hint,
+    ),
+    Patch(
+        "torchaudio.models.conformer",
+        "Conformer.forward",
+        "takes the longest length as a Python number, the size of its mask",
+        "a mask of the input's size, which the longest length has to be",
+        padding_masks.conformer,
+    ),
+    Patch(
+        "torchaudio.models.emformer",
+        "_gen_padding_mask",
+        "takes the most keys of a sequence as a Python number, the size of its mask",
+        "the same number computed from sizes; a mask for a batch of one, too",
+        padding_masks.emformer,
     ),
     Patch(
         "torchvision.ops.boxes",
