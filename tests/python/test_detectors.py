@@ -123,7 +123,14 @@ def heard(kind: Callable, ahead: int = 0) -> Callable:
     return run
 
 
+def moved(count: int) -> torch.Tensor:
+    torch.manual_seed(0)
+    norm = nn.BatchNorm1d(8).eval().to("cpu", torch.float32).to(dtype=torch.float32)
+    return norm.to(torch.ones(1))(torch.randn(count, 8))
+
+
 SAME = {
+    "torch.nn.modules.module.Module.to": moved,
     "torchaudio.models.conformer.Conformer.forward": heard(
         lambda: torchaudio.models.Conformer(8, 2, 16, 1, 3)
     ),

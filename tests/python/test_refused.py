@@ -111,6 +111,22 @@ class Equal(nn.Module):
         return same, close, x * x.equal(y), torch.equal(x, x[:, :1])
 
 
+class Moves(nn.Module):
+    """Puts its parts where the input is, at each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.Sequential(nn.Linear(5, 4), nn.BatchNorm1d(4))
+
+    def forward(self, x):
+        self.parts = self.parts.to(x.device)
+        return self.parts.to(device=x.device, dtype=torch.float32)(x)
+
+
+def test_a_model_that_moves_its_parts(tmp_path, pycandle):
+    agrees(tmp_path, pycandle, Moves(), torch.randn(3, 5), others=[(torch.randn(7, 5),)])
+
+
 class Masked(nn.Module):
     """torch's own layers with a mask, which they compare with the causal one in Python."""
 

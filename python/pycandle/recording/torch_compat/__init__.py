@@ -42,6 +42,11 @@ ADAPTIVE_MAX_POOL2D, ADAPTIVE_MAX_POOL3D = torch._C._nn.adaptive_max_pool2d, tor
 DISABLED_TORCH_FUNCTION = torch._C._disabled_torch_function_impl
 
 
+def parsed_move(*args, **kwargs) -> tuple[torch.device | None, torch.dtype | None]:
+    """What `Module.to` is asked for: it takes a device, a dtype, both, or a tensor that has them. (2.8)"""
+    return torch._C._nn._parse_to(*args, **kwargs)[:2]
+
+
 # ---- operators ----------------------------------------------------------------------------------------------------
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ..torch_compat import parsed_move
 from . import detection_ops, padding_masks
 
 
@@ -35,7 +37,23 @@ class Patch:
         return f"exported with a patch of {self.target}: {self.reason}; instead: {self.instead}"
 
 
+def _moved(module, *args, **kwargs):
+    device, dtype = parsed_move(*args, **kwargs)
+    for tensor in itertools.chain(module.parameters(), module.buffers()):
+        cast = dtype not in (None, tensor.dtype) and (tensor.is_floating_point() or tensor.is_complex())
+        if cast or device not in (None, tensor.device):
+            return NotImplemented
+    return module
+
+
 PATCHES = (
+    Patch(
+        "torch.nn.modules.module",
+        "Module.to",
+        "replaces parameters, which traced ones do not allow",
+        "nothing, where they have this dtype and device already",
+        _moved,
+    ),
     Patch(
         "torch.nn.modules.transformer",
         "_detect_is_causal_mask",
