@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <memory>
 
 #include "base/version.h"
@@ -32,13 +33,20 @@ std::string suggestion(const std::string& best) {
 
 // A word in the place of a command that is none.
 void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) {
-    if (command->get_name() == argv[1]) return;
-    if (!command->get_group().empty()) names.push_back(command->get_name());
+  const CLI::App* inside = &app;
+  std::string typed;
+  for (int i = 1; i < argc && argv[i][0] != '-' && !inside->get_subcommands({}).empty(); ++i) {
+    std::vector<std::string> names;
+    const CLI::App* found = nullptr;
+    for (const CLI::App* command : inside->get_subcommands({})) {
+      if (command->get_name() == argv[i]) found = command;
+      if (!command->get_group().empty()) names.push_back(command->get_name());
+    }
+    typed += (typed.empty() ? "" : " ") + std::string(argv[i]);
+    if (found == nullptr)
+      throw Error(ErrorCode::usage, fmt::format("there is no command {}", typed)).hint(suggestion(nearest(argv[i], names)));
+    inside = found;
   }
-  throw Error(ErrorCode::usage, fmt::format("there is no command {}", argv[1])).hint(suggestion(nearest(argv[1], names)));
 }
 
 // Words that the command does not take.
@@ -163,6 +171,9 @@ int run(int argc, char** argv) {
   } catch (const Error& error) {
     show_error(error, json);
     return exit_status(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {  // links in a circle, folders that may not be read
+    show_error(Error(ErrorCode::bad_input, fmt::format("{}: {}", error.path1().string(), error.code().message())), json);
+    return 2;
   } catch (const std::bad_alloc&) {
     show_error(Error(ErrorCode::bad_input, "not enough memory").hint("try smaller inputs, or a smaller --set"), json);
     return 2;

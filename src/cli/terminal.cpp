@@ -45,6 +45,24 @@ std::string duration(double seconds) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
+// The length of what styled() writes in front of a text and behind it, "\033[31;1m"; 0 where no such thing begins.
+size_t style_code(std::string_view text) {
+  if (!has_colours() || !text.starts_with("\033[")) return 0;
+  const size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != std::string_view::npos && text[end] == 'm' ? end + 1 : 0;
+}
+
+std::string printable(std::string text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (const size_t code = style_code(std::string_view(text).substr(i)); code > 0) {
+      i += code - 1;
+    } else if (static_cast<unsigned char>(text[i]) < ' ' || text[i] == '\x7f') {
+      text[i] = '?';
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 bool has_colours() {
@@ -101,6 +119,11 @@ std::string shortened(const std::string& text, size_t columns) {
   while (head > 0 && is_continuation(head)) --head;
   while (tail < text.size() && is_continuation(tail)) ++tail;
   return text.substr(0, head) + "…" + text.substr(tail);
+}
+
+void Table::row(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = printable(std::move(cell));
+  rows_.push_back(std::move(cells));
 }
 
 std::string Table::text(const std::string& indent, const std::vector<size_t>& dispensable) const {

@@ -21,10 +21,11 @@ std::string wrapped(const std::string& text, size_t indent, size_t used);
 // The middle gives way to "…".
 std::string shortened(const std::string& text, size_t columns);
 
-// Rows of cells; columns are as wide as their widest cell. Cells may be styled.
+// Rows of cells; columns are as wide as their widest cell. Cells may be styled; any other control character in one, as a name
+// from a file may have, is shown as '?'.
 class Table {
  public:
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void row(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
   // Where it does not fit the terminal, columns are left out in the order of `dispensable`, then the first one, which must
   // not be styled, is shortened, and the last one is wrapped below itself.
