@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 from checkpoint_files import all_cases
+from safetensors.torch import save_file
+from test_terminal import on_terminal
 
 from pycandle.weights import open_checkpoint
 
@@ -103,3 +105,33 @@ def test_tensors_of_one_storage_are_shown_as_one(tmp_path, pycandle):
     shown = pycandle.json("weights", "show", path)
     assert [t.get("same_as") for t in shown["tensors"]] == [None, "embed"]
     assert shown["bytes"] == 24
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("w.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:4d\nsize 9\n", "git lfs pull"),
+        ("w.safetensors", b"<!DOCTYPE html><html><body>404</body></html>", "is a web page"),
+        ("w.onnx", bytes(range(8, 40)), "ONNX file, which is a program"),
+        ("w.txt", b"layers and\nmore layers", "found    layers and"),
+        ("w.pt", b"\x1f\x8b" + bytes(40), "the first bytes are 1f 8b 00"),
+    ],
+)
+def test_what_is_no_checkpoint_is_said_to_be_what_it_is(name, content, words, tmp_path, pycandle):
+    (tmp_path / name).write_bytes(content)
+    said = pycandle("weights", "show", tmp_path / name, status=2).stderr
+    assert words in said and "safetensors header" not in said
+
+
+def test_a_link_to_itself_is_one_error(tmp_path, pycandle):
+    (tmp_path / "w.bin").symlink_to(tmp_path / "w.bin")
+    for command in (["weights", "show"], ["weights", "diff", tmp_path]):
+        assert "symbolic links" in pycandle(*command, tmp_path / "w.bin", status=2).stderr, command
+    assert "there is no file" in pycandle("verify", tmp_path / "w.bin", status=2).stderr
+
+
+def test_a_name_writes_no_escape_codes_to_the_terminal(tmp_path, pycandle):
+    save_file({"a\n\033[31mred\033[2J": torch.ones(1)}, tmp_path / "w.safetensors")
+    shown = pycandle("weights", "show", tmp_path / "w.safetensors").stdout
+    assert "a??[31mred?[2J  f32[1]" in shown
+    assert "\033[2J" not in on_terminal([pycandle.path, "weights", "show", tmp_path / "w.safetensors"])

@@ -4,12 +4,59 @@
 #include <set>
 
 #include "base/json.h"
+#include "import/onnx/model.h"
 #include "params/checkpoints/readers.h"
 #include "params/checkpoints/zip.h"
 
 namespace pycandle {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kFormats = "safetensors, a state dict saved with torch.save, GGUF, NumPy or HDF5";
+
+// By its beginning: no byte of it is a control character.
+bool is_text(Bytes bytes) {
+  const std::string_view begin = as_text(bytes.first(std::min<size_t>(bytes.size(), 512)));
+  return std::none_of(begin.begin(), begin.end(), [](unsigned char c) { return c < ' ' && c != '\t' && c != '\n' && c != '\r'; });
+}
+
+// A damaged one too: by its name, the brace behind its length, or that length.
+bool is_meant_as_safetensors(const CheckpointFile& file) {
+  constexpr size_t kLength = 8;
+  if (file.name.ends_with(".safetensors") && !is_text(file.bytes)) return true;
+  if (file.bytes.size() <= kLength) return false;
+  return file.bytes[kLength] == std::byte{'{'} ||
+         ByteReader(file.bytes, "").number<uint64_t>("the length") <= file.bytes.size() - kLength;
+}
+
+// What people take for a checkpoint, by how it begins.
+[[noreturn]] void refuse_foreign(const CheckpointFile& file) {
+  const auto is = [&](const std::string& what) {
+    return Error(ErrorCode::bad_input, file.name + " is " + what).expected(kFormats);
+  };
+  const std::string_view begin = as_text(file.bytes.first(std::min<size_t>(file.bytes.size(), 512)));
+  const uint8_t protocol = begin.size() > 1 ? static_cast<uint8_t>(begin[1]) : 0;
+  if (begin[0] == '\x80' && protocol >= 2 && protocol <= 5)
+    throw is("a pickle, but not one of torch.save").hint("nothing was executed; save the tensors as safetensors");
+  constexpr size_t kTarMagic = 257;
+  if (begin.size() > kTarMagic && begin.substr(kTarMagic).starts_with("ustar"))
+    throw is("a tar archive, as torch wrote before version 0.2; it is not read");
+  if (begin.starts_with("version https://git-lfs.github.com/"))
+    throw is("the pointer that Git LFS leaves in place of a large file").hint("git lfs pull fetches the file itself");
+  if (begin.starts_with("<!DOCTYPE") || begin.starts_with("<!doctype") || begin.starts_with("<html"))
+    throw is("a web page").hint("the download gave a page in place of the file: open it in a browser to see what it says");
+  if (onnx::is_onnx_file(file.name))
+    throw is("an ONNX file, which is a program with its weights")
+        .hint("every command takes it as a model: pycandle inspect, pycandle forward");
+  if (is_text(file.bytes)) throw is("a text, not a checkpoint").found(shown_text(begin.substr(0, begin.find('\n'))));
+  std::string first;
+  for (const char c : begin.substr(0, 8)) first += fmt::format(" {:02x}", static_cast<uint8_t>(c));
+  throw is("no checkpoint").found("the first bytes are" + first);
+}
+
+}  // namespace
 
 class CheckpointBuilder {
  public:
@@ -47,15 +94,8 @@ class CheckpointBuilder {
       const std::map<std::string, ZipMember> members = zip_members(file.bytes, file.name);
       return is_torch_zip(members) ? read_torch_zip(file, members) : read_npz(file, members);
     }
-    if (file.bytes[0] == std::byte{0x80} && file.bytes.size() > 1 && file.bytes[1] <= std::byte{5} &&
-        file.bytes[1] >= std::byte{2})
-      throw Error(ErrorCode::bad_input, file.name + " is a pickle, but not one of torch.save")
-          .expected("a state dict saved with torch.save, safetensors, GGUF, npz or HDF5")
-          .hint("nothing was executed; save the tensors as safetensors");
-    constexpr size_t kTarMagic = 257;
-    if (file.bytes.size() > kTarMagic + 5 && as_text(file.bytes.subspan(kTarMagic, 5)) == "ustar")
-      throw Error(ErrorCode::bad_input, file.name + " is a tar archive, as torch wrote before version 0.2; it is not read");
-    return read_safetensors(file);
+    if (is_meant_as_safetensors(file)) return read_safetensors(file);
+    refuse_foreign(file);
   }
 
   // {"model": {…}, "optimizer": {…}, "epoch": 3}: the weights are one part of it, and their names begin there.
