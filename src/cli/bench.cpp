@@ -368,7 +368,8 @@ void add_bench(Command& app, Context& context) {
   Command command = add_command(app, context, "bench", "time a recorded model on backends and in other runtimes, in turns",
                                 "pycandle bench pycandle_trace --threads 1,2 --against torch,openvino");
   command.add_option("model", options->run.model, "a manifest, the folder of one, or a bundle").required();
-  command.add_option("--backend", options->backends, fmt::format("some of: {}", fmt::join(backend_names(), ", ")))
+  command.add_option("--backend", options->backends, "backends to measure, such as cpu,reference")
+      .suggests(backend_names())
       .delimiter(',')
       .shows_default();
   command.add_option("--threads", options->threads, "numbers of threads, such as 1,2").delimiter(',').between(1, 1024);

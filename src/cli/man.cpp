@@ -8,10 +8,26 @@
 namespace pycandle::cli {
 namespace {
 
+// Letters beyond ASCII by their numbers: "…" is \\[u2026].
+std::string numbered(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    const size_t count = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    uint32_t letter = first & (0xffU >> (count == 1 ? 0 : count + 1));
+    for (size_t k = 1; k < count && i + k < text.size(); ++k)
+      letter = letter << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3fU);
+    out += count == 1 ? std::string(1, text[i]) : fmt::format("\\[u{:04X}]", letter);
+    i += count;
+  }
+  return out;
+}
+
 // Text for roff: a backslash and a dash have a meaning there, and so has a dot or quote that begins a line.
 std::string roff(const std::string& text) {
   std::string escaped = replaced_all(replaced_all(text, "\\", "\\e"), "-", "\\-");
   escaped = replaced_all(escaped, "\n", "\n.br\n");
+  escaped = numbered(escaped);
   return escaped.starts_with('.') || escaped.starts_with('\'') ? "\\&" + escaped : escaped;
 }
 

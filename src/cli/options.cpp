@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -29,7 +30,7 @@ template <typename T> std::string problem_with(const std::string& text) {
   }
 }
 
-// The words of one_of, which CLI11 writes into the name of the type: TEXT:{all,final}.
+// The words of one_of and suggests, which stand in the name of the type: TEXT:{all,final}.
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const size_t open = type.find('{'), close = type.find('}', open);
@@ -97,6 +98,11 @@ Option& Option::at_least(double least) {
 
 Option& Option::one_of(std::initializer_list<std::string> words) {
   option_->check(CLI::IsMember(std::vector<std::string>(words)));
+  return *this;
+}
+
+Option& Option::suggests(const std::vector<std::string>& words) {
+  option_->type_name(fmt::format("TEXT:{{{}}}", fmt::join(words, ",")));
   return *this;
 }
 

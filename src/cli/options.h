@@ -24,6 +24,7 @@ class Option {
   Option& between(int, int);     // both ends included
   Option& at_least(double);
   Option& one_of(std::initializer_list<std::string>);
+  Option& suggests(const std::vector<std::string>&);  // for completions and --help; whoever takes the word checks it
   Option& excludes(const Option&);
 
  private:

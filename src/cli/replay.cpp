@@ -25,7 +25,7 @@ void add_replay(Command& app, Context& context) {
   Command command = add_command(app, context, "replay", "run one wrong layer again; exit 1 while it is wrong",
                                 "pycandle replay pycandle_repro/h.7.mlp.act@0-output");
   command.add_option("folder", options->folder, "what pycandle verify --repro wrote for the layer").required();
-  command.add_option("--backend", options->backend, fmt::format("one of: {}", fmt::join(backend_names(), ", "))).shows_default();
+  command.add_option("--backend", options->backend, "what runs the op").suggests(backend_names()).shows_default();
   command.add_option("--png", options->png, "write a picture of where it differs now");
   add_backend_options(command, options->pipeline);
   add_pipeline_options(command, options->pipeline);

@@ -30,9 +30,8 @@ void add_run_options(Command& command, RunOptions& options) {
 
 void add_model_options(Command& command, RunOptions& options) {
   command.add_option("model", options.model, "a manifest, the folder of one, or a bundle").required();
-  command
-      .add_option("--backend", options.load.backend,
-                  fmt::format("one of: {}; PYCANDLE_BACKEND otherwise", fmt::join(backend_names(), ", ")))
+  command.add_option("--backend", options.load.backend, "what runs the program; PYCANDLE_BACKEND otherwise")
+      .suggests(backend_names())
       .shows_default();
   command
       .add_option_function(

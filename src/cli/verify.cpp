@@ -86,7 +86,9 @@ void run_verify(Options& options, Context& context) {
   if (options.atol || options.rtol) verify.tolerance = Tolerance{options.atol.value_or(0), options.rtol.value_or(0)};
   std::optional<StreamedGoldens> streamed;
   if (options.stream) {
+    progress.stage("verify: torch computes the goldens");
     streamed.emplace(options.model, options.inputs, options.python);
+    progress.stage("verify");
     verify.traces = {streamed->trace()};
     if (!verify.parameter_budget) verify.parameter_budget = kStreamBudget;
   } else if (!options.inputs.empty()) {
@@ -143,10 +145,11 @@ void add_verify(Command& app, Context& context) {
                                 "pycandle verify pycandle_trace");
   command.add_option("model", options->model, "a manifest, the folder of one, or a bundle").required();
   options->verify.backend = usual_backend("reference");
-  command.add_option("--backend", options->verify.backend, fmt::format("one of: {}", fmt::join(backend_names(), ", ")))
-      .shows_default();
-  command.add_option("--against", options->verify.against,
-                     "another backend: its values stand for PyTorch's, so a recording without goldens will do");
+  command.add_option("--backend", options->verify.backend, "what is verified").suggests(backend_names()).shows_default();
+  command
+      .add_option("--against", options->verify.against,
+                  "another backend: its values stand for PyTorch's, so a recording without goldens will do")
+      .suggests(backend_names());
   command.add_flag("--decode", options->decode,
                    "derive the decode step of a causal model and prove that it is the forward pass (docs/decoding.md)");
   command.add_option("--cache", options->cache, "with --decode: the dtype that rows of the cache are kept in")
