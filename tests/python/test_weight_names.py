@@ -176,6 +176,23 @@ def old_vit(model: nn.Module) -> dict[str, torch.Tensor]:
     )  # fmt: skip
 
 
+def whisper():
+    return transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(vocab_size=60, num_mel_bins=8, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=40, decoder_ffn_dim=40, d_model=16, max_source_positions=10, max_target_positions=12, decoder_start_token_id=1, eos_token_id=2, pad_token_id=0, bos_token_id=1))  # fmt: skip
+
+
+def openai_whisper(model: nn.Module) -> dict[str, torch.Tensor]:
+    state = renamed(
+        model.state_dict(), (r"^model\.", ""), (r"\.layers\.", ".blocks."), (r"\.fc1", ".mlp.0"), (r"\.fc2", ".mlp.2"),
+        (r"(blocks\.\d+)\.final_layer_norm", r"\1.mlp_ln"), ("encoder_attn_layer_norm", "cross_attn_ln"),
+        ("self_attn_layer_norm", "attn_ln"), ("encoder_attn", "cross_attn"), ("self_attn", "attn"), ("q_proj", "query"),
+        ("k_proj", "key"), ("v_proj", "value"), ("out_proj", "out"), (r"encoder\.layer_norm", "encoder.ln_post"),
+        (r"decoder\.layer_norm", "decoder.ln"), (r"embed_positions\.weight", "positional_embedding"),
+        ("embed_tokens", "token_embedding"),
+    )  # fmt: skip
+    del state["proj_out.weight"]  # the embedding
+    return state
+
+
 class Convolutions(nn.Module):
     def __init__(self, norm: Callable | None) -> None:
         super().__init__()
@@ -246,6 +263,7 @@ def convolutions(norm: Callable | None) -> Callable[[], nn.Module]:
     return lambda: Convolutions(norm)
 
 
+SPEECH = (torch.randn(1, 8, 20, generator=torch.Generator().manual_seed(3)), None, torch.tensor([[1, 3, 4]]))
 SOUND = (torch.randn(2, 3, 9, generator=torch.Generator().manual_seed(2)),)
 PAIRS: dict[str, Callable[[], Pair]] = {
     "torchvision ResNet to timm": lambda: simple(torchvision_resnet, timm_resnet, IMAGE),
@@ -265,6 +283,7 @@ PAIRS: dict[str, Callable[[], Pair]] = {
     "older HF ViT": lambda: stored(hf_vit, old_vit, IMAGE),
     "torchvision ViT to timm": lambda: simple(torchvision_vit, timm_vit, IMAGE),
     "timm ViT to torchvision": lambda: simple(timm_vit, torchvision_vit, IMAGE),
+    "OpenAI Whisper to HF": lambda: stored(whisper, openai_whisper, SPEECH),
     "OpenAI CLIP to HF": lambda: stored(clip, openai_clip, (TOKENS[0], *IMAGE)),
     "old weight norm to new": lambda: simple(convolutions(old_norm), convolutions(new_norm), SOUND),
     "new weight norm to old": lambda: simple(convolutions(new_norm), convolutions(old_norm), SOUND),
@@ -305,6 +324,7 @@ BACK: dict[str, tuple] = {
     "HF GPT-2 to OpenAI": (gpt2, openai_gpt2, (0, 0)),
     "HF GPT-2 to linear layers": (gpt2, nano_gpt, (0, 0)),
     "HF Llama to Meta": (llama, lambda m: meta_llama(m, 4, 2), (4, 2)),
+    "HF Whisper to OpenAI": (whisper, openai_whisper, (0, 0)),
     "HF CLIP to OpenAI": (clip, openai_clip, (0, 0)),
     "BERT to older names": (bert, older_bert, (0, 0)),
     "HF ViT to older names": (hf_vit, old_vit, (0, 0)),
