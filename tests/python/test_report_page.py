@@ -165,6 +165,15 @@ def test_the_wrong_layer_has_a_heatmap_with_its_worst_element_and_histograms(ope
     assert "Framed: the largest" in page.inner_text(".heatmap")
 
 
+def test_the_chart_says_which_layer_the_pointer_is_above(open_page, report) -> None:
+    page = open_page(report, "drift")
+    marked = page.locator(".dot.bad").bounding_box()
+    page.mouse.move(marked["x"] + marked["width"] / 2, marked["y"] + 40)
+    assert page.inner_text(".l-pointed").startswith("✗blocks.1.act@0/output gelu: error ")
+    page.mouse.move(5, 5)
+    assert page.inner_text(".l-pointed") == ""
+
+
 def test_two_profiles_stand_on_one_scale_above_the_buffers(pycandle, open_page, tmp_path) -> None:
     good = recorded(tmp_path / "m")
     for name in "ab":
@@ -362,6 +371,16 @@ def test_paper_shows_complete_lists_in_black_on_white(open_page, report) -> None
 
 def test_the_flame_chart_zooms_and_the_table_groups(open_page, report) -> None:
     page = open_page(report, "performance")
+    times = [float(text.split()[0]) for text in page.locator(".flame .axis").all_inner_texts()]
+    assert times[0] == 0 and len(times) > 2 and times == sorted(set(times))
+    page.hover(".span:has-text('norm') >> nth=0")
+    assert page.inner_text(".card:has(.flame) p").startswith("blocks.0.norm: ")
+    page.locator(".span:has-text('down')").nth(1).click()
+    page.mouse.move(5, 5)
+    assert "of the run" in page.inner_text(".card:has(.flame) p")
+    page.click(".card:has(.flame) p a")
+    page.wait_for_selector(".detail h2 bdi:text-is('blocks.1.down@0')")
+    page.go_back()
     page.locator(".span").nth(1).dispatch_event("click")
     page.click("text=show the whole run")
     page.click(".choice >> text=layer")
@@ -421,16 +440,14 @@ def test_two_thousand_layers_open_at_once_and_scroll_without_a_stall(pycandle, o
         assert seconds() - before < 1
         if tab == "graph":
             continue
-        before = seconds()
-        page.evaluate(
-            """() => new Promise((done) => {
-              const list = document.querySelector(".list");
-              let frames = 0;
-              const step = () => {
-                list.scrollTop += 900;
-                requestAnimationFrame(++frames < 40 ? step : () => requestAnimationFrame(done));
-              };
-              step();
-            })"""
-        )
-        assert (seconds() - before) / 40 < 0.05, "a page of rows"
+        stalls = []
+        for _ in range(40):
+            before = seconds()
+            page.evaluate(
+                """() => new Promise((done) => {
+                  document.querySelector(".list").scrollTop += 900;
+                  requestAnimationFrame(() => requestAnimationFrame(done));
+                })"""
+            )
+            stalls.append(seconds() - before)
+        assert max(stalls) < 0.05, "a page of rows"

@@ -17,7 +17,7 @@ interface Chart {
   point: (layer: number) => void; // moves the line of the selected layer
 }
 
-function chart(layers: Layer[], width: number, select: (layer: Layer) => void): Chart {
+function chart(layers: Layer[], width: number, select: (layer: Layer) => void, tell: (layer?: Layer) => void): Chart {
   const finite = layers.flatMap((l) => [l.error_rms, l.floor_rms, l.whole_rms]).map(size).filter((v) => v > 0 && v < Infinity);
   const low = finite.length ? Math.floor(Math.log10(Math.min(...finite))) - 1 : -9;
   const high = finite.length ? Math.max(low + 2, Math.ceil(Math.log10(Math.max(...finite)))) : 0;
@@ -48,7 +48,6 @@ function chart(layers: Layer[], width: number, select: (layer: Layer) => void): 
     if (!few && cls === "good") return "";
     const [cx, cy] = [x(i).toFixed(1), y(size(layer.error_rms)).toFixed(1)];
     const mark = cls === "bad" ? svg("path", { class: `dot ${cls}`, d: `M${cx} ${cy}m-5-5l10 10m0-10l-10 10` }) : svg("circle", { class: `dot ${cls}`, cx, cy, r: 2.6 });
-    mark.append(svg("title", {}, `${layer.tap}: ${layer.verdict}, ${short(layer.error_rms)}`));
     return mark;
   });
   const cursor = svg("line", { class: "cursor", y1: 0, y2: HEIGHT - BOTTOM });
@@ -60,13 +59,15 @@ function chart(layers: Layer[], width: number, select: (layer: Layer) => void): 
     dots,
     svg("text", { class: "axis", x: LEFT, y: HEIGHT - 4 }, "first layer"),
     svg("text", { class: "axis", x: width - 8, y: HEIGHT - 4, "text-anchor": "end" }, "last layer"));
-  picture.addEventListener("click", (event) => {
+  const under = (event: Event) => {
     const box = picture.getBoundingClientRect();
     const at = (((event as MouseEvent).clientX - box.left) / box.width) * width;
     const index = Math.floor(((at - LEFT) / (width - LEFT - 8)) * layers.length);
-    const layer = layers[Math.min(layers.length - 1, Math.max(0, index))];
-    if (layer) select(layer);
-  });
+    return layers[Math.min(layers.length - 1, Math.max(0, index))];
+  };
+  picture.addEventListener("click", (event) => select(under(event)));
+  picture.addEventListener("mousemove", (event) => tell(under(event)));
+  picture.addEventListener("mouseleave", () => tell());
   const point = (layer: number) => {
     cursor.setAttribute("x1", String(x(layer)));
     cursor.setAttribute("x2", String(x(layer)));
@@ -133,12 +134,15 @@ export function drift(report: Report): Tab {
     keep({ options: some });
     refresh();
   };
+  // The layer that the pointer is above.
+  const pointed = h("span", { class: "l-pointed" });
+  const tell = (layer?: Layer) => replace(pointed, layer ? [sign(rank(layer.verdict)), name(layer.tap), ` ${layer.op}: error ${short(layer.error_rms)}, floor ${short(layer.floor_rms)}`, layer.whole_rms === undefined ? "" : `, whole run ${short(layer.whole_rms)}`] : "");
   let drawn: Chart | undefined;
   let width = 0;
   const draw = () => {
     if (!drawn || plot.clientWidth !== width) {
       width = plot.clientWidth;
-      drawn = chart(report.layers, Math.max(280, width), choose);
+      drawn = chart(report.layers, Math.max(280, width), choose, tell);
       replace(plot, drawn.element);
     }
     if (selected) drawn.point(selected.id);
@@ -151,7 +155,7 @@ export function drift(report: Report): Tab {
   return {
     element: h("div", { class: "column" },
       h("figure", { class: "card" }, plot,
-        h("figcaption", { class: "legend" }, h("span", { class: "l-local" }, "error of the layer from golden inputs"), h("span", { class: "l-floor" }, "its rounding floor"), h("span", { class: "l-whole" }, "error in the whole run"))),
+        h("figcaption", { class: "legend" }, h("span", { class: "l-local" }, "error of the layer from golden inputs"), h("span", { class: "l-floor" }, "its rounding floor"), h("span", { class: "l-whole" }, "error in the whole run"), pointed)),
       h("div", { class: "split" },
         h("div", { class: "master wide-master" }, h("div", { class: "bar" }, input, filter, status), head, list.element), detail)),
     show: (tap, given) => {

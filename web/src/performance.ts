@@ -43,13 +43,37 @@ function hue(text: string): number {
   return value;
 }
 
+const RULER = 16; // above the bars
+
+// 0, 0.5 ms, 1 ms, …: at most nine times, in round numbers.
+function ruler([begin, end]: [number, number], height: number): SVGElement[] {
+  const rough = (end - begin) / 8;
+  if (!(rough > 0)) return [];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough * (1 - 1e-9))!;
+  const [unit, scale] = end >= 1 ? ["ms", 1] : ["\u00b5s", 1000];
+  const digits = Math.max(0, -Math.floor(Math.log10(step * scale) + 1e-9));
+  const marks: SVGElement[] = [];
+  for (let i = Math.ceil(begin / step); i * step < end; ++i) {
+    const x = ((WIDTH * (i * step - begin)) / (end - begin)).toFixed(2);
+    marks.push(svg("line", { class: "grid", x1: x, x2: x, y1: 0, y2: height }));
+    if (Number(x) < WIDTH - 60) marks.push(svg("text", { class: "axis", x: Number(x) + 3, y: RULER - 5 }, `${(i * step * scale).toFixed(digits)} ${unit}`));
+  }
+  return marks;
+}
+
+interface Looking {
+  tell: (span: Span | undefined) => void; // what the pointer or the focus is on
+  zoom?: (span: Span) => void;
+}
+
 // Module names repeat with numbers in them: the colour is of the name without them.
-function flame(profile: Profile, range: [number, number], zoom?: (range: [number, number]) => void): SVGElement {
+function flame(profile: Profile, range: [number, number], { tell, zoom }: Looking): SVGElement {
   const all = spans(profile.steps);
   const [begin, end] = range;
   const x = (t: number) => (WIDTH * (t - begin)) / (end - begin);
   const seen = all.filter((s) => s.end > begin && s.start < end && x(s.end) - x(s.start) > 0.4);
-  const depth = Math.max(0, ...seen.map((s) => s.depth)) + 1;
+  const height = RULER + (Math.max(0, ...seen.map((s) => s.depth)) + 1) * ROW;
   const bars = seen.map((s) => {
     const left = Math.max(0, x(s.start));
     const width = Math.min(WIDTH, x(s.end)) - left;
@@ -57,16 +81,14 @@ function flame(profile: Profile, range: [number, number], zoom?: (range: [number
     const title = op ?? layer.split(".").pop() ?? layer;
     const letters = Math.floor((width - 6) / 6.4);
     const shown = title.length > letters ? title.slice(0, letters - 1) + "\u2026" : title;
-    const look = zoom && (() => zoom([s.start, s.end]));
+    const look = zoom && (() => zoom(s));
     // Those that can be read can be reached by Tab; the table below has all.
-    const reached = look && letters >= 3 && { tabindex: 0, role: "button", "aria-label": `${shown}: ${layer || "(root)"}, ${milliseconds(s.end - s.start)}`, onkeydown: (e: KeyboardEvent) => e.key === "Enter" && look() };
-    const bar = svg("g", { class: "span", onclick: look, ...reached },
-      svg("rect", { x: left.toFixed(2), y: s.depth * ROW, width: Math.max(0.5, width - 0.6).toFixed(2), height: ROW - 1, style: `fill:hsl(${hue(title.replace(/\d+/g, ""))} 55% var(--flame))` }),
-      letters >= 3 ? svg("text", { x: left + 3, y: s.depth * ROW + 13 }, shown) : "");
-    bar.append(svg("title", {}, `${layer || "(root)"}${op ? ` \u00b7 ${op}` : ""}: ${milliseconds(s.end - s.start)}`));
-    return bar;
+    const reached = look && letters >= 3 && { tabindex: 0, role: "button", "aria-label": `${shown}: ${layer || "(root)"}, ${milliseconds(s.end - s.start)}`, onfocus: () => tell(s), onkeydown: (e: KeyboardEvent) => e.key === "Enter" && look() };
+    return svg("g", { class: "span", onclick: look, onmouseenter: () => tell(s), ...reached },
+      svg("rect", { x: left.toFixed(2), y: RULER + s.depth * ROW, width: Math.max(0.5, width - 0.6).toFixed(2), height: ROW - 1, style: `fill:hsl(${hue(title.replace(/\d+/g, ""))} 55% var(--flame))` }),
+      letters >= 3 ? svg("text", { x: left + 3, y: RULER + s.depth * ROW + 13 }, shown) : "");
   });
-  return svg("svg", { class: "flame", viewBox: `0 0 ${WIDTH} ${depth * ROW}`, role: "group", "aria-label": "time of a run by module, from left to right" }, bars);
+  return svg("svg", { class: "flame", viewBox: `0 0 ${WIDTH} ${height}`, role: "group", "aria-label": "time of a run by module, from left to right", onmouseleave: () => tell(undefined) }, ruler(range, height), bars);
 }
 
 function bound(group: Group, profile: Profile): string {
@@ -115,15 +137,26 @@ export function performance(report: Report): Tab {
   const head = h("div", {});
   const whole = (p: Profile): [number, number] => [0, Math.max(p.ms, ...p.steps.slice(-1).map((s) => s.start + s.ms))];
   // The chosen one first, the others below it on the same scale of time.
-  const drawFlame = (range: [number, number]) => {
+  const info = h("p", { class: "dim" });
+  const drawFlame = (range: [number, number], inside?: Span) => {
     const p = report.profiles[index()];
     const all = whole(p);
+    const tellOf = (profile: Profile) => (pointed: Span | undefined) => {
+      const span = pointed ?? inside;
+      if (!span) return replace(info, "Click a bar to look into it.");
+      const [layer, op] = span.path.split("\u0000");
+      const call = report.callByName(op === undefined ? `${layer}@0` : layer);
+      const title = name(layer || "(root)");
+      replace(info, call ? h("a", { href: link("model", report.callName(call.id)) }, title) : title, op ? ` \u00b7 ${op}` : "",
+        `: ${milliseconds(span.end - span.start)}, ${percent((span.end - span.start) / profile.ms)} of the run, from ${milliseconds(span.start)} on`);
+    };
     const zoomed = range[0] > all[0] || range[1] < all[1];
     const others = zoomed ? [] : report.profiles.filter((other) => other !== p);
     const scale: [number, number] = zoomed ? range : [0, Math.max(all[1], ...others.map((other) => whole(other)[1]))];
     const titled = (profile: Profile) => (report.profiles.length > 1 ? h("h3", {}, name(profile.file), ` ${milliseconds(profile.ms)}, ${profile.backend}`) : "");
     replace(chart, zoomed ? h("button", { type: "button", class: "small", onclick: () => drawFlame(all) }, "show the whole run") : "",
-      [p, ...others].map((profile) => [titled(profile), h("div", { class: "scroll", tabindex: 0 }, flame(profile, scale, profile === p ? drawFlame : undefined))]));
+      [p, ...others].map((profile) => [titled(profile), h("div", { class: "scroll", tabindex: 0 }, flame(profile, scale, { tell: tellOf(profile), zoom: profile === p ? (span) => drawFlame([span.start, span.end], span) : undefined }))]));
+    tellOf(p)(undefined);
     replace(buffers, memory(p, zoomed ? range : all) || h("p", { class: "dim" }, "This profile does not say where activations lie."));
   };
   const refresh = () => {
@@ -148,7 +181,7 @@ export function performance(report: Report): Tab {
   return {
     element: h("div", { class: "page" }, card("Run", head,
         files.length > 1 ? profiles : ""),
-      card("By module, in the order of the run", chart, h("p", { class: "dim" }, "Click a bar to look into it.")),
+      card("By module, in the order of the run", chart, info),
       card("Memory of activations", buffers),
       card("By part", h("div", { class: "bar" }, groups, input), list)),
     show: (_, given) => {
