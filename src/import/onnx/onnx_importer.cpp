@@ -37,7 +37,6 @@ class Importer {
  public:
   Importer(std::shared_ptr<const Model> model, const OpTable& table)
       : model_(std::move(model)),
-        table_(&table),
         onnx_(table),
         builder_(program().graph, table, &program().checks, &ranges_),
         known_(ranges_) {}
@@ -447,7 +446,6 @@ class Importer {
   }
 
   std::shared_ptr<const Model> model_;
-  const OpTable* table_;
   OnnxTable onnx_;
   Recording recording_;
   SymbolRanges ranges_;
