@@ -43,15 +43,16 @@ function chart(layers: Layer[], width: number, select: (layer: Layer) => void, t
     return path;
   };
   const few = layers.length <= 3000;
+  const many = layers.length > width / 3; // dots would cover each other
   const dots = layers.map((layer, i) => {
     const cls = VERDICTS[rank(layer.verdict)]?.cls ?? "";
     if (!few && cls === "good") return "";
     const [cx, cy] = [x(i).toFixed(1), y(size(layer.error_rms)).toFixed(1)];
-    const mark = cls === "bad" ? svg("path", { class: `dot ${cls}`, d: `M${cx} ${cy}m-5-5l10 10m0-10l-10 10` }) : svg("circle", { class: `dot ${cls}`, cx, cy, r: 2.6 });
+    const mark = cls === "bad" ? svg("path", { class: `dot ${cls}`, d: `M${cx} ${cy}m-5-5l10 10m0-10l-10 10` }) : svg("circle", { class: `dot ${cls}`, cx, cy, r: many ? 1.3 : 2.6 });
     return mark;
   });
   const cursor = svg("line", { class: "cursor", y1: 0, y2: HEIGHT - BOTTOM });
-  const picture = svg("svg", { class: "chart", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "error of each layer along the depth of the model, logarithmic" },
+  const picture = svg("svg", { class: many ? "chart many" : "chart", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": "error of each layer along the depth of the model, logarithmic" },
     grid,
     svg("path", { class: "floor", d: line((l) => size(l.floor_rms)) }),
     svg("path", { class: "whole", d: line((l) => (l.whole_rms === undefined ? undefined : size(l.whole_rms))) }),

@@ -193,14 +193,15 @@ class Drawing {
     this.y = (box.height - (top + bottom) * this.scale) / 2;
     this.move();
   }
-  // Puts a box, or the first one, into the middle.
+  // Puts a box into the middle, but leaves no room above the first one.
   centre(id: string): void {
     const place = this.places.get(id) ?? this.places.values().next().value;
     if (!place) return;
     const box = this.element.getBoundingClientRect();
     const scale = (this.scale = 1);
     this.x = box.width / 2 - place.x * scale;
-    this.y = box.height / 2 - place.y * scale;
+    const top = Math.min(...[...this.places.values()].map((p) => p.y - p.height / 2));
+    this.y = Math.min(box.height / 2 - place.y * scale, 24 - top * scale);
     this.move();
   }
   // The boxes of what is selected: of an open module, all in it.
