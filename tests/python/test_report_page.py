@@ -309,6 +309,7 @@ def test_values_are_followed_with_a_click_and_back_returns(open_page, report) ->
     page.wait_for_selector(".detail h2 bdi:text-is('blocks.1.up@0')")
     page.click("dt:text-is('to') + dd a")
     page.wait_for_selector(".detail h2 bdi:text-is('blocks.1.act@0')")
+    assert "output" in open_page(report, "model/head%400").inner_text("dt:text-is('to') + dd")
     page.click("dt:text-is('judged') + dd a")
     page.wait_for_selector("main.drift")
     page.go_back()

@@ -175,6 +175,8 @@ export class Report {
   readonly users = new Map<number, number[]>(); // value -> nodes
   readonly given = new Map<number, string>(); // value -> the name of an input, parameter or state
 
+  readonly returned = new Map<number, string>(); // value -> the name of an output
+
   constructor(raw: any) {
     this.raw = raw;
     const texts: string[] = raw.texts;
@@ -205,6 +207,7 @@ export class Report {
     for (const call of this.calls) if (call.parent >= 0) this.calls[call.parent].children.push(call.id);
     for (const list of [this.raw.program.inputs, this.raw.program.states, this.weights])
       for (const item of list) this.given.set(item.value, item.name);
+    for (const output of this.raw.program.outputs) this.returned.set(output.value, output.name);
     for (const node of this.nodes) {
       for (const value of node.results) this.producer.set(value, node.id);
       for (const value of new Set(node.operands)) {

@@ -43,11 +43,14 @@ function crossing(report: Report, nodes: GraphNode[]): { from: HTMLElement[]; to
       const made = report.producer.get(value) ?? -1;
       if (!inside.has(made)) from.set(value, item(value, made));
     }
-    for (const value of node.results)
+    for (const value of node.results) {
+      const output = report.returned.get(value);
+      if (output !== undefined) to.set(`${value}`, h("div", {}, h("code", {}, `%${value}`), " ", name(output), " ", h("code", { class: "dim" }, report.type(value))));
       for (const user of report.users.get(value) ?? []) {
         const key = `${value}:${report.nodes[user].call}`;
         if (!inside.has(user) && !to.has(key)) to.set(key, item(value, user));
       }
+    }
   }
   const most = 12;
   const cut = (list: HTMLElement[]) => (list.length > most ? [...list.slice(0, most), h("div", { class: "dim" }, `and ${list.length - most} more`)] : list);

@@ -17,7 +17,7 @@ export function sign(place: number): HTMLElement {
 }
 
 export function facts(rows: [string, Child][]): HTMLElement {
-  const shown = rows.filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false);
+  const shown = rows.filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false && !(Array.isArray(value) && value.length === 0));
   return h("dl", { class: "facts" }, shown.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)]));
 }
 
