@@ -511,3 +511,14 @@ def test_a_size_that_a_model_returns_is_a_size() -> None:
 def test_values_that_can_change_are_refused_by_their_type() -> None:
     with pytest.raises(pycandle.RecordingError, match="set"):
         pycandle.compile(Takes(lambda x, numbers: x * sum(numbers)), X, {1, 2})
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_module_as_an_argument_is_refused_by_its_name(nested) -> None:
+    class Applies(nn.Module):
+        def forward(self, x, layers):
+            return layers["first"](x) if nested else layers(x)
+
+    layer = nn.Linear(X.shape[-1], 2)
+    with pytest.raises(pycandle.UsageError, match=r"input layers(\.first)? is a module \(Linear\)"):
+        pycandle.compile(Applies(), X, {"first": layer} if nested else layer)

@@ -97,7 +97,17 @@ def gather_inputs(signature: inspect.Signature, args: tuple, kwargs: dict) -> In
             f"two inputs have the same name: {sorted(n for n in names if names.count(n) > 1)[0]}"
         )
     leaves = tuple(leaf for _, leaf in with_paths)
+    _refuse_modules(dict(zip(names, leaves, strict=True)))
     return Inputs(args, kwargs, leaves, tuple(names), spec, (*top, *kwargs), signature)
+
+
+def _refuse_modules(leaves: dict[str, object]) -> None:
+    for name, leaf in leaves.items():
+        if isinstance(leaf, torch.nn.Module):
+            raise UsageError(
+                f"the input {name} is a module ({type(leaf).__name__}), whose weights would belong to no model: "
+                "keep it in an attribute of the module that is recorded"
+            )
 
 
 def bound_arguments(signature: inspect.Signature, args: tuple, kwargs: dict) -> inspect.BoundArguments:
