@@ -1,6 +1,9 @@
 """Models at sizes that were not recorded: splits, complex products, wrapped models, and how their inputs are given."""
 
+import dataclasses
 import functools
+import math
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -245,6 +248,55 @@ def test_inputs_of_any_number_are_given_as_forward_takes_them(tmp_path) -> None:
     partial = Partial().eval()
     ours, _ = loaded(tmp_path, partial, x)
     torch.testing.assert_close(ours(y)["output"], partial(y))
+
+
+class Pair(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+@dataclasses.dataclass
+class Parts:
+    a: torch.Tensor
+    b: torch.Tensor | None = None
+
+
+class Sums(nn.Module):
+    """The inputs are containers of any kind."""
+
+    def forward(self, *xs):
+        return sum(self.total(x) for x in xs)
+
+    def total(self, x):
+        values = x.values() if isinstance(x, dict) else [x.a, x.b] if isinstance(x, Parts) else x
+        return (
+            x
+            if isinstance(x, torch.Tensor)
+            else sum(v * (i + 1) for i, v in enumerate(values) if v is not None)
+        )
+
+
+class SumsOfOne(Sums):
+    def forward(self, xs):
+        return super().forward(*xs)
+
+
+CONTAINERS = {
+    "a dict": lambda a, b: ({"a": a, "b": b},),
+    "two dicts": lambda a, b: ({"a": a, "b": b}, {"b": a}),
+    "a named tuple and a tensor": lambda a, b: (Pair(a, b), b),
+    "dataclasses": lambda a, b: (Parts(a, b), Parts(b)),
+    "tuples and lists": lambda a, b: ((a, b), [b]),
+}
+
+
+@pytest.mark.parametrize("kind", [Sums, SumsOfOne])
+@pytest.mark.parametrize("what", CONTAINERS)
+def test_containers_are_given_as_forward_takes_them(tmp_path, what, kind) -> None:
+    make = CONTAINERS[what] if kind is Sums else lambda *tensors: (CONTAINERS[what](*tensors),)
+    ours, _ = loaded(tmp_path, kind().eval(), *make(*torch.randn(2, 2, 4)))
+    others = make(*torch.randn(2, 3, 4))
+    torch.testing.assert_close(ours(*others)["output"], kind()(*others))
 
 
 @pytest.mark.parametrize("wrap", [torch.compile, nn.DataParallel])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -49,6 +50,10 @@ def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
 
     def visit(name: str, value: Any) -> None:
+        if _is_dataclass(value):
+            value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+            value = value._asdict()
         if isinstance(value, Mapping):
             for key, item in value.items():
                 visit(f"{name}.{key}", item)
@@ -64,7 +69,15 @@ def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_nested(value: Any) -> bool:
-    return isinstance(value, (Mapping, list, tuple, np.ndarray)) or hasattr(value, "__dlpack__")
+    return (
+        isinstance(value, (Mapping, list, tuple, np.ndarray))
+        or hasattr(value, "__dlpack__")
+        or _is_dataclass(value)
+    )
+
+
+def _is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def like(inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:

@@ -217,13 +217,22 @@ def _in_places(each: list[str], in_order: tuple, model: str) -> dict[str, Any]:
     if len(values) == len(each) and not any(isinstance(value, (Mapping, list, tuple)) for value in values):
         return dict(zip(each, values, strict=True))
     for name in names:
+        if not values:
+            break
         parts = [one for one in each if one.split(".")[0] == name]
-        one_by_one = parts == [f"{name}.{i}" for i in range(len(parts))]
-        if values and one_by_one and not isinstance(values[0], (Mapping, list, tuple)):
-            placed |= dict(zip(parts, values, strict=False))
-            values = values[len(parts) :]
-        elif values:
+        if count := _given_one_by_one(name, parts, values[0]):
+            placed |= {f"{name}.{i}": value for i, value in enumerate(values[:count])}
+            values = values[count:]
+        else:
             placed[name] = values.pop(0)
     if values:
         raise TypeError(f"{len(in_order)} inputs are given, and {model} has {len(names)}: {', '.join(names)}")
     return placed
+
+
+def _given_one_by_one(name: str, parts: list[str], value: Any) -> int:
+    """How many values `xs.0`, `xs.1`, … are, where `value` is the first of them; 0 where it is all of `xs`."""
+    first = {part for part in parts if part.split(".")[:2] == [name, "0"]}
+    if set(flatten({name: value})) == set(parts) or set(flatten({f"{name}.0": value})) != first:
+        return 0
+    return len({part.split(".")[1] for part in parts})
