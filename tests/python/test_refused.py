@@ -265,6 +265,25 @@ def test_gradients_inside_a_model_are_recorded_from_autograd(tmp_path, pycandle)
     assert "torch.autograd.grad" in refusal.value.hint
 
 
+class Ensemble(nn.Module):
+    """Three networks at once, by stacked weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.members = nn.ModuleList(nn.Sequential(nn.Linear(5, 4), nn.Tanh()) for _ in range(3))
+
+    def forward(self, x):
+        names = [name for name, _ in self.members[0].named_parameters()]
+        stacked = {n: torch.stack([dict(m.named_parameters())[n] for m in self.members]) for n in names}
+        member = self.members[0]
+        return torch.vmap(lambda own: torch.func.functional_call(member, own, (x,)))(stacked).mean(0)
+
+
+def test_modules_called_with_stacked_weights_are_recorded(tmp_path, pycandle):
+    """Their inputs are whole tensors, and what comes out is a slice inside vmap."""
+    agrees(tmp_path, pycandle, Ensemble(), torch.randn(3, 5), others=[(torch.randn(7, 5),)])
+
+
 # ---- checks of values that only raise -------------------------------------------------------------------------
 
 

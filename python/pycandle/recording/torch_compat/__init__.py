@@ -38,6 +38,8 @@ __all__ = [
 PAD_SEQUENCE = torch._C._nn.pad_sequence
 # What nn.AdaptiveMaxPool2d and 3d end in: (values, indices). (2.8)
 ADAPTIVE_MAX_POOL2D, ADAPTIVE_MAX_POOL3D = torch._C._nn.adaptive_max_pool2d, torch._C._nn.adaptive_max_pool3d
+# What math.sqrt of a size is in a graph. (2.8)
+SYM_SQRT = torch._sym_sqrt
 # What a tensor class has that overrides no function. (2.8)
 DISABLED_TORCH_FUNCTION = torch._C._disabled_torch_function_impl
 
@@ -225,9 +227,12 @@ def is_plain_container(node: object) -> bool:
     return pytree._get_node_type(node) in pytree.BUILTIN_TYPES
 
 
-def is_batched(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is a slice inside vmap. (2.8)"""
-    return torch._C._functorch.is_batchedtensor(tensor)
+def inside_vmap() -> bool:
+    """Whether Python runs inside a function that vmap maps. (2.8)"""
+    functorch = torch._C._functorch
+    return any(
+        level.key() == functorch.TransformType.Vmap for level in functorch.get_interpreter_stack() or ()
+    )
 
 
 # ---- modules and tensors ------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import torch
 
 from ..places import Place, place_of_call
 from ..sizes.dims import symbol_of
-from ..torch_compat import is_batched
+from ..torch_compat import inside_vmap
 from .packed import PaddedSequences
 
 _library = torch.library.Library("pycandle", "FRAGMENT")
@@ -83,7 +83,8 @@ class CallWatcher:
                 handle.remove()
 
     def _enter(self, path, module, _traced, args, kwargs):
-        if torch.compiler.is_dynamo_compiling() or _batched(args, kwargs):
+        # Inside vmap a marker has no meaning: the values there are slices of the real ones.
+        if torch.compiler.is_dynamo_compiling() or inside_vmap():
             return
         number = self._counts.get(path, 0)
         self._counts[path] = number + 1
@@ -96,7 +97,7 @@ class CallWatcher:
         torch.ops.pycandle.mark(tensors, 2 * self._open[-1])
 
     def _leave(self, path, _traced, args, kwargs, output):
-        if torch.compiler.is_dynamo_compiling() or _batched(args, kwargs):
+        if torch.compiler.is_dynamo_compiling() or inside_vmap():
             return
         # A call that raised and was caught by the model never left: it ends with its caller.
         while self._open and self.calls[self._open[-1]].path != path:
@@ -111,11 +112,6 @@ class CallWatcher:
 
 def class_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _batched(args, kwargs) -> bool:
-    """Inside vmap a marker has no meaning: the values there are slices of the real ones."""
-    return any(isinstance(t, torch.Tensor) and is_batched(t) for t in (*args, *kwargs.values()))
 
 
 def _named_arguments(module, args, kwargs) -> list[tuple[str, object]]:
