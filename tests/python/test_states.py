@@ -16,12 +16,41 @@ from torch import nn
 
 import pycandle
 
+
+class Cell(nn.Module):
+    """Assigns its buffer, and uses what it was before."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("h", torch.ones(1, 4))
+
+    def forward(self, x):
+        before = self.h
+        self.h = 0.5 * before + x.mean(0, keepdim=True)
+        return x + self.h * before
+
+
+class Cells(nn.Module):
+    """Parts whose buffers are assigned: in a list, in a dict, called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.ModuleList(Cell() for _ in range(2))
+        self.named = nn.ModuleDict({"twice": Cell()})
+
+    def forward(self, x):
+        for cell in self.cells:
+            x = cell(x)
+        return self.named["twice"](self.named["twice"](x))
+
+
 X = torch.randn(2, 4, generator=torch.Generator().manual_seed(0))
 MODELS = {
     "counter": (Counter, lambda seed: {"x": X + seed}),
     "norm": (Normed, lambda seed: {"x": torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(seed))}),
     "cache": (Cached, lambda seed: {"x": X.reshape(1, 1, 8).expand(2, 2, 8) + seed, "position": torch.tensor([seed % 5, 5])}),
     "delayed": (Delayed, lambda seed: {"x": X + seed}),
+    "assigned": (Cells, lambda seed: {"x": X + seed}),
     "twice": (Twice, lambda seed: {"x": X + seed}),
 }  # fmt: skip
 

@@ -29,6 +29,7 @@ from ..torch_compat import (
     recurrent_model_accepted,
     targets_written_by,
 )
+from .assigned_buffers import assigned_buffers_are_written
 from .baked_values import baked_values
 from .filter_ops import recursive_filters_stay_whole
 from .module_calls import CallWatcher, ModuleCall
@@ -65,22 +66,10 @@ def export_model(
     floats = FloatSizes()
     fresh = inputs.copied()
     try:
-        with (
-            python_originals(model) as traced,
-            quantizers_as_they_are(traced),
-            _quiet(),
-            torch.no_grad(),
-            recurrent_layers_stay_whole(),
-            recurrent_model_accepted(traced),
-            packed_by_lengths(),
-            recursive_filters_stay_whole(),
-            patched(patches),
-            _full_provenance(),
-            grad_mode_ignored(),
-            keywords_as_names(),
-            no_memory_of_shapes(),
-            floats.watching(),
-        ):
+        with contextlib.ExitStack() as changes:
+            traced = changes.enter_context(python_originals(model))
+            for change in _while_exporting(traced, patches, floats):
+                changes.enter_context(change)
             with (
                 CallWatcher(traced).watching() as watcher,
                 specialisations_into(specialised, frozen),
@@ -101,6 +90,26 @@ def export_model(
         raise export_failure(error) from None  # a hundred lines of torch's own; `__context__` has them
     notes += [patch.note for patch in patches]
     return Exported(program, watcher.calls, specialised, notes, frozen, floats)
+
+
+def _while_exporting(model: torch.nn.Module, patches: list[Patch], floats: FloatSizes) -> list:
+    """What is otherwise while torch traces and decomposes, in the order in which it begins."""
+    return [
+        quantizers_as_they_are(model),
+        _quiet(),
+        torch.no_grad(),
+        recurrent_layers_stay_whole(),
+        recurrent_model_accepted(model),
+        packed_by_lengths(),
+        recursive_filters_stay_whole(),
+        patched(patches),
+        _full_provenance(),
+        grad_mode_ignored(),
+        keywords_as_names(),
+        no_memory_of_shapes(),
+        floats.watching(),
+        assigned_buffers_are_written(model),
+    ]
 
 
 def functionalise(program: ExportedProgram, decompositions: dict) -> Exported:
