@@ -226,8 +226,6 @@ MODELS = [
         dynamic=AXES,
         batch=2,
         n=5,
-        fixed=("n",),
-        note="fractions of n and math.sqrt(n) fix it",
     ),
     entry("empty_tensors", EmptyParts, "x=f32[batch,3,4] history=f32[batch,0,4]", batch=2, constant=("output.1", "output.3")),
     entry("gumbel_hard", GumbelRouter, "x=f32[batch,5]", batch=6),

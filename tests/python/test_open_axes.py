@@ -102,6 +102,63 @@ COUNTED = {
 }
 
 
+FRACTIONS = {
+    "1 / n": lambda x, n: x * (1 / n),
+    "from the left": lambda x, n: (1 / n) - n / 2 / x,
+    "a chain": lambda x, n: x + 0.5 * n * math.log(2 * math.pi) - (n / 3.0) ** 2 + 0.5**n,
+    "math.sqrt": lambda x, n: (x / math.sqrt(n)).softmax(-1) * n**-0.5,
+    "len": lambda x, n: x.view(len(x), -1).sum(0) / len(x) + torch.zeros(len(x), n) / len(x[0]),
+    "full": lambda x, n: (
+        torch.full((len(x), n), 1.0 / n) + x.new_full((n,), n / 2) - torch.full_like(x, 0.5 / n)
+    ),
+    "fill_": lambda x, n: torch.empty(len(x), n).fill_(1.0 / n),
+    "torch.tensor": lambda x, n: x * torch.tensor(1 / n),
+    "integers": lambda x, n: (torch.arange(n) * (2 / n), torch.arange(n) - (n - 1) / 2),
+    "linspace": lambda x, n: torch.linspace(0.5, n - 0.5, n) / n,
+    "compared": lambda x, n: ((x > 1 / n), torch.arange(n) >= n / 2),
+    "chosen": lambda x, n: (
+        torch.where(x > 0, x, 1 / n) + torch.where(x > 0, 1 / n, x).masked_fill(x > 1, n / 2)
+    ),
+    "powers": lambda x, n: x.abs() ** (1 / n),
+    "f64": lambda x, n: x.double() * (1 / n),
+}
+
+
+class FractionOf(nn.Module):
+    """The size is read in a part of the model."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.part = Function(lambda x: function(x, x.shape[1]))
+
+    def forward(self, x):
+        return self.part(x)
+
+
+@pytest.mark.parametrize("what", FRACTIONS)
+def test_fractions_of_sizes_leave_their_axes_open(tmp_path, what, pycandle) -> None:
+    model = FractionOf(FRACTIONS[what])
+    ours, manifest = loaded(tmp_path, model, torch.randn(3, 7), dynamic={"x": {0: "b", 1: "n"}})
+    assert not manifest["fixed_dims"]
+    for shape in ((3, 7), (1, 5), (4, 12), (2, 1)):
+        x = torch.randn(shape)
+        expected = model(x)
+        for found, value in zip(
+            ours(x).values(), expected if isinstance(expected, tuple) else [expected], strict=True
+        ):
+            torch.testing.assert_close(found, value)
+    pycandle("verify", tmp_path)
+    pycandle("codegen", "--manifest", tmp_path, "--out", tmp_path / "model.hpp")
+
+
+def test_what_python_knows_by_itself_is_its_own_again(tmp_path) -> None:
+    builtin = len, math.sqrt
+    loaded(tmp_path, FractionOf(FRACTIONS["len"]), torch.randn(3, 7))
+    with pytest.raises(candle.errors.UsageError):
+        loaded(tmp_path, FractionOf(lambda x, n: x[9]), torch.randn(3, 7))
+    assert (len, math.sqrt) == builtin
+
+
 @pytest.mark.parametrize("what", COUNTED)
 def test_what_takes_a_plain_number_in_torch_leaves_its_axes_open(tmp_path, what) -> None:
     shape, function = COUNTED[what]

@@ -97,17 +97,7 @@ class DataNumbers:
     def _operator(self, name: str, arguments: list, dtype: str) -> int:
         value = self.writer.new_value()
         result = {"value": value, "dtype": dtype, "shape": []}
-        self.nodes.append(
-            {
-                "op": name,
-                "args": arguments,
-                "results": [result],
-                "call": None,
-                "file": None,
-                "line": None,
-                "assigned_to": None,
-            }
-        )
+        self.nodes.append(self.writer.entry(name, arguments, [result], None, None))
         return value
 
 

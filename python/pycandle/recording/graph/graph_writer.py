@@ -19,6 +19,7 @@ from ..torch_compat import HigherOrderOperator, OpOverload, name_of, overload_of
 from ..torch_compat.symbolic import expression_of, fixed_value
 from ..tracing.module_calls import SizeSlot, Slot
 from .data_numbers import DataNumbers
+from .float_numbers import FloatNumbers
 from .names import assigned_to
 from .program import Program, is_size, producer
 
@@ -97,9 +98,9 @@ class GraphWriter:
 
     def write_nodes(self) -> list[dict]:
         nodes: list[dict] = []
-        numbers = DataNumbers(self, nodes)
+        numbers, floats = DataNumbers(self, nodes), FloatNumbers(self, nodes)
         for node in self.program.graph.nodes:
-            if numbers.write(node):
+            if numbers.write(node) or floats.write(node):
                 continue
             written = self._write_node(node)
             if written is not None:
@@ -111,17 +112,24 @@ class GraphWriter:
             self._refuse_numbers_from_data(node)
             return None
         place = place_of_text(node.meta.get("stack_trace"))
+        return self.written(node, place, op_name(node.target), self._arguments(node, place))
+
+    def written(self, node: Node, place: Place | None, op: str, arguments: list[list]) -> dict:
+        """The entry of `node` as this operator on these arguments."""
+        results = self._results(node, place)
+        return self.entry(op, arguments, results, self.program.call_of_node.get(node), place)
+
+    def entry(self, op: str, arguments: list, results: list, call: int | None, place: Place | None) -> dict:
         file, line = self.sources.index(place)
-        written = {
-            "op": op_name(node.target),
-            "args": self._arguments(node, place),
-            "results": self._results(node, place),
-            "call": self.program.call_of_node.get(node),
+        return {
+            "op": op,
+            "args": arguments,
+            "results": results,
+            "call": call,
             "file": file,
             "line": line,
             "assigned_to": assigned_to(place),
         }
-        return written
 
     def _refuse_numbers_from_data(self, node: Node) -> None:
         if node.op == "call_function" and node.target in _READS_A_NUMBER:

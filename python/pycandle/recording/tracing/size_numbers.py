@@ -1,12 +1,38 @@
-"""Functions whose operator takes a plain integer, which would fix a size, by means of those that take a size."""
+"""Functions that take or give a plain number, which would fix a size, by means of those that take a size."""
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import math
+
 import torch
 
-from ..torch_compat import ADAPTIVE_MAX_POOL2D, ADAPTIVE_MAX_POOL3D
+from ..torch_compat import ADAPTIVE_MAX_POOL2D, ADAPTIVE_MAX_POOL3D, SYM_SQRT
 
 _WITHOUT_EFFECT = ("layout", "pin_memory", "requires_grad")
+
+
+@contextlib.contextmanager
+def sizes_in_python():
+    """len(x) gives, and math.sqrt(n) takes, plain numbers alone: while torch traces, they do with sizes."""
+    originals = [(builtins, "len", len), (math, "sqrt", math.sqrt)]
+    plain_len, plain_sqrt = len, math.sqrt
+
+    def length(value, /):
+        if isinstance(value, torch.Tensor) and value.dim() > 0:
+            return value.shape[0]
+        return plain_len(value)
+
+    def square_root(value, /):
+        return SYM_SQRT(value) if isinstance(value, (torch.SymInt, torch.SymFloat)) else plain_sqrt(value)
+
+    builtins.len, math.sqrt = length, square_root
+    try:
+        yield
+    finally:
+        for owner, name, original in originals:
+            setattr(owner, name, original)
 
 
 def linspace(*args, **kwargs):

@@ -10,6 +10,7 @@ if (x < 0).any(): raise …                  goes on (data_checks.py)
 x.tensor_split(3)                          even_splits.py
 torch.take_along_dim(x, i, 1)              gather, which leaves the other axes open
 x[x.argmax()]                              tensor_indices.py
+len(x), math.sqrt(x.shape[0])              sizes that stay open
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ from ..torch_compat import (
 from .data_checks import asking_frame, checks_of_numbers_pass, is_caught, is_of_torch, passing_answer, shown
 from .decompositions import DECOMPOSITIONS
 from .even_splits import split_tensor
-from .size_numbers import adaptive_max_pool2d, adaptive_max_pool3d, linspace, tril_indices, triu_indices
+from .size_numbers import (
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    linspace,
+    sizes_in_python,
+    tril_indices,
+    triu_indices,
+)
 from .tensor_indices import get_item, holds_places, set_item
 
 
@@ -236,6 +244,7 @@ def stand_ins(notes: list[str]):
         mode,
         _functions_seen_through(),
         checks_of_numbers_pass(mode.left_out, mode.refused),
+        sizes_in_python(),
     ):
         yield
     if mode.refused:  # the model caught it and went on
