@@ -117,7 +117,8 @@ def test_float_arithmetic_on_a_size_keeps_pythons_roundings(tmp_path, size, text
         (lambda n: int(n * 0.05), "int(), float() or range() makes a plain number of a size"),
         (lambda n: len(range(n // 7)), "int(), float() or range() makes a plain number of a size"),
         (lambda n: torch.sym_int(n // 0.1), "divided by a fraction with //"),
-        (lambda n: torch.sym_int(math.sqrt(n)), "turns this size into a plain number"),
+        (lambda n: int(math.sqrt(n)), "int(), float() or range() makes a plain number of a size"),
+        (lambda n: torch.sym_int(math.sqrt(n)), "of the functions of sizes, only those that round are known"),
         (
             lambda n: torch.sym_int(n * 0.1 * 3.0) + torch.sym_int(n * 0.30000000000000004),
             "does not say in which order Python rounded",

@@ -102,6 +102,8 @@ class DimNames:
             return self.floats.in_order(expression)
         except Unclear as unclear:
             why = ": it does not say in which order Python rounded the floats in it"
+            if isinstance(unclear.args[0], sympy.Function):
+                why = ": of the functions of sizes, only those that round are known"
             raise InexpressibleDim(unclear.args[0], why) from None
 
 
