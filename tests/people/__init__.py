@@ -13,5 +13,5 @@ make_bf16_safe()  # before anything here imports torch
 
 THEMES = (
     "language", "recurrent", "transformers", "vision", "images", "generative", "graphs", "signals", "fields", "tables",
-    "calls", "numbers", "states",
+    "calls", "numbers", "states", "sequences", "sampling", "structures",
 )  # fmt: skip
