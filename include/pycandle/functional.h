@@ -419,8 +419,9 @@ PYCANDLE_API std::vector<Tensor> sort(const Tensor& x, int64_t axis, const SortO
 struct TopkOptions {
   bool largest = true;
   bool sorted = true;
+  bool stable = false;
 };
-// the k largest or smallest elements along an axis, in order, and where they stood; of equal ones the first
+// the k largest or smallest elements along an axis, in order, and where they stood; of equal ones the first when `stable`, else those that torch takes
 PYCANDLE_API std::vector<Tensor> topk(const Tensor& x, Dim k, int64_t axis, const TopkOptions& options = {}, Here = Here::current());
 
 // the indices of the elements that are not zero, one a row, in row-major order; their number binds the symbol `count`

@@ -483,7 +483,7 @@ std::vector<Tensor> sort(const Tensor& x, int64_t axis, const SortOptions& optio
 }
 
 std::vector<Tensor> topk(const Tensor& x, Dim k, int64_t axis, const TopkOptions& options, Here here) {
-  return call_all("topk", {&x}, nullptr, {{"k", attribute(k)}, {"axis", attribute(axis)}, {"largest", attribute(options.largest)}, {"sorted", attribute(options.sorted)}}, here);
+  return call_all("topk", {&x}, nullptr, {{"k", attribute(k)}, {"axis", attribute(axis)}, {"largest", attribute(options.largest)}, {"sorted", attribute(options.sorted)}, {"stable", attribute(options.stable)}}, here);
 }
 
 Tensor nonzero(const Tensor& x, Dim count, Here here) {

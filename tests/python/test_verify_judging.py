@@ -123,3 +123,35 @@ def test_a_mask_of_three_dims_that_was_left_out_is_named(is_added: bool, tmp_pat
     (row,) = [layer for layer in found["layers"] if layer["verdict"] == "wrong here"]
     assert row["diagnosis"]["cause_kind"] == "missing mask"
     assert row["diagnosis"]["cause"] == "looks like no mask where the model uses a mask made from mask"
+
+
+class RoundsOnTheWay(nn.Module):
+    """torch rounds every number in these to the half dtype, not only the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru, self.lstm, self.layers = nn.GRUCell(6, 8), nn.LSTMCell(8, 5), nn.GRU(5, 4)
+
+    def forward(self, x: torch.Tensor, image: torch.Tensor, grid: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = self.gru(x, x.new_zeros(x.shape[0], 8))
+        h, c = self.lstm(self.gru(x, h), (x[:, :5], x[:, 1:]))
+        y, _ = self.layers(torch.stack([h, c, h]))
+        sampled = nn.functional.grid_sample(image, grid, align_corners=False)
+        cubic = nn.functional.grid_sample(image, grid, mode="bicubic", align_corners=True)
+        return y, sampled, cubic, nn.functional.interpolate(image, size=(4, 12), mode="bicubic")
+
+
+class Experts(nn.Module):
+    """Of equal shares, torch.topk takes what its algorithm comes to; what follows depends on it."""
+
+    def forward(self, x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        shares, at = x.topk(3, -1)
+        return (values.gather(-1, at) * shares).sum(-1)
+
+
+def test_topk_takes_those_of_equal_elements_that_torch_takes(tmp_path: Path, wrong) -> None:
+    torch.manual_seed(0)
+    for count in (8, 60, 400):
+        record(Experts(), tmp_path, torch.randint(1, 5, (20, count)).float(), torch.randn(20, count))
+        assert not wrong()
+        assert not wrong("cpu")

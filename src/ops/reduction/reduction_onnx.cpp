@@ -124,7 +124,8 @@ Values largest(AtenCall& c) {
                         {{"k", k[0]},
                          {"axis", c.b.normal_axis(c.integer("axis"), c.b.rank(x))},
                          {"largest", c.integer("largest") != 0},
-                         {"sorted", c.integer("sorted") != 0}});
+                         {"sorted", c.integer("sorted") != 0},
+                         {"stable", true}});
 }
 
 }  // namespace

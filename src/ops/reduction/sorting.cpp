@@ -16,8 +16,26 @@ template <class C> bool before(C a, C b, bool descending) {
   return descending ? a > b : a < b;
 }
 
-// The first `count` of each lane in the order; elements that are equal keep theirs.
-std::vector<Array> ordered(const Evaluation& ev, const Array& x, int64_t axis, int64_t count, bool descending) {
+using Order = std::vector<int64_t>;
+
+// Equal elements keep their order: the order is total, so a partial sort is stable too.
+template <class Before> void put_first(Order& order, int64_t count, const Before& is_before) {
+  std::partial_sort(order.begin(), order.begin() + count, order.end(),
+                    [&](int64_t a, int64_t b) { return is_before(a, b) || (!is_before(b, a) && a < b); });
+}
+
+// As torch.topk does it, on whose algorithms it depends which of equal elements it takes.
+template <class Before> void put_first_as_torch(Order& order, int64_t count, bool sorted, const Before& is_before) {
+  const auto end = order.begin() + count;
+  if (count * 64 <= std::ssize(order)) return std::partial_sort(order.begin(), end, order.end(), is_before);
+  if (count == 0) return;
+  std::nth_element(order.begin(), end - 1, order.end(), is_before);
+  if (sorted) std::sort(order.begin(), end - 1, is_before);
+}
+
+// The first `count` of each lane in the order that `put` makes.
+template <class Put>
+std::vector<Array> ordered(const Evaluation& ev, const Array& x, int64_t axis, int64_t count, bool descending, const Put& put) {
   const int64_t length = x.rank() == 0 ? 1 : x.shape()[axis];
   const Array rows = x.rank() == 0 ? x : axis_to_end(x, axis);
   Sizes shape = rows.shape();
@@ -30,15 +48,11 @@ std::vector<Array> ordered(const Evaluation& ev, const Array& x, int64_t axis, i
       int64_t* to = indices.mutable_as<int64_t>();
       parallel_for(x.size() / length, std::max<int64_t>(1, 2048 / length), [&](int64_t begin, int64_t end) {
         std::vector<C> row(static_cast<size_t>(length)), sorted(static_cast<size_t>(count));
-        std::vector<int64_t> order(static_cast<size_t>(length));
+        Order order(static_cast<size_t>(length));
         for (int64_t r = begin; r < end; ++r) {
           load_chunk(rows, r * length, length, row.data());
           std::iota(order.begin(), order.end(), 0);
-          // Ties by position: the order is total, so a partial sort is stable too.
-          std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int64_t a, int64_t b) {
-            const C p = row[a], q = row[b];
-            return before(p, q, descending) || (!before(q, p, descending) && a < b);
-          });
+          put(order, count, [&](int64_t a, int64_t b) { return before(row[a], row[b], descending); });
           for (int64_t i = 0; i < count; ++i) {
             sorted[i] = row[order[i]];
             to[r * count + i] = order[i];
@@ -64,7 +78,8 @@ OpDef sort() {
       .aligned(along_all_but_axis)
       .evaluator_all([](const Evaluation& ev) {
         const Array& x = ev.array("x");
-        return ordered(ev, x, ev.integer("axis"), x.shape()[ev.integer("axis")], ev.boolean("descending"));
+        return ordered(ev, x, ev.integer("axis"), x.shape()[ev.integer("axis")], ev.boolean("descending"),
+                       [](Order& order, int64_t count, const auto& is_before) { put_first(order, count, is_before); });
       })
       .results({"values", "indices"})
       .mistakes([](Mistakes& m) { m.flag("direction order", "descending", "descending", "ascending"); });
@@ -72,9 +87,12 @@ OpDef sort() {
 
 OpDef topk() {
   return primitive("topk")
-      .doc("the k largest or smallest elements along an axis, in order, and where they stood; of equal ones the first")
+      .doc(
+          "the k largest or smallest elements along an axis, in order, and where they stood; of equal ones the first when "
+          "`stable`, else those that torch takes")
       .operands("x")
-      .attributes(attr<Dim>("k"), attr<int64_t>("axis"), attr<bool>("largest", true), attr<bool>("sorted", true))
+      .attributes(attr<Dim>("k"), attr<int64_t>("axis"), attr<bool>("largest", true), attr<bool>("sorted", true),
+                  attr<bool>("stable", false))
       .constraint("topk_c1", "x is " + text_of_kinds(reals | booleans),
                   [](const Call& c) { return is_one_of(c.type("x").dtype, reals | booleans); })
       .constraint("topk_c2", "axis is an axis of x", [](const Call& c) { return is_axis(c.integer("axis"), c.rank("x")); })
@@ -96,7 +114,12 @@ OpDef topk() {
               .op("topk")
               .expected("at most " + std::to_string(size))
               .found(std::to_string(k));
-        return ordered(ev, x, ev.integer("axis"), k, ev.boolean("largest"));
+        const bool is_stable = ev.boolean("stable"), is_sorted = ev.boolean("sorted");
+        return ordered(ev, x, ev.integer("axis"), k, ev.boolean("largest"),
+                       [&](Order& order, int64_t count, const auto& is_before) {
+                         if (is_stable) return put_first(order, count, is_before);
+                         put_first_as_torch(order, count, is_sorted, is_before);
+                       });
       })
       .results({"values", "indices"})
       .mistakes([](Mistakes& m) { m.flag("direction order", "largest", "the largest", "the smallest"); });
