@@ -141,6 +141,22 @@ class RoundsOnTheWay(nn.Module):
         return y, sampled, cubic, nn.functional.interpolate(image, size=(4, 12), mode="bicubic")
 
 
+class Spectrum(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.fft.rfft(x)
+        return y, torch.log(y.abs()), torch.fft.irfft(y * 0.5, x.shape[-1])
+
+
+@pytest.mark.parametrize("length", [200, 997])
+def test_the_mean_of_a_signal_leaves_its_rounding_in_elements_of_the_spectrum(
+    tmp_path: Path, wrong, length: int
+) -> None:
+    torch.manual_seed(0)
+    record(Spectrum(), tmp_path, torch.randn(4, length) + 30)
+    assert not wrong()
+    assert not wrong("cpu")
+
+
 class Experts(nn.Module):
     """Of equal shares, torch.topk takes what its algorithm comes to; what follows depends on it."""
 

@@ -78,12 +78,31 @@ template <class T> void add_jitter(double u, const Array& y, const Array* scale,
   });
 }
 
-// Every element of a spectrum is a sum over all of the signal.
-Array filled_with_rms(const Array& y) {
-  double squares = 0;
-  for (const Complex& v : load_complex(y)) squares += std::norm(v);
-  const double rms = y.size() == 0 ? 0 : std::sqrt(squares / static_cast<double>(y.size()));
-  return store(real_of(y.dtype()), y.shape(), std::vector<double>(static_cast<size_t>(y.size()), rms));
+// Each element of a spectrum is a sum over the whole signal, made in log2 n steps. A step adds elements that lie n / r apart, for
+// some divisor r of the length n: what rounding does to a large one (the mean of a signal) shows in all of these.
+Array scale_of_spectrum(const Array& y, int64_t axis) {
+  const int64_t n = y.shape()[static_cast<size_t>(axis)];
+  if (y.size() == 0) return Array(real_of(y.dtype()), y.shape());
+  const double steps = std::max(1.0, std::log2(static_cast<double>(n)));
+  Ints strides;
+  for (int64_t stride = 1; stride <= std::max<int64_t>(1, n / 2); ++stride) {
+    if (n % stride == 0) strides.push_back(stride);
+  }
+  const Array rows = axis_to_end(y, axis);
+  const std::vector<Complex> all = load_complex(rows);
+  std::vector<double> scales(all.size());
+  for (size_t row = 0; row < all.size(); row += static_cast<size_t>(n)) {
+    for (const int64_t stride : strides) {
+      for (int64_t first = 0; first < stride; ++first) {
+        double squares = 0;
+        for (int64_t k = first; k < n; k += stride) squares += std::norm(all[row + static_cast<size_t>(k)]);
+        const double scale = std::sqrt(steps * squares * static_cast<double>(stride) / static_cast<double>(n));
+        for (int64_t k = first; k < n; k += stride)
+          scales[row + static_cast<size_t>(k)] = std::max(scales[row + static_cast<size_t>(k)], scale);
+      }
+    }
+  }
+  return axis_from_end(store(real_of(y.dtype()), rows.shape(), scales), axis);
 }
 
 Array ones_like(const Array& x) {
@@ -118,7 +137,8 @@ uint64_t mixed(uint64_t seed, uint64_t index) { return splitmix(splitmix(seed) ^
 
 std::optional<Array> scale_of_terms(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Array& result,
                                     const Bindings& bindings) {
-  if (node.op->name == "fft") return filled_with_rms(result);
+  if (node.op->name == "fft")
+    return scale_of_spectrum(result, Call(*node.op, graph, node.operands, node.attributes, node.regions).integer("axis"));
   if (node.op->rounding != Rounding::linear) return std::nullopt;
   return summed(node, graph, operands, bindings, absolute);
 }

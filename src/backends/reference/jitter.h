@@ -8,8 +8,8 @@
 namespace pycandle {
 
 // The size of the terms that an op sums, element by element; nothing for an op that does not sum. For a linear op it is
-// the op on absolute values (sub is add there), for an fft the RMS of its result: rounding errors of any order of
-// summation are at most a few u times this.
+// the op on absolute values (sub is add there), for an fft the RMS of its result, or of elements that one of its steps adds:
+// rounding errors of any order of summation are at most a few u times this.
 std::optional<Array> scale_of_terms(const Node&, const Graph&, const std::vector<Array>& operands, const Array& result,
                                     const Bindings&);
 

@@ -26,9 +26,6 @@ Dim points_of(const Builder& b, ValueId x, const Ints& axes) {
   return points;
 }
 
-// In double: several axes and a scale, but one rounding.
-ValueId wide_complex(Builder& b, ValueId x) { return b.cast(x, DType::c128); }
-
 ValueId unscaled(Builder& b, ValueId x, const Ints& axes, bool inverse) {
   for (int64_t axis : axes) x = b.create("fft", {x}, {{"axis", axis}, {"inverse", inverse}});
   return x;
@@ -37,28 +34,25 @@ ValueId unscaled(Builder& b, ValueId x, const Ints& axes, bool inverse) {
 }  // namespace
 
 ValueId fourier(Builder& b, ValueId x, const Ints& axes, bool inverse, FourierScale scale) {
-  const DType dtype = complex_dtype(b.dtype(x));
-  return b.cast(scaled(b, unscaled(b, wide_complex(b, x), axes, inverse), points_of(b, x, axes), scale), dtype);
+  return scaled(b, unscaled(b, as_complex_tensor(b, x), axes, inverse), points_of(b, x, axes), scale);
 }
 
 ValueId fourier_of_real(Builder& b, ValueId x, const Ints& axes, FourierScale scale, bool onesided) {
-  const DType dtype = complex_dtype(b.dtype(x));
-  ValueId y = unscaled(b, wide_complex(b, x), axes, false);
+  ValueId y = unscaled(b, as_complex_tensor(b, x), axes, false);
   if (onesided && !axes.empty()) y = b.slice(y, axes.back(), 0, floordiv(b.shape(x)[axes.back()], 2) + 1);
-  return b.cast(scaled(b, y, points_of(b, x, axes), scale), dtype);
+  return scaled(b, y, points_of(b, x, axes), scale);
 }
 
 ValueId fourier_to_real(Builder& b, ValueId x, const Ints& axes, FourierScale scale, Dim n) {
   const int64_t last = axes.back();
-  const DType dtype = real_of(complex_dtype(b.dtype(x)));
-  x = unscaled(b, wide_complex(b, x), Ints(axes.begin(), axes.end() - 1), true);
+  x = unscaled(b, as_complex_tensor(b, x), Ints(axes.begin(), axes.end() - 1), true);
   // The other half is the mirror image's conjugate.
   const Dim half = floordiv(n, 2);
   Values parts{b.slice(x, last, 0, half + 1)};
   if (n - half != Dim(1)) parts.push_back(b.unary("conj", b.reverse(b.slice(x, last, 1, n - half), {last})));
   const ValueId whole = b.concat(parts, last);
   const ValueId y = b.unary("real", unscaled(b, whole, {last}, true));
-  return b.cast(scaled(b, y, points_of(b, whole, axes), scale), dtype);
+  return scaled(b, y, points_of(b, whole, axes), scale);
 }
 
 ValueId resized(Builder& b, ValueId x, int64_t axis, Dim n) {
