@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,43 @@ class RoundsOnTheWay(nn.Module):
         sampled = nn.functional.grid_sample(image, grid, align_corners=False)
         cubic = nn.functional.grid_sample(image, grid, mode="bicubic", align_corners=True)
         return y, sampled, cubic, nn.functional.interpolate(image, size=(4, 12), mode="bicubic")
+
+
+class Transposed(nn.Module):
+    """torch rounds after each step what is not contiguous, and once what is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(16)
+        for values in (self.norm.running_var, self.norm.weight.data, self.norm.bias.data):
+            values.uniform_(0.5, 2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.transpose(1, 2)
+        return self.norm(y), self.norm(x[:, 0]), self.norm(y.contiguous())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_batch_norm_rounds_as_either_of_torchs_ways(tmp_path: Path, wrong, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    record(Transposed().to(dtype), tmp_path, torch.randn(6, 5, 16).to(dtype))
+    assert not wrong()
+    change_weights(tmp_path, lambda name, w: w * 0.99 if name == "norm.running_var" else w)
+    assert wrong()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_recurrent_cells_and_grid_samples_round_where_torch_does(
+    tmp_path: Path, pycandle, wrong, dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    inputs = torch.randn(3, 6) * 0.05, torch.randn(2, 3, 9, 7), torch.randn(2, 5, 6, 2) * 0.1
+    record(RoundsOnTheWay().to(dtype), tmp_path, *(x.to(dtype) for x in inputs))
+    rows = pycandle.json("verify", tmp_path)["layers"]
+    assert len(rows) > 10
+    assert {row["op"] for row in rows if row["differing"] > math.prod(row["shape"]) / 64} == set()
+    assert not wrong()
+    assert not wrong("cpu")
 
 
 class Spectrum(nn.Module):

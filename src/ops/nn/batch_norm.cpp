@@ -133,6 +133,16 @@ OpDef native_group_norm() {
       .sample("torch.native_group_norm(t(2, 6, 4), t(6), t(6), 2, 6, 4, 3, 1e-3)");
 }
 
+// As torch computes [N, C] and whatever is not contiguous: f16 and bf16 are rounded after each step.
+ValueId batch_norm_step_by_step(Builder& b, const Call& c) {
+  const ValueId x = c.value("x");
+  const auto across = [&](ValueId v) { return along_axis(b, v, 1, b.rank(x)); };
+  const ValueId deviation = b.sqrt(b.add(c.value("var"), c.number("eps")));
+  ValueId y = b.mul(b.sub(x, across(c.value("mean"))), across(b.div(1.0, deviation)));
+  if (c.has("weight")) y = b.mul(y, across(c.value("weight")));
+  return c.has("bias") ? b.add(y, across(c.value("bias"))) : y;
+}
+
 // x normalised by given statistics: batch norm as it runs in evaluation.
 OpDef batch_norm() {
   return functional("batch_norm")
@@ -146,6 +156,7 @@ OpDef batch_norm() {
                   })
       .infer([](const Call& c) { return c.type("x"); })
       .one_kernel()
+      .also_written_as(batch_norm_step_by_step)
       .decompose([](Builder& b, const Call& c) {
         const ValueId x = b.widened(c.value("x"));
         const auto entry = [&](ValueId v) { return along_axis(b, b.cast(v, b.dtype(x)), 1, b.rank(x)); };

@@ -6,7 +6,7 @@ namespace pycandle {
 namespace {
 
 // One step: the two halves of the gates' sums (input and hidden, biases added) and the state → the new state.
-// state is {h} or {h, c}; everything wide.
+// state is {h} or {h, c}.
 using Step = Values (*)(Builder&, ValueId from_input, ValueId from_hidden, const Values& state);
 
 struct Recurrence {
@@ -14,8 +14,11 @@ struct Recurrence {
   int64_t gates;
   size_t states;
   Step step;
+  bool rounds_each;  // f16 and bf16: torch rounds every number on the way; else it computes in f32 and rounds the states
   bool resets_first = false;  // a GRU whose gate resets the state before the product, as in the first paper
 };
+
+ValueId sigmoid(Builder& b, ValueId x) { return b.narrowed(sigmoid_value(b, b.widened(x)), b.dtype(x)); }
 
 // Gate i of n, side by side in the last axis.
 ValueId gate(Builder& b, ValueId x, int64_t i, int64_t n) {
@@ -25,15 +28,13 @@ ValueId gate(Builder& b, ValueId x, int64_t i, int64_t n) {
 
 Values lstm_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values& state) {
   const ValueId sums = b.add(from_input, from_hidden);
-  const auto sigmoid = [&](int64_t i) { return sigmoid_value(b, gate(b, sums, i, 4)); };  // i f g o
-  const ValueId c = b.add(b.mul(sigmoid(1), state[1]), b.mul(sigmoid(0), b.tanh(gate(b, sums, 2, 4))));
-  return {b.mul(sigmoid(3), b.tanh(c)), c};
+  const auto open = [&](int64_t i) { return sigmoid(b, gate(b, sums, i, 4)); };  // i f g o
+  const ValueId c = b.add(b.mul(open(1), state[1]), b.mul(open(0), b.tanh(gate(b, sums, 2, 4))));
+  return {b.mul(open(3), b.tanh(c)), c};
 }
 
 Values gru_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values& state) {
-  const auto both = [&](int64_t i) {
-    return sigmoid_value(b, b.add(gate(b, from_input, i, 3), gate(b, from_hidden, i, 3)));
-  };  // r z n
+  const auto both = [&](int64_t i) { return sigmoid(b, b.add(gate(b, from_input, i, 3), gate(b, from_hidden, i, 3))); };  // r z n
   const ValueId fresh = b.tanh(b.add(gate(b, from_input, 2, 3), b.mul(both(0), gate(b, from_hidden, 2, 3))));
   return {b.add(b.mul(b.sub(state[0], fresh), both(1)), fresh)};
 }
@@ -41,7 +42,7 @@ Values gru_step(Builder& b, ValueId from_input, ValueId from_hidden, const Value
 Values early_reset_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values& state) {
   const auto sum = [&](int64_t i) { return b.add(gate(b, from_input, i, 3), gate(b, from_hidden, i, 3)); };
   const ValueId fresh = b.tanh(sum(2));
-  return {b.add(b.mul(b.sub(state[0], fresh), sigmoid_value(b, sum(1))), fresh)};
+  return {b.add(b.mul(b.sub(state[0], fresh), sigmoid(b, sum(1))), fresh)};
 }
 
 Values tanh_step(Builder& b, ValueId from_input, ValueId from_hidden, const Values&) {
@@ -51,24 +52,27 @@ Values relu_step(Builder& b, ValueId from_input, ValueId from_hidden, const Valu
   return {b.maximum(b.add(from_input, from_hidden), 0.0)};
 }
 
-constexpr Recurrence kLstm{"lstm", 4, 2, lstm_step}, kGru{"gru", 3, 1, gru_step}, kTanh{"rnn_tanh", 1, 1, tanh_step},
-    kRelu{"rnn_relu", 1, 1, relu_step}, kEarlyReset{"gru", 3, 1, early_reset_step, true};
+constexpr Recurrence kLstm{"lstm", 4, 2, lstm_step, false}, kRoundingLstm{"lstm", 4, 2, lstm_step, true},
+    kGru{"gru", 3, 1, gru_step, true}, kTanh{"rnn_tanh", 1, 1, tanh_step, true}, kRelu{"rnn_relu", 1, 1, relu_step, true},
+    kEarlyReset{"gru", 3, 1, early_reset_step, true, true};
 
 ValueId product(Builder& b, ValueId x, ValueId weight) {
   return b.dot_general(b.widened(x), b.widened(weight), {}, {}, {b.rank(x) - 1}, {1});
 }
-ValueId affine_product(Builder& b, ValueId x, ValueId weight, ValueId bias) {
-  const ValueId y = product(b, x, weight);
-  return bias == kNoValue ? y : b.add(y, b.widened(bias));
+ValueId affine_product(Builder& b, const Recurrence& r, ValueId x, ValueId weight, ValueId bias) {
+  ValueId y = product(b, x, weight);
+  if (bias != kNoValue) y = b.add(y, b.widened(bias));
+  return r.rounds_each ? b.narrowed(y, b.dtype(x)) : y;
 }
+ValueId as_computed_with(Builder& b, const Recurrence& r, ValueId state) { return r.rounds_each ? state : b.widened(state); }
 
 // What the state gives to the gates.
 ValueId hidden_part(Builder& b, const Recurrence& r, ValueId from_input, ValueId h, ValueId weight, ValueId bias) {
-  const ValueId whole = affine_product(b, h, weight, bias);
+  const ValueId whole = affine_product(b, r, h, weight, bias);
   if (!r.resets_first) return whole;
-  const ValueId reset = sigmoid_value(b, b.add(gate(b, from_input, 0, 3), gate(b, whole, 0, 3)));
-  const ValueId kept = b.narrowed(b.mul(b.widened(h), reset), b.dtype(h));
-  return b.concat({gate(b, whole, 0, 3), gate(b, whole, 1, 3), gate(b, affine_product(b, kept, weight, bias), 2, 3)},
+  const ValueId reset = sigmoid(b, b.add(gate(b, from_input, 0, 3), gate(b, whole, 0, 3)));
+  const ValueId kept = b.mul(h, reset);
+  return b.concat({gate(b, whole, 0, 3), gate(b, whole, 1, 3), gate(b, affine_product(b, r, kept, weight, bias), 2, 3)},
                   b.rank(h) - 1);
 }
 
@@ -79,7 +83,7 @@ struct Weights {
 
 struct LayerResult {
   ValueId output;  // [T, N, H]
-  Values last;     // the states after the last step, [N, H]
+  Values last;  // the states after the last step, [N, H]
 };
 
 // One layer in one direction over x [T, N, I]. A region sees only its inputs, so the weights ride along as carries.
@@ -87,7 +91,7 @@ struct LayerResult {
 LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, ValueId alive, Values state, const Weights& w, bool reverse) {
   const DType dtype = b.dtype(x);
   const Dim length = b.shape(x)[0];
-  const ValueId from_input = affine_product(b, x, w.input, w.input_bias);
+  const ValueId from_input = affine_product(b, r, x, w.input, w.input_bias);
 
   Values carries = std::move(state);
   const auto carry = [&](ValueId v) {
@@ -107,9 +111,9 @@ LayerResult run_layer(Builder& b, const Recurrence& r, ValueId x, ValueId alive,
   const ValueId is_alive = alive == kNoValue ? kNoValue : body.add_input({DType::boolean, {b.shape(alive)[1], Dim(1)}});
   const auto input = [&](ValueId index) { return index == kNoValue ? kNoValue : inputs[index]; };
 
-  Values wide;
-  for (size_t i = 0; i < r.states; ++i) wide.push_back(inner.widened(inputs[i]));
-  Values next = r.step(inner, now, hidden_part(inner, r, now, inputs[0], input(hidden), input(bias)), wide);
+  Values before;
+  for (size_t i = 0; i < r.states; ++i) before.push_back(as_computed_with(inner, r, inputs[i]));
+  Values next = r.step(inner, now, hidden_part(inner, r, now, inputs[0], input(hidden), input(bias)), before);
   if (projection != kNoValue) next[0] = product(inner, inner.narrowed(next[0], dtype), input(projection));
   Values outputs = inputs;
   for (size_t i = 0; i < r.states; ++i) outputs[i] = inner.narrowed(next[i], dtype);
@@ -222,6 +226,8 @@ OpDef recurrent(const Recurrence& r, bool padded = false) {
   if (padded) def.operands("lengths");
   for (size_t i = 0; i < r.states; ++i) def.operands(kStateNames[i]);
   def.operands(variadic("params"));
+  if (r.step == lstm_step)  // where oneDNN does not have it
+    def.spellings.emplace_back([padded](Builder& b, const Call& c) { return decomposed_layers(b, c, kRoundingLstm, padded); });
   const auto build = [r, name, padded](AtenCall& a) { return imported_layers(a, r, name, padded); };
   if (padded) {
     def.constraint(name + "_c4", "lengths are integers, one for each sequence", [](const Call& c) {
@@ -336,9 +342,9 @@ OpDef layer(const Recurrence& r, const char* nn_class) { return recurrent(r).nn(
 Values decomposed_cell(Builder& b, const Call& c, const Recurrence& r) {
   const auto or_none = [&](const char* operand) { return c.maybe(operand).value_or(kNoValue); };
   const DType dtype = c.type("x").dtype;
-  Values state{b.widened(c.value("h"))};
-  if (r.states == 2) state.push_back(b.widened(c.value("c")));
-  const ValueId from_input = affine_product(b, c.value("x"), c.value("w_ih"), or_none("b_ih"));
+  Values state{as_computed_with(b, r, c.value("h"))};
+  if (r.states == 2) state.push_back(as_computed_with(b, r, c.value("c")));
+  const ValueId from_input = affine_product(b, r, c.value("x"), c.value("w_ih"), or_none("b_ih"));
   Values next = r.step(b, from_input, hidden_part(b, r, from_input, c.value("h"), c.value("w_hh"), or_none("b_hh")), state);
   for (ValueId& v : next) v = b.narrowed(v, dtype);
   return next;
@@ -431,7 +437,7 @@ std::vector<OpDef> recurrent_ops() {
       recurrent(kRelu, true)
           .sample("torch.ops.pycandle.padded_rnn_relu(t(5, 2, 3), i(2, low=1, high=5), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), "
                   "t(4)], True, 1, 0.0, False, False, False)"),
-      cell(kLstm)
+      cell(kRoundingLstm)
           .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4), t(16), t(16))")
           .sample("torch.lstm_cell(t(2, 3), [t(2, 4), t(2, 4)], t(16, 3), t(16, 4))")
           .spelled_torch("torch.lstm_cell({x}, ({h}, {c}), {w_ih}, {w_hh}, {b_ih}, {b_hh})"),

@@ -153,8 +153,8 @@ OpDef grid_sample() {
           positions = positions * x.shape[i + 2];
           points = points * grid[i + 1];
         }
-        const ValueId image = b.reshape(b.widened(c.value("x")), {x.shape[0], x.shape[1], positions});
-        const ValueId flat = b.reshape(b.widened(c.value("grid")), {grid[0], points, Dim(static_cast<int64_t>(n))});
+        const ValueId image = b.reshape(c.value("x"), {x.shape[0], x.shape[1], positions});
+        const ValueId flat = b.reshape(c.value("grid"), {grid[0], points, Dim(static_cast<int64_t>(n))});
         Values at;
         for (size_t axis = 0; axis < n; ++axis) at.push_back(b.select_index(flat, 2, Dim(static_cast<int64_t>(n - 1 - axis))));
         const Sampler sampler{b,
@@ -163,10 +163,10 @@ OpDef grid_sample() {
                               c.boolean("align_corners"),
                               image,
                               {x.shape.begin() + 2, x.shape.end()},
-                              b.dtype(image)};
+                              x.dtype};  // f16 and bf16 too: torch rounds every number on the way
         Shape shape = first_dims(x.shape, 2);
         shape.insert(shape.end(), grid.begin() + 1, grid.end() - 1);
-        return b.narrowed(b.reshape(sampler.sampled(at), shape), x.dtype);
+        return b.reshape(sampler.sampled(at), shape);
       })
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2), align_corners=False)")
       .sample("F.grid_sample(t(2, 3, 5, 6), t(2, 4, 7, 2), padding_mode='border', align_corners=True)")

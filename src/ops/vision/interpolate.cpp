@@ -103,8 +103,10 @@ ValueId tap_place(Builder& b, ValueId base, int offset, Dim size) {
   return at_most_last(b, b.maximum(b.add(base, static_cast<double>(offset)), 0.0), size);
 }
 
-ValueId cubic(Builder& b, ValueId x, const Axis& a, bool align_corners) {
-  const CubicTaps taps = cubic_taps(b, a, align_corners, b.dtype(x));
+// Of f16 and bf16 torch rounds the weights too.
+ValueId cubic(Builder& b, ValueId x, const Axis& a, bool align_corners, DType of_weights) {
+  CubicTaps taps = cubic_taps(b, a, align_corners, b.dtype(x));
+  for (ValueId& w : taps.weights) w = b.cast(b.narrowed(w, of_weights), b.dtype(x));
   ValueId y = kNoValue;
   for (int tap = 0; tap < 4; ++tap) {
     const ValueId index = tap_place(b, taps.base, tap - 1, a.in);
@@ -198,7 +200,7 @@ ValueId resampled(Builder& b, const Call& c, ValueId x, const Axis& a) {
     }
     return is_bytes ? resampled_bytes(b, x, a, weights) : times_matrix(b, x, weights, a.axis);
   }
-  return mode == "cubic" ? cubic(b, x, a, corners) : linear(b, x, a, corners);
+  return mode == "cubic" ? cubic(b, x, a, corners, c.type("x").dtype) : linear(b, x, a, corners);
 }
 
 bool is_nearest(const Call& c) { return c.string("mode").starts_with("nearest"); }

@@ -162,7 +162,7 @@ Judgement Trials::judge_decomposed(const Program& decomposed, const RunRequest& 
 Judgement Trials::judge_with_spellings(const Program& p, const RunRequest& run, const Judgement& missed,
                                        Evidence& evidence) const {
   constexpr double kHopeless = 1024;  // terms that cancel to nearly nothing were seen 46 floors off
-  if (missed.error_rms > kHopeless * missed.floor_rms || !has_known_kernels(p)) return missed;
+  if (missed.error_rms > kHopeless * missed.floor_rms) return missed;
   const std::optional<std::vector<Program>> others = other_spellings(p, table_, evidence.golden.dtype());
   if (!others || others->empty()) return missed;
   for (const Program& other : *others) {
