@@ -31,9 +31,11 @@ bool is_float_cast(const Graph& g, const Node& node) {
   return node.op->name == "cast" && is_floating(g.type(node.operands[0]).dtype) && is_floating(g.type(node.results[0]).dtype);
 }
 
-// PyTorch's convolutions of larger windows were seen to err by 13 roundings of their terms, as Winograd's way does.
-bool has_window(const Node& node, const Graph& g) {
-  if (node.op->name != "convolution") return false;
+// Convolutions of larger windows were seen to err by 13 roundings of their terms in Winograd's way. PyTorch goes it (in NNPACK)
+// for batches of 16 and more; of smaller ones none erred by more than a product does.
+bool may_be_winograd(const Node& node, const Graph& g, const Sizes& result) {
+  constexpr int64_t kFewestOfBatch = 16;
+  if (node.op->name != "convolution" || result.empty() || result[0] < kFewestOfBatch) return false;
   const Shape& weight = g.type(node.operands.at(1)).shape;
   return std::any_of(weight.begin() + std::min<std::ptrdiff_t>(2, std::ssize(weight)), weight.end(),
                      [](const Dim& d) { return d != Dim(1); });
@@ -41,10 +43,10 @@ bool has_window(const Node& node, const Graph& g) {
 
 // Of n terms that are added one after another. Products that cancel were seen to err by up to 1.4 times one rounding of their
 // terms.
-Growth growth_of(const Node& node, const Graph& g, double terms) {
+Growth growth_of(const Node& node, const Graph& g, const Sizes& result, double terms) {
   constexpr double kOfProducts = 1.5;
   const double growth = std::sqrt(terms);
-  return {growth, has_window(node, g) ? growth : std::min(growth, kOfProducts)};
+  return {growth, may_be_winograd(node, g, result) ? growth : std::min(growth, kOfProducts)};
 }
 
 void widen(const Node& node, std::vector<Array>& operands) {
@@ -296,7 +298,7 @@ std::vector<Array> Walker::follow(Lane& lane, const Graph& g, const Node& node, 
       const bool is_biased = lane.mode.long_sums && decision.bias;
       const std::optional<Array>& scale = is_biased ? decision.bias : decision.scale;
       const Growth growth = is_biased             ? Growth{1, std::sqrt(decision.terms)}
-                            : lane.mode.long_sums ? growth_of(node, g, decision.terms)
+                            : lane.mode.long_sums ? growth_of(node, g, results[r].shape(), decision.terms)
                                                   : Growth{};
       results[r] = jittered(results[r], scale ? &*scale : nullptr, mixed(stream, r), growth);
     }
