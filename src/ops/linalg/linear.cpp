@@ -290,6 +290,7 @@ OpDef outer() {
                   })
       .infer([](const Call& c) { return Type{c.type("left").dtype, {c.shape("left")[0], c.shape("right")[0]}}; })
       .decompose([](Builder& b, const Call& c) { return product_of(b, b.unsqueeze(c.value("left"), 1), c.value("right")); })
+      .one_kernel()
       .from_aten_call("aten.outer.default",
                       [](AtenCall& a) { return a.b.create_all("outer", promote(a.b, {a.operand("self"), a.operand("vec2")})); })
       .sample("torch.outer(t(3), t(4))")

@@ -317,6 +317,7 @@ OpDef repeat_interleave() {
         merged[c.integer("axis")] = merged[c.integer("axis")] * c.dim("repeats");
         return b.reshape(b.broadcast(x, wide, axes), merged);
       })
+      .rearrangement()
       .spelled_torch("torch.repeat_interleave({x}, {repeats}, {axis})")
       .mistakes(repeated_instead);
   return def

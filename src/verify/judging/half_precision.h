@@ -8,8 +8,8 @@
 namespace pycandle {
 
 bool is_half(DType);
-// One layer at most whose kernels were compared with PyTorch's bit by bit, with elementwise ops and data movement around it.
-// Kernels of other ops round inside where they like.
+// Layers whose kernels were compared with PyTorch's bit by bit, elementwise ops and data movement. Kernels of other ops round
+// inside where they like.
 bool has_known_kernels(const Program&);
 bool adds_biases(const Program&);  // some kernels round the product first
 // Where the runs as kernels do them may differ: in the same group of elements as the golden, or in any group of the same kind (a
