@@ -14,6 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+Array carried_value(const Parameter& p, const ParameterSource& source) {
+  try {
+    return source.get(p);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::bad_input,
+                fmt::format("buffer {} is in no checkpoint, and the file of the recording that holds it cannot be read", p.name))
+        .found(error.message())
+        .hint("put the file back, or record the model again");
+  }
+}
+
 // Values that only the recording has, read from its own weights file.
 std::map<std::string, Array> carried_values(const Ledger& ledger, const Recording& recording) {
   std::map<std::string, Array> values;
@@ -21,7 +32,7 @@ std::map<std::string, Array> carried_values(const Ledger& ledger, const Recordin
   for (const ParameterFate& p : ledger.parameters) {
     if (p.fate != Fate::carried) continue;
     for (const Parameter& q : recording.program.parameters)
-      if (q.name == p.target.name) values[q.name] = source->get(q);
+      if (q.name == p.target.name) values[q.name] = carried_value(q, *source);
   }
   return values;
 }

@@ -110,6 +110,16 @@ def test_a_checkpoint_that_does_not_fit_is_an_error_with_the_nearest_names(trace
     assert "--checkpoint FILE with them" in said
 
 
+def test_a_buffer_whose_file_was_deleted_says_what_to_do(trace, checkpoint, tmp_path, pycandle):
+    out = trace / "scorer_weights.safetensors"
+    arguments = ("weights", "extract", "--checkpoint", checkpoint, "--manifest", trace, "--map", tmp_path / "names.map", "--out", out)  # fmt: skip
+    pycandle(*arguments)
+    pycandle(*arguments)  # over itself
+    out.unlink()
+    said = pycandle(*arguments, status=2).stderr
+    assert "buffer shift is in no checkpoint" in said and "record the model again" in said
+
+
 def test_verify_judges_the_weights_of_a_checkpoint(trace, checkpoint, tmp_path, pycandle):
     arguments = ("verify", trace, "--checkpoint", checkpoint, "--map", tmp_path / "names.map")
     said = pycandle(
