@@ -24,16 +24,17 @@ struct Watched {
   ValueId value = kNoValue;                // of the whole program
   int64_t axis = 1;                        // of the tokens; the batch is axis 0
   bool is_merged = false;                  // [batch * length, …]: split first
-  bool is_given = false;                   // by the step; a backend may have it inside a kernel
   Array ours;                              // [batch, …, length, …]
-  Evidence whole;                          // of the forward pass; `golden` stays empty
+  // Of each sequence: at which positions the step gave it. A backend may have it inside a kernel, in steps of some sizes alone.
+  std::vector<std::vector<bool>> is_given;
+  Evidence whole;  // of the forward pass; `golden` stays empty
 };
 
 // [batch, …, length, …] or [batch * length, …]; other values are not compared.
 std::optional<Watched> watched(const std::string& name, ValueId v, const Type& type, const DecodeStep& step) {
   const Dim batch = Dim::symbol(step.batch), length = Dim::symbol(step.tokens);
   if (type.shape.empty()) return std::nullopt;
-  Watched w{name, v, 1, type.shape[0] == batch * length, false, {}, {}};
+  Watched w{name, v, 1, type.shape[0] == batch * length, {}, {}, {}};
   const auto found = std::find(type.shape.begin(), type.shape.end(), length);
   if (w.is_merged) return w;
   if (type.shape[0] != batch || found == type.shape.end() || std::count(type.shape.begin(), type.shape.end(), length) != 1)
@@ -107,7 +108,10 @@ class Proof {
 
   DecodeProof run(const std::vector<int64_t>& chunks) {
     for (const int64_t chunk : chunks) {
-      for (Watched& w : watched_) w.ours = Array(w.whole.rounded.dtype(), w.whole.rounded.shape());
+      for (Watched& w : watched_) {
+        w.ours = Array(w.whole.rounded.dtype(), w.whole.rounded.shape());
+        w.is_given.assign(kSequences, std::vector<bool>(static_cast<size_t>(result_.lengths[0]), false));
+      }
       decode(chunk);
       result_.schedules.push_back(judged(chunk));
     }
@@ -170,9 +174,11 @@ class Proof {
       tokens.emplace(input.name, std::move(part));
     }
     const auto keep = [&](Watched& w, const Array& value) {
-      w.is_given = true;
       const Array rows = split(w, value);
-      for (int64_t b = 0; b < kSequences; ++b) copy_rows(rows, b, 0, w.ours, b, before[b], counts[b], w.axis);
+      for (int64_t b = 0; b < kSequences; ++b) {
+        copy_rows(rows, b, 0, w.ours, b, before[b], counts[b], w.axis);
+        std::fill_n(w.is_given[b].begin() + before[b], counts[b], true);
+      }
     };
     const NamedArrays outputs = decoder_.step(cache, tokens, counts, [&](size_t tap, const Array& value) {
       const auto found = watched_of_tap_.find(tap);
@@ -188,13 +194,13 @@ class Proof {
 
   DecodeSchedule judged(int64_t chunk) {
     DecodeSchedule s{chunk, 0, 0, 0, {}, {}};
-    for (const Watched& w : watched_) s.values += w.is_given ? 1 : 0;
+    for (const Watched& w : watched_) s.values += std::count(w.is_given[0].begin(), w.is_given[0].end(), true) > 0 ? 1 : 0;
     for (int64_t position = 0; position < result_.lengths[0] && !s.wrong; ++position) {
       for (int64_t b = 0; b < kSequences && !s.wrong; ++b) {
         if (position >= result_.lengths[b]) continue;
         for (const size_t i : order_) {
           const Watched& w = watched_[i];
-          if (!w.is_given) continue;
+          if (!w.is_given[b][position]) continue;
           const Judgement j = judge(w, b, position, w.ours, position);
           ++s.judged;
           if (!j.passed) {
@@ -256,7 +262,7 @@ class Proof {
   Decoder decoder_;
   Program whole_, decomposed_;
   std::vector<Watched> watched_;
-  std::vector<size_t> order_;                             // of watched_: as the program computes them
+  std::vector<size_t> order_;  // of watched_: as the program computes them
   std::map<size_t, std::vector<size_t>> watched_of_tap_;  // taps of the step
   bool has_all_runs_ = false;
   DecodeProof result_;

@@ -93,6 +93,22 @@ class StateSpace(nn.Module):
         return self.head(given.transpose(0, 1))
 
 
+class Crossed(nn.Module):
+    """Branches of which one is turned: the cpu backend computes both in one kernel for single tokens, and in two for more."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.turned, self.straight = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.activation = nn.GELU()
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens):
+        x = self.embed(tokens).cumsum(1)
+        turned = self.turned(x.transpose(0, 1)).transpose(0, 1)
+        return self.head(turned * self.activation(self.straight(x)))
+
+
 class Mixed(nn.Module):
     """A layer of one kind between embedding and head."""
 
@@ -205,6 +221,7 @@ CAUSAL = {
     "convolution": Convolution,
     "shifted": Shifted,
     "state_space": StateSpace,
+    "crossed": Crossed,
 }
 NOT_CAUSAL = {  # with the reason that is given
     BothWays: "a scan runs backwards",
