@@ -109,6 +109,48 @@ class Crossed(nn.Module):
         return self.head(turned * self.activation(self.straight(x)))
 
 
+class Cells(nn.Module):
+    """Layers of cells in a loop over the tokens, whose states are lists; rows are written into a tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.cells = nn.ModuleList(nn.LSTMCell(WIDTH, WIDTH) for _ in range(2))
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        batch, length, width = x.size()
+        h, c = ([x.new_zeros(batch, width) for _ in self.cells] for _ in range(2))
+        logits = torch.zeros(batch, length, VOCABULARY)
+        for t in range(length):
+            now = x[:, t, :]
+            for i, cell in enumerate(self.cells):
+                h[i], c[i] = cell(now, (h[i], c[i]))
+                now = h[i]
+            logits[:, t] = self.head(now)
+        return logits
+
+
+class Cell(nn.Module):
+    """One cell in a loop over the tokens; rows are appended to a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.cell = nn.GRUCell(WIDTH, WIDTH)
+        self.head = nn.Linear(WIDTH, VOCABULARY)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        state = torch.zeros(x.shape[0], WIDTH)
+        states = []
+        for t in range(tokens.shape[1]):
+            state = self.cell(x[:, t], state)
+            states.append(state)
+        return self.head(torch.stack(states, dim=1))
+
+
 class Mixed(nn.Module):
     """A layer of one kind between embedding and head."""
 
@@ -223,6 +265,7 @@ CAUSAL = {
     "state_space": StateSpace,
     "crossed": Crossed,
 }
+CELLS = {"cells": Cells, "cell": Cell}
 NOT_CAUSAL = {  # with the reason that is given
     BothWays: "a scan runs backwards",
     SeesAll: "attention is not causal",

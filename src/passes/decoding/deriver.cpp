@@ -416,10 +416,20 @@ int64_t DecodeStep::widest_window() const {
 
 namespace {
 
-[[noreturn]] void no_sequence(const std::string& reason) {
-  throw Error(ErrorCode::gap, "no decode step can be derived: " + reason)
-      .expected("tokens [batch, length], both open, and a result for every position")
-      .hint("record with open batch and sequence axes: GoldenRecorder(dynamic=…), docs/recording.md");
+[[noreturn]] void no_sequence(const std::string& reason, const std::string& found = {}) {
+  Error error(ErrorCode::gap, "no decode step can be derived: " + reason);
+  if (!found.empty()) error.found(found);
+  throw error.expected("tokens [batch, length], both open, and a result for every position")
+      .hint("`pycandle record` and \"fixed_dims\" in the manifest name the line that fixes an axis (docs/recording.md)");
+}
+
+// An input that looks like tokens, but for its length, which is a number.
+const Input* tokens_of_one_length(const Program& p) {
+  const auto found = std::find_if(p.inputs.begin(), p.inputs.end(), [&](const Input& input) {
+    const Type& type = p.graph.type(input.value);
+    return type.rank() == 2 && is_integral(type.dtype) && !type.shape[0].is_number() && type.shape[1].is_number();
+  });
+  return found == p.inputs.end() ? nullptr : &*found;
 }
 
 // The axis along which the first output has a place for each token: the symbol that it shares with an input of rank 2 or more.
@@ -438,6 +448,8 @@ std::string length_symbol(const Program& p, Dim& batch) {
       return s.name;
     }
   }
+  if (const Input* tokens = tokens_of_one_length(p))
+    no_sequence(fmt::format("the recorded program is for {} of one length", tokens->name), p.graph.type(tokens->value).text());
   no_sequence("no open axis of an input is an axis of the first output, " + p.graph.type(p.outputs[0].value).text());
 }
 

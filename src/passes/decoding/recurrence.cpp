@@ -83,6 +83,7 @@ ValueId Rules::scan() {
     Need rows = none(g().type(from).rank());
     if (i >= carries) rows[0] = {Rows::fresh};
     if (!axes().factors(from) || axes().every(from, Rows::fresh) != rows) refuse("a scan over more than the sequence");
+    if (i >= carries && d.differs_by_sequence(from, rows)) refuse("a scan reads rows that depend on positions alone");
     operands.push_back(operand(i, rows));
   }
   Graph body = node.regions[0];

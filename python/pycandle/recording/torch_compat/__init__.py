@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import _VF as recurrent_kernels
+from torch._higher_order_ops.scan import scan
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_impls import op_implementations_dict as fake_kernels
 from torch.fx.experimental import proxy_tensor
@@ -32,6 +33,7 @@ __all__ = [
     "fake_kernels",  # some give a wrong dtype or are missing: fake_results.py puts right ones there (2.8)
     "pytree",  # torch.export flattens arguments by these trees: names and order of inputs follow them (2.8)
     "recurrent_kernels",  # what torch.nn.modules.rnn calls (2.8)
+    "scan",  # loops over an open axis are recorded as one; there is no public name (2.8)
 ]
 
 # `x.pad_sequence` as torch.nn.utils.rnn calls it: a stand-in must know the very function. (2.8)
@@ -47,6 +49,11 @@ DISABLED_TORCH_FUNCTION = torch._C._disabled_torch_function_impl
 def parsed_move(*args, **kwargs) -> tuple[torch.device | None, torch.dtype | None]:
     """What `Module.to` is asked for: it takes a device, a dtype, both, or a tensor that has them. (2.8)"""
     return torch._C._nn._parse_to(*args, **kwargs)[:2]
+
+
+def is_view(tensor: torch.Tensor) -> bool:
+    """Does it share its memory with a tensor that it was made from? (2.8)"""
+    return tensor._is_view()
 
 
 # ---- operators ----------------------------------------------------------------------------------------------------

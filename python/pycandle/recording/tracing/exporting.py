@@ -33,6 +33,7 @@ from .assigned_buffers import assigned_buffers_are_written
 from .baked_values import baked_values
 from .filter_ops import recursive_filters_stay_whole
 from .module_calls import CallWatcher, ModuleCall
+from .open_loops import loops_stay_open
 from .packed import packed_by_lengths
 from .patches import Patch, patched
 from .quantizers import quantizers_as_they_are
@@ -68,7 +69,7 @@ def export_model(
     try:
         with contextlib.ExitStack() as changes:
             traced = changes.enter_context(python_originals(model))
-            for change in _while_exporting(traced, patches, floats):
+            for change in _while_exporting(traced, patches, floats, notes):
                 changes.enter_context(change)
             with (
                 CallWatcher(traced).watching() as watcher,
@@ -92,7 +93,9 @@ def export_model(
     return Exported(program, watcher.calls, specialised, notes, frozen, floats)
 
 
-def _while_exporting(model: torch.nn.Module, patches: list[Patch], floats: FloatSizes) -> list:
+def _while_exporting(
+    model: torch.nn.Module, patches: list[Patch], floats: FloatSizes, notes: list[str]
+) -> list:
     """What is otherwise while torch traces and decomposes, in the order in which it begins."""
     return [
         quantizers_as_they_are(model),
@@ -101,6 +104,7 @@ def _while_exporting(model: torch.nn.Module, patches: list[Patch], floats: Float
         recurrent_layers_stay_whole(),
         recurrent_model_accepted(model),
         packed_by_lengths(),
+        loops_stay_open(model, notes),
         recursive_filters_stay_whole(),
         patched(patches),
         _full_provenance(),

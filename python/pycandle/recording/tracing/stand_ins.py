@@ -11,6 +11,7 @@ x.tensor_split(3)                          even_splits.py
 torch.take_along_dim(x, i, 1)              gather, which leaves the other axes open
 x[x.argmax()]                              tensor_indices.py
 len(x), math.sqrt(x.shape[0])              sizes that stay open
+torch.stack(rows), torch.cat(rows)         of rows that a loop over an open size made: open_loops.py
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ..torch_compat import (
 from .data_checks import asking_frame, checks_of_numbers_pass, is_caught, is_of_torch, passing_answer, shown
 from .decompositions import DECOMPOSITIONS
 from .even_splits import split_tensor
+from .open_loops import cat, stack
 from .size_numbers import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
@@ -152,6 +154,10 @@ _STAND_INS = {
     torch.take_along_dim: _take_along_dim,
     torch.Tensor.take_along_dim: _take_along_dim,
     torch.tensor_split: split_tensor,
+    torch.stack: stack,
+    torch.cat: cat,
+    torch.concat: cat,
+    torch.concatenate: cat,
     torch.Tensor.tensor_split: split_tensor,
     **DECOMPOSITIONS,
 }
