@@ -13,6 +13,7 @@
 #include "emit/files.h"
 #include "import/importer.h"
 #include "ops/core/catalogue.h"
+#include "passes/decode_step.h"
 #include "passes/pipeline.h"
 #include "verify/floor_file.h"
 
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string manifest, model, out, header = "model.hpp";
-  bool diff = false, merge = false;
+  bool diff = false, merge = false, stateful = false;
 };
 
 // The header that the program will include, where a project has it; empty when it is not written yet.
@@ -58,12 +59,15 @@ emit::cpp::Harness harness_for(const Options& options) {
   harness.recording = recording.program.name;
   harness.folder = manifest.parent_path().generic_string();
   harness.header = options.header;
-  const emit::ModelTree tree = emit::recover(run_program_pipeline(std::move(recording.program), catalogue()), catalogue());
+  Program program = run_program_pipeline(std::move(recording.program), catalogue());
+  if (options.stateful) program = decode_step_in_code(program, catalogue()).step;
+  const emit::ModelTree tree = emit::recover(std::move(program), catalogue());
   const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
   harness.model = printed.name;
   harness.name_space = printed.name_space;
   harness.is_random = printed.is_random;
   harness.has_states = printed.has_states;
+  harness.has_cache = printed.has_cache;
   look_into_header(header_text(options), harness);
   return harness;
 }
@@ -76,6 +80,7 @@ void add(Command& app, Context& context, const std::string& name, const std::str
   command.add_option("--model", options->model, "the emitted class, as given to codegen; Python's by default");
   command.add_option("--out", options->out, "the file to write").required();
   command.add_option("--header", options->header, "what to include (model.hpp)");
+  command.add_flag("--stateful", options->stateful, "of a decode step, as codegen --stateful writes it");
   command.add_flag("--diff", options->diff, "write nothing: show what would change");
   command.add_flag("--merge", options->merge, "keep your edits where the new text does not touch the same lines");
   command.callback([options, &context, print] {

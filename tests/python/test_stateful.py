@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from test_decoding import ENTRIES, MORE, recorded
 from zoo.recordings import record
 
 ROOT = Path(__file__).parents[2]
+CLANG_FORMAT = Path(sys.executable).with_name("clang-format")
 LIBRARY = ROOT / "build" / "release" / "libpycandle.a"
 COMPILE = ["g++", "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}"]
 JUDGE = """#include <cstdio>
@@ -130,6 +132,34 @@ def test_a_folder_becomes_a_project_whose_tests_are_the_decode_proof(sample, tmp
     assert (
         "output: 2 9 29" in subprocess.run([programs[1]], capture_output=True, text=True, check=True).stdout
     )
+
+
+def test_the_programs_around_a_step_are_written_alone(sample, tmp_path, pycandle) -> None:
+    recording, project = sample["shifted"][2], tmp_path / "project"
+    pycandle("codegen", "--stateful", "--manifest", recording, "--out", project)
+    test, bench = project / "tests" / "alone.cpp", project / "benches" / "bench_model.cpp"
+    pycandle("gen-test", "--stateful", "--manifest", recording, "--out", test)
+    assert "DecodesAsTheWholeModel" in test.read_text() and "compile_decoder<" in test.read_text()
+    pycandle("gen-bench", "--stateful", "--manifest", recording, "--out", bench)
+    formatted = subprocess.run([CLANG_FORMAT, bench], capture_output=True, text=True, check=True).stdout
+    assert formatted == bench.read_text()
+    command = [
+        *COMPILE,
+        f"-I{project / 'src'}",
+        bench,
+        LIBRARY,
+        "-lbenchmark",
+        "-lpthread",
+        "-o",
+        tmp_path / "bench",
+    ]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr[:4000]
+    options = ["--benchmark_min_time=0.001", "--benchmark_filter=/16", "--benchmark_format=json"]
+    ran = subprocess.run([tmp_path / "bench", *options], capture_output=True, text=True, check=True)
+    rows = json.loads(ran.stdout)["benchmarks"]
+    assert [row["name"].split("/")[1] for row in rows] == ["prompt", "token_behind"]
+    assert all(row["tokens_per_second"] > 0 for row in rows)
 
 
 def test_what_has_no_step_or_none_that_can_be_written_is_refused(tmp_path, pycandle) -> None:

@@ -305,6 +305,72 @@ int main(int argc, char** argv) {
 }
 )text";
 
+constexpr const char* kDecodeBenchmark =
+    R"text(// How fast @MODEL@ reads prompts and decodes. Made by pycandle gen-bench --stateful.
+#include <benchmark/benchmark.h>
+#include <pycandle/pycandle.h>
+
+#include <string>
+
+#include "@HEADER@"
+@COMMON@const DecodeSignature& signature() {
+  static const DecodeSignature found = decode_signature_of(manifest());
+  return found;
+}
+
+const CompiledDecoder& decoder() {
+  static const @SPACE@::@MODEL@ model(Weights::open(manifest()));
+  static const CompiledDecoder made = compile_decoder<@SPACE@::Cache>(model, signature());
+  return made;
+}
+
+// So many tokens of one sequence.
+CompiledDecoder::Tensors tokens(int64_t count) {
+  static const Recorded recorded = Recorded::load(manifest(), {.backend = "reference"});
+  const auto& shape = signature().inputs[0].shape;
+  return recorded.random_inputs(0, {{shape[0].symbol().name, 1}, {shape[1].symbol().name, count}});
+}
+
+void prompt(benchmark::State& state) {
+  const int64_t count = state.range(0);
+  const auto inputs = tokens(count);
+  for (auto _ : state) {
+    state.PauseTiming();
+    Sequences sequences = decoder().start(1, count);
+    state.ResumeTiming();
+    benchmark::DoNotOptimize(decoder().step(sequences, inputs));
+  }
+  state.counters["tokens_per_second"] = benchmark::Counter(static_cast<double>(count), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void token_behind(benchmark::State& state) {
+  const int64_t count = state.range(0);
+  const auto one = tokens(1);
+  Sequences sequences = decoder().start(1, count + 1);
+  decoder().step(sequences, tokens(count));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(decoder().step(sequences, one));
+    state.PauseTiming();
+    sequences.truncate(0, count);
+    state.ResumeTiming();
+  }
+  state.counters["tokens_per_second"] = benchmark::Counter(1, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  for (const int64_t count : {16, 128, 512}) {
+    if (signature().longest && count >= *signature().longest) continue;
+    benchmark::RegisterBenchmark("@MODEL@/prompt", prompt)->Arg(count)->Unit(benchmark::kMillisecond)->UseRealTime();
+    benchmark::RegisterBenchmark("@MODEL@/token_behind", token_behind)->Arg(count)->Unit(benchmark::kMillisecond)->UseRealTime();
+  }
+  benchmark::RunSpecifiedBenchmarks();
+}
+)text";
+
 constexpr const char* kRuns =
     R"text(  for (int call = 0; call < 2; ++call) compiled().run(inputs);  // weights are packed at the second
   for (auto _ : state) benchmark::DoNotOptimize(compiled().run(inputs));
@@ -338,6 +404,6 @@ std::string filled(std::string text, const Harness& harness) {
 
 std::string print_program(const Harness& harness) { return filled(harness.has_cache ? kDecodeProgram : kProgram, harness); }
 std::string print_test(const Harness& harness) { return filled(harness.has_cache ? kDecodeTest : kTest, harness); }
-std::string print_benchmark(const Harness& harness) { return filled(kBenchmark, harness); }
+std::string print_benchmark(const Harness& harness) { return filled(harness.has_cache ? kDecodeBenchmark : kBenchmark, harness); }
 
 }  // namespace pycandle::emit::cpp
