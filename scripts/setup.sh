@@ -124,6 +124,10 @@ candle() {
     cargo build --release --locked --manifest-path benchmarks/candle/Cargo.toml
 }
 
+rust() {
+  command -v cargo >/dev/null || packages cargo-web rustc-web rustfmt-web rust-web-clippy
+}
+
 mkdir -p build
 exec 9>build/.setup-lock && flock 9 # one setup at a time
 for what in "$@"; do
@@ -131,12 +135,13 @@ for what in "$@"; do
     build) packages "${build_packages[@]}" ;;
     clang) packages "${clang_packages[@]}" ;;
     venv) venv ;;
+    rust) rust ;;
     bench) bench ;;
     smollm2) files_of smollm2 "the weights of SmolLM2-135M-Instruct, 98 MB" ;;
     shakespeare) files_of shakespeare "Shakespeare's plays, 5 MB" ;;
     web) web ;;
     browser) packages "${browser_packages[@]}" ;;
     shells) packages "${shell_packages[@]}" ;;
-    *) echo "setup.sh: $what? (build, clang, venv, bench, smollm2, shakespeare, web, browser, shells)" >&2; exit 2 ;;
+    *) echo "setup.sh: $what? (build, clang, venv, rust, bench, smollm2, shakespeare, web, browser, shells)" >&2; exit 2 ;;
   esac
 done

@@ -1,0 +1,39 @@
+//! What Candle code emitted by `pycandle codegen --target candle` stands on.
+//!
+//! - [`ops`]: operators with PyTorch's semantics: its promotion of dtypes, its broadcasting, and what Candle lacks.
+//! - [`nn`]: layers that `candle_nn` lacks, or that it computes otherwise than PyTorch.
+//! - [`PyChecker`], [`py_check!`]: values beside those that PyTorch gave, layer by layer.
+//!
+//! ```no_run
+//! use candle_core::{DType, Device, Result, Tensor};
+//! use pycandle::{py_check, PyChecker};
+//!
+//! # fn main() -> Result<()> {
+//! let device = Device::Cpu;
+//! let checker = PyChecker::load("my_model", "pycandle_trace", &device)?;
+//! let x = Tensor::zeros((2, 8), DType::F32, &device)?;
+//! println!("MSE: {}", checker.verify("linear1", &x)?.mse);
+//! py_check!(checker, "linear1", &x); // an error that names the layer when it is wrong
+//! # Ok(())
+//! # }
+//! ```
+
+mod checker;
+mod floors;
+mod recording;
+
+pub mod nn;
+pub mod ops;
+
+pub use checker::{Checks, Comparison, PyChecker, Report, Scoped};
+pub use recording::Recording;
+
+/// Compares a layer's value with the one that PyTorch gave. Does nothing where there is no checker, or no such value.
+///
+/// The checker is a [`PyChecker`] or an `Option<PyChecker>`. The error of a wrong layer leaves the function with `?`.
+#[macro_export]
+macro_rules! py_check {
+    ($checker:expr, $layer:expr, $value:expr) => {
+        $crate::Checks::check(&$checker, &$layer, $value)?
+    };
+}
