@@ -37,6 +37,7 @@ cmp -s "$build/bin/pycandle" .venv/bin/pycandle ||
   { cp "$build/bin/pycandle" .venv/bin/.pycandle.new && mv .venv/bin/.pycandle.new .venv/bin/pycandle; }
 
 mkdir -p .venv/lib/cmake && ln -sfn "$PWD/$build/lib/cmake/pycandle" .venv/lib/cmake/pycandle # pycandle --cmake-dir
+mkdir -p .venv/lib/rust && ln -sfn "$PWD/rust/pycandle" .venv/lib/rust/pycandle # pycandle --crate-dir
 
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 version=$(.venv/bin/pycandle --version | cut -d ' ' -f 2)

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/json.h"
-#include "cli/command.h"
+#include "cli/codegen.h"
 #include "cli/scaffold.h"
 #include "cli/terminal.h"
 #include "emit/cpp/project.h"
@@ -64,11 +64,7 @@ void print_text(const Analysis& a) {
   fmt::print("\nlayers with gaps\n{}", table.text());
 }
 
-struct Options {
-  std::string manifest, out, model, target = "cpp";
-  bool analyze_only = false, allow_gaps = false, without_weights = false, diff = false, check = false, merge = false,
-       stateful = false;
-};
+using Options = CodegenOptions;
 
 void analyze(const Options& options, Context& context) {
   const Analysis analysis = analyze_manifest(find_manifest(options.manifest), catalogue());
@@ -78,26 +74,6 @@ void analyze(const Options& options, Context& context) {
     print_text(analysis);
   }
   context.status = analysis.gaps.empty() ? 0 : 1;
-}
-
-Recording imported(const Options& options) {
-  Recording recording = options.allow_gaps ? import_with_gaps(options.manifest, catalogue())
-                                           : import_manifest(options.manifest, catalogue());
-  const bool are_later = options.without_weights || recording.soundness == "shapes-only";  // of the meta device: extracted later
-  for (const Parameter& q : recording.program.parameters) {
-    if (q.value == kNoValue || !q.file.empty() || are_later) continue;
-    throw Error(ErrorCode::bad_input, "the recording has no weights, so the code could not be run or proven")
-        .expected("a file for each parameter")
-        .found(q.name + " has none")
-        .hint("record with --weights save, or with --weights ref and a checkpoint; --without-weights writes the code alone");
-  }
-  recording.program = run_program_pipeline(std::move(recording.program), catalogue());
-  return recording;
-}
-
-std::string manifest_from_project(const Options& options) {
-  const std::filesystem::path manifest = std::filesystem::absolute(find_manifest(options.manifest)).lexically_normal();
-  return manifest.lexically_relative(std::filesystem::absolute(options.out).lexically_normal()).generic_string();
 }
 
 // "class Mixer, torch 2.11.0, inputs x f32[s0, 5, 8]"
@@ -126,7 +102,7 @@ emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel
         .expected("a folder, or a file that ends in .hpp")
         .found(options.out);
   }
-  return {out, emit::cpp::project_sources(printed, header, recording, manifest_from_project(options))};
+  return {out, emit::cpp::project_sources(printed, header, recording, manifest_from(options.manifest, options.out))};
 }
 
 // CMake and the like of a project; what is there already stays.
@@ -136,14 +112,23 @@ void write_around(const Options& options, const emit::cpp::PrintedModel& printed
   write_absent(options.out, emitted_project_files(name, printed.name, from));
 }
 
-Json to_json(const emit::EmittedFiles& files, const emit::cpp::PrintedModel& printed) {
-  Json list = Json::array();
-  for (const emit::EmittedFile& f : files.files()) {
-    list.push_back({{"path", files.target(f).string()},
-                    {"state", to_string(files.state(f))},
-                    {"lines", std::count(f.text.begin(), f.text.end(), '\n')}});
-  }
-  return {{"model", printed.name}, {"namespace", printed.name_space}, {"files", list}, {"notes", printed.notes}};
+void generate(const Options& options, Context& context) {
+  Progress progress("codegen");
+  Recording recording = imported_for_code(options);
+  const std::string name = recording.program.name, origin = facts_of(recording);
+  if (options.stateful) recording.program = decode_step_in_code(recording.program, catalogue()).step;
+  const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
+  const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
+  progress.stage("codegen: proving that the text is the recorded program");
+  const emit::ProvenHeader header = emit::proof::prove(printed.header.text(), *tree.program);
+  emit::EmittedFiles files = emitted(options, printed, header, name);
+  files.keep_lines(emit::line_map(header, *tree.program));
+  progress.finish();
+  finish_codegen(options, context, files, {{"model", printed.name}, {"namespace", printed.name_space}, {"notes", printed.notes}},
+                 [&] {
+                   write_around(options, printed, {name, manifest_from(options.manifest, options.out), origin});
+                   write_floor_file(options.manifest);
+                 });
 }
 
 // Each file, how long it is, and what writing it changes.
@@ -156,23 +141,46 @@ std::string listed(const emit::EmittedFiles& files) {
   return text;
 }
 
-void generate(const Options& options, Context& context) {
-  Progress progress("codegen");
-  Recording recording = imported(options);
-  const std::string name = recording.program.name, origin = facts_of(recording);
-  if (options.stateful) recording.program = decode_step_in_code(recording.program, catalogue()).step;
-  const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
-  const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
-  progress.stage("codegen: proving that the text is the recorded program");
-  const emit::ProvenHeader header = emit::proof::prove(printed.header.text(), *tree.program);
-  emit::EmittedFiles files = emitted(options, printed, header, name);
-  files.keep_lines(emit::line_map(header, *tree.program));
-  progress.finish();
+Json with_files(Json facts, const emit::EmittedFiles& files) {
+  Json list = Json::array();
+  for (const emit::EmittedFile& f : files.files()) {
+    list.push_back({{"path", files.target(f).string()},
+                    {"state", to_string(files.state(f))},
+                    {"lines", std::count(f.text.begin(), f.text.end(), '\n')}});
+  }
+  facts["files"] = list;
+  return facts;
+}
+
+}  // namespace
+
+Recording imported_for_code(const Options& options) {
+  Recording recording = options.allow_gaps ? import_with_gaps(options.manifest, catalogue())
+                                           : import_manifest(options.manifest, catalogue());
+  const bool are_later = options.without_weights || recording.soundness == "shapes-only";  // of the meta device: extracted later
+  for (const Parameter& q : recording.program.parameters) {
+    if (q.value == kNoValue || !q.file.empty() || are_later) continue;
+    throw Error(ErrorCode::bad_input, "the recording has no weights, so the code could not be run or proven")
+        .expected("a file for each parameter")
+        .found(q.name + " has none")
+        .hint("record with --weights save, or with --weights ref and a checkpoint; --without-weights writes the code alone");
+  }
+  recording.program = run_program_pipeline(std::move(recording.program), catalogue());
+  return recording;
+}
+
+std::string manifest_from(const std::string& manifest, const std::filesystem::path& project) {
+  const std::filesystem::path absolute = std::filesystem::absolute(find_manifest(manifest)).lexically_normal();
+  return absolute.lexically_relative(std::filesystem::absolute(project).lexically_normal()).generic_string();
+}
+
+void finish_codegen(const Options& options, Context& context, emit::EmittedFiles& files, Json facts,
+                    const std::function<void()>& around) {
   const std::string difference = options.diff || options.check ? files.diff() : std::string();
   if (options.diff || options.check) {
     context.status = options.check && !difference.empty() ? 1 : 0;
     if (context.json) {
-      Json facts = to_json(files, printed);
+      facts = with_files(std::move(facts), files);
       facts["differs"] = !difference.empty();
       fmt::print("{}\n", facts.dump(2));
     } else if (options.diff) {
@@ -183,25 +191,22 @@ void generate(const Options& options, Context& context) {
     return;
   }
   if (options.merge) files.merge();
-  const std::string said = context.json ? to_json(files, printed).dump(2) + "\n" : listed(files);
+  const std::string said = context.json ? with_files(std::move(facts), files).dump(2) + "\n" : listed(files);
   files.write();
-  if (files.files().size() > 1) {  // a project, with tests
-    write_around(options, printed, {name, manifest_from_project(options), origin});
-    write_floor_file(options.manifest);
-  }
+  if (files.files().size() > 1) around();  // a project, with tests
   fmt::print("{}", said);  // what an error kept from being written was not written
 }
 
-}  // namespace
-
 void add_codegen(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
-  Command command = add_command(app, context, "codegen", "write a recorded model as C++ source",
+  Command command = add_command(app, context, "codegen", "write a recorded model as C++ or Rust source",
                                 "pycandle codegen --manifest pycandle_trace --out src/model.hpp");
   command.add_option("--manifest", options->manifest, "a manifest, or the folder of one").required();
-  command.add_option("--out", options->out, "a header (model.hpp), or a folder, which becomes a project");
+  command.add_option("--out", options->out,
+                     "a header (model.hpp), a Rust file (src/lib.rs), or a folder, which becomes a project");
   command.add_option("--model", options->model, "the name of the model's class; Python's by default");
-  command.add_option("--target", options->target, "the language").one_of({"cpp"}).shows_default();
+  command.add_option("--target", options->target, "the language: cpp, or candle for Rust (by default what --out ends in)")
+      .one_of({"cpp", "candle"});
   command.add_flag("--stateful", options->stateful,
                    "the decode step of a causal model: forward() takes new tokens and a Cache (docs/decoding.md)");
   command.add_flag("--analyze-only", options->analyze_only, "report coverage and gaps; exit 1 when there are gaps");
@@ -217,7 +222,7 @@ void add_codegen(Command& app, Context& context) {
     if (options->out.empty()) {
       throw Error(ErrorCode::usage, "codegen needs a place to write to").expected("--out src/model.hpp, or --analyze-only");
     }
-    generate(*options, context);
+    wants_candle(*options) ? generate_candle(*options, context) : generate(*options, context);
   });
 }
 

@@ -148,6 +148,13 @@ int run(int argc, char** argv) {
         throw CLI::Success();
       },
       "print where find_package(pycandle) finds the C++ library, and exit");
+  app.add_flag_callback(
+      "--crate-dir",
+      [] {
+        fmt::print("{}\n", find_crate());
+        throw CLI::Success();
+      },
+      "print where the Rust crate pycandle is, which emitted Candle code depends on, and exit");
   app.require_subcommand(1);
   const bool json = asks_for_json(argc, argv);
   Context context;

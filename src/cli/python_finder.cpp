@@ -7,6 +7,8 @@
 #include <sstream>
 #include <vector>
 
+#include "base/error.h"
+
 namespace pycandle::cli {
 namespace {
 
@@ -69,7 +71,10 @@ std::optional<FoundPython> find_python(const std::string& from_option) {
   return std::nullopt;
 }
 
-std::optional<std::string> find_cmake_package() {
+namespace {
+
+// Folders named lib beside this program, and those of a Python package.
+std::vector<fs::path> libraries_beside() {
   std::vector<fs::path> libraries;
   std::error_code error;
   for (const fs::path& folder : folders_beside()) {
@@ -81,11 +86,29 @@ std::optional<std::string> find_cmake_package() {
       if (fs::exists(entry.path() / "cmake/pycandle", error)) libraries.push_back(entry.path());  // lib/x86_64-linux-gnu
     }
   }
-  for (const fs::path& library : libraries) {
+  return libraries;
+}
+
+}  // namespace
+
+std::optional<std::string> find_cmake_package() {
+  std::error_code error;
+  for (const fs::path& library : libraries_beside()) {
     const fs::path package = library / "cmake/pycandle";
     if (fs::exists(package / "pycandleConfig.cmake", error)) return package.string();
   }
   return std::nullopt;
+}
+
+std::string find_crate() {
+  std::error_code error;
+  for (const fs::path& library : libraries_beside()) {
+    const fs::path crate = library / "rust/pycandle";
+    if (fs::exists(crate / "Cargo.toml", error)) return fs::weakly_canonical(crate, error).string();
+  }
+  throw Error(ErrorCode::bad_input, "there is no Rust crate beside this program")
+      .expected("lib/rust/pycandle/Cargo.toml")
+      .hint("make build puts it there, as the wheel does");
 }
 
 }  // namespace pycandle::cli

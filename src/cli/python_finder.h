@@ -17,5 +17,7 @@ void remember_invocation(const char* argv0);
 std::optional<FoundPython> find_python(const std::string& from_option = {});
 // Where find_package(pycandle) looks: beside the program, as cmake --install and the wheel put it. Nothing when it is not there.
 std::optional<std::string> find_cmake_package();
+// The folder of the Rust crate `pycandle`, which emitted Candle code depends on.
+std::string find_crate();
 
 }  // namespace pycandle::cli

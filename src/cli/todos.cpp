@@ -22,17 +22,18 @@ struct Todo {
 
 bool is_source(const fs::path& path) {
   const std::string ending = path.extension().string();
-  return ending == ".hpp" || ending == ".h" || ending == ".cpp";
+  return ending == ".hpp" || ending == ".h" || ending == ".cpp" || ending == ".rs";
 }
 
-// todo("aten.cdist is not supported, quant.py:88"): the text between the quotes.
+// todo("aten.cdist is not supported, quant.py:88"), in Rust todo!("…"): the text between the quotes.
 void find_in(const fs::path& file, std::vector<Todo>& found) {
-  constexpr std::string_view kMark = "todo(\"";
   const std::vector<std::string> lines = emit::lines_of(read_text(file));
   for (size_t n = 0; n < lines.size(); ++n) {
-    for (size_t at = lines[n].find(kMark); at != std::string::npos; at = lines[n].find(kMark, at + 1)) {
-      const size_t start = at + kMark.size();
-      found.push_back({file.string(), lines[n].substr(start, lines[n].find('"', start) - start), n + 1});
+    for (const std::string_view mark : {"todo(\"", "todo!(\""}) {
+      for (size_t at = lines[n].find(mark); at != std::string::npos; at = lines[n].find(mark, at + 1)) {
+        const size_t start = at + mark.size();
+        found.push_back({file.string(), lines[n].substr(start, lines[n].find('"', start) - start), n + 1});
+      }
     }
   }
 }
@@ -48,7 +49,8 @@ std::vector<Todo> find_todos(const fs::path& path) {
   if (fs::is_directory(path, failure)) {
     for (auto entry = fs::recursive_directory_iterator(path, failure); entry != fs::recursive_directory_iterator(); ++entry) {
       const std::string name = entry->path().filename().string();
-      if (entry->is_directory() && (name.starts_with('.') || name == "build")) entry.disable_recursion_pending();
+      if (entry->is_directory() && (name.starts_with('.') || name == "build" || name == "target"))
+        entry.disable_recursion_pending();
       if (entry->is_regular_file() && is_source(entry->path())) files.push_back(entry->path());
     }
   } else {

@@ -40,7 +40,8 @@ template <class Visit> void each_value(const Implicit& implicit, NodeId node, co
 
 }  // namespace
 
-CallTree::CallTree(const Program& p, const Implicit& implicit) : p_(&p), implicit_(&implicit), inlined_(p.calls.size(), false) {
+CallTree::CallTree(const Program& p, const Implicit& implicit, Layers layers)
+    : p_(&p), implicit_(&implicit), layers_(std::move(layers)), inlined_(p.calls.size(), false) {
   require(!p.calls.empty(), "a program without its root call");
   parameter_of_.assign(p.graph.values.size(), nullptr);
   for (const Parameter& q : p.parameters) {
@@ -123,7 +124,7 @@ bool CallTree::contains(int32_t call, int32_t inner) const {
 
 void CallTree::inline_call(int32_t call, const std::string& why) {
   const ModuleCall& c = p_->calls[call];
-  notes_.push_back(fmt::format("{}@{} is written out where it is called: {}", c.path, c.call, why));
+  if (!why.empty()) notes_.push_back(fmt::format("{}@{} is written out where it is called: {}", c.path, c.call, why));
   inlined_[call] = true;
   build();
 }

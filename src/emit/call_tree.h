@@ -1,6 +1,7 @@
 // The module calls of a program as functions: what each takes in, what it gives back, and the steps in between.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,13 +26,25 @@ struct CallBody {
   std::vector<std::string> output_names;  // their paths in it: "", "0", "logits"; "inner.…" when they are not in it
 };
 
+class CallTree;
+struct NnModule;
+
+// What a language has of torch.nn.
+struct Layers {
+  std::function<bool(const CallTree&, const NnModule&)> has;  // nothing: every module
+  bool has_plain = true;       // also those without parameters; else their functions are written
+  bool has_sequences = true;   // nn.Sequential; else it is a class of its own
+};
+
 class CallTree {
  public:
-  CallTree(const Program&, const Implicit&);
+  CallTree(const Program&, const Implicit&, Layers layers = {});
+
+  const Layers& layers() const { return layers_; }
 
   const CallBody& body(int32_t call) const { return bodies_[call]; }
   const std::vector<std::string>& notes() const { return notes_; }
-  // Writes the call's steps into the one that calls it, and says why.
+  // Writes the call's steps into the one that calls it, and says why; without a reason it is not worth a note.
   void inline_call(int32_t call, const std::string& why);
   int32_t parent(int32_t call) const;   // the nearest call that is written; -1 for the root
   std::vector<int32_t> depth_first() const;  // written calls, those inside before those around
@@ -67,6 +80,7 @@ class CallTree {
 
   const Program* p_;
   const Implicit* implicit_;
+  Layers layers_;
   std::vector<CallBody> bodies_;
   std::vector<bool> inlined_;
   std::vector<std::vector<NodeId>> own_nodes_;

@@ -156,7 +156,8 @@ class DraftWriter {
     // A sequence in a sequence is a class of its own, or the line that builds it would not end.
     const int32_t around = tree_->parent(call_);
     const bool is_inner = around > 0 && raw_.size() > 1 && recorded(around).class_name == recorded(call_).class_name;
-    draft_->is_sequence = !draft_->is_repetition && !is_inner && !draft_->is_listed && !is_stage();
+    draft_->is_sequence = tree_->layers().has_sequences && !draft_->is_repetition && !is_inner && !draft_->is_listed &&
+                          !is_stage();
   }
 
   // One or two modules and then a row of equal ones, or before it: a class of its own with a loop.

@@ -193,11 +193,19 @@ bool has_states(const CallTree& tree, int32_t call) {
 std::optional<NnModule> nn_module(const CallTree& tree, int32_t call) {
   const std::vector<Unit>& units = tree.body(call).units;
   if (units.empty() || call == 0 || has_states(tree, call)) return {};
-  if (units.size() == 1 && units[0].node >= 0) {
-    if (auto found = single_node(tree, call, units[0].node)) return found;
-  }
-  if (auto found = self_attention(tree, call)) return found;
-  return recurrent(tree, call);
+  std::optional<NnModule> found;
+  if (units.size() == 1 && units[0].node >= 0) found = single_node(tree, call, units[0].node);
+  if (!found) found = self_attention(tree, call);
+  if (!found) found = recurrent(tree, call);
+  return found && tree.layers().has && !tree.layers().has(tree, *found) ? std::nullopt : found;
+}
+
+bool is_plain(const CallTree& tree, int32_t call) {
+  const std::vector<Unit>& units = tree.body(call).units;
+  if (call == 0 || units.size() != 1 || units[0].node < 0 || has_states(tree, call)) return false;
+  if (!single_node(tree, call, units[0].node)) return false;
+  const Values& operands = tree.program().graph.nodes[units[0].node].operands;
+  return std::none_of(operands.begin(), operands.end(), [&](ValueId v) { return v != kNoValue && tree.parameter(v); });
 }
 
 std::vector<std::string> nn_classes() {

@@ -22,6 +22,8 @@ struct NnModule {
 };
 
 std::optional<NnModule> nn_module(const CallTree&, int32_t call);
+// Has the module no parameters: an activation, a pool? Then a language without such modules writes its function.
+bool is_plain(const CallTree&, int32_t call);
 // The names that modules can have.
 std::vector<std::string> nn_classes();
 // "Conv2d" → conv, "LayerNorm" → norm, "GELU" → act: for modules whose Python name is a number.

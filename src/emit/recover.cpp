@@ -219,9 +219,17 @@ class Recovery {
   std::vector<ModuleClass> classes_;
 };
 
+// Of a language without activations as modules.
+void write_plain_modules_out(CallTree& tree) {
+  if (tree.layers().has_plain) return;
+  for (const int32_t call : tree.depth_first()) {
+    if (is_plain(tree, call)) tree.inline_call(call, {});
+  }
+}
+
 }  // namespace
 
-ModelTree recover(Program program, const OpTable& table) {
+ModelTree recover(Program program, const OpTable& table, Layers layers) {
   if (program.calls.empty()) {  // a program that was written by hand
     ModuleCall root;
     root.class_name = program.name;
@@ -230,7 +238,8 @@ ModelTree recover(Program program, const OpTable& table) {
   ModelTree tree;
   auto p = std::make_shared<const Program>(std::move(program));
   auto implicit = std::make_shared<const Implicit>(*p, table);
-  auto calls = std::make_shared<CallTree>(*p, *implicit);
+  auto calls = std::make_shared<CallTree>(*p, *implicit, std::move(layers));
+  write_plain_modules_out(*calls);
   tree.classes = Recovery(*p, *calls).classes();
   tree.notes = calls->notes();
   tree.program = std::move(p);

@@ -142,7 +142,7 @@ struct ModelTree {
 };
 
 // Never fails for the shape of a model: what does not fit is written out where it is called.
-ModelTree recover(Program, const OpTable&);
+ModelTree recover(Program, const OpTable&, Layers = {});
 
 // A size in terms of sizes of tensors: spell(value, axis) of the first value in scope that has it. Empty when it cannot be said.
 using SpellDim = std::function<std::string(ValueId, size_t axis)>;

@@ -145,7 +145,7 @@ NAMED = re.compile(
     r"(?<![\w/.])((?:src/[\w<>*]+|web/src|tests|scripts|benchmarks|python/pycandle|include/pycandle|examples|requirements"
     r"|cmake)/[\w./*<>-]+)"
 )
-MADE_IN_EXAMPLES = {"tests/test_model.cpp"}  # of an emitted project
+MADE_IN_EXAMPLES = {"tests/test_model.cpp", "tests/parity.rs"}  # of an emitted project
 
 
 @pytest.mark.parametrize("page", sorted({*PAGES, ROOT / "src" / "README.md"}), ids=name_of)

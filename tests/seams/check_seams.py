@@ -31,6 +31,7 @@ ORDER = [
     "capture",
     "emit",
     "emit/cpp",
+    "emit/rust",
     "emit/proof",
     "report",
     "text",
@@ -42,7 +43,8 @@ UNSEEN = {("backends/cpu/kernels", other) for other in ORDER if other not in ("b
 UNSEEN |= {("text", other) for other in ORDER if other not in ("base", "text")}
 UNSEEN |= {(other, "generate") for other in ORDER if other not in ("generate", "cli")}
 UNSEEN.add(("cli", "text"))  # it has the public header
-UNSEEN.add(("emit/proof", "emit/cpp"))
+UNSEEN |= {("emit/rust", "emit/cpp"), ("emit/proof", "emit/cpp"), ("emit/proof", "emit/rust")}
+UNSEEN |= {("report", "emit/rust")}
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 

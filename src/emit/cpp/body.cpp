@@ -10,9 +10,10 @@
 #include "emit/cpp/region.h"
 #include "emit/cpp/results.h"
 #include "emit/cpp/text.h"
-#include "emit/cpp/uses.h"
-#include "emit/cpp/value_names.h"
 #include "emit/names.h"
+#include "emit/node_forms.h"
+#include "emit/uses.h"
+#include "emit/value_names.h"
 #include "passes/decode_step.h"
 
 namespace pycandle::emit::cpp {
@@ -32,7 +33,7 @@ class Body {
         around_{[this](ValueId v) { return value(v); }, [this](Dim d) { return dim(d); },
                 [this](ValueId v) { return uses_.count[v] == 1; }},
         printer_(tree, made, around_),
-        uses_(tree, made, printer_) {}
+        uses_(tree, made, [this](NodeId n) { return printer_.written_dims(n); }) {}
 
   Forward write() {
     reserve_names();
@@ -327,7 +328,7 @@ class Body {
     const Step& user = class_->steps[uses_.user[node.results[0]]];
     if (user.kind != Step::Kind::node) return false;
     const Node& reshape = graph().nodes[user.node];
-    if (!ExpressionPrinter::is_select(graph(), reshape)) return false;
+    if (!is_select(graph(), reshape)) return false;
     written_[node.results[0]] = {"slice"};
     // What the slice needs is needed until the reshape.
     const ValueId whole = node.operands[0];

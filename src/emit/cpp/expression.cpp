@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "emit/node_forms.h"
 #include "ops/core/spelling.h"
 
 namespace pycandle::emit::cpp {
@@ -18,65 +19,20 @@ Binds binds_of(const std::string& symbol) {
   return Binds::comparison;
 }
 
-const Attribute& attribute_of(const Node& node, std::string_view name) {
-  for (const auto& [key, value] : node.attributes) {
-    if (key == name) return value;
+// .unsqueeze(1), .squeeze(0), .flatten(2)
+std::string text_of(const PlainReshape& r) {
+  using Kind = PlainReshape::Kind;
+  switch (r.kind) {
+    case Kind::unsqueeze: return fmt::format(".unsqueeze({})", r.axis);
+    case Kind::squeeze: return fmt::format(".squeeze({})", r.axis);
+    case Kind::flatten_all: return ".flatten()";
+    case Kind::flatten_from: return fmt::format(".flatten({})", r.axis);
+    case Kind::flatten: return fmt::format(".flatten({}, {})", r.axis, r.last);
   }
-  internal_error("an attribute is missing");
-}
-
-const Node* producer(const Graph& g, ValueId v) {
-  const NodeId n = g.values[v].node;
-  return n < 0 ? nullptr : &g.nodes[n];
-}
-
-// The axis by which `longer` has a 1 that `shorter` lacks; -1 when that is not the difference.
-int64_t axis_of_one(const Shape& shorter, const Shape& longer) {
-  if (longer.size() != shorter.size() + 1) return -1;
-  for (size_t axis = longer.size(); axis-- > 0;) {
-    Shape without = longer;
-    without.erase(without.begin() + static_cast<int64_t>(axis));
-    if (longer[axis] == Dim(1) && without == shorter) return static_cast<int64_t>(axis);
-  }
-  return -1;
-}
-
-// The only axis on which the slice takes less than everything; -1 when there are several.
-int64_t sliced_axis(const Graph& g, const Node& slice) {
-  const auto &starts = std::get<Dims>(attribute_of(slice, "starts")), &stops = std::get<Dims>(attribute_of(slice, "stops"));
-  const auto& steps = std::get<Ints>(attribute_of(slice, "steps"));
-  const Shape& whole = g.type(slice.operands[0]).shape;
-  int64_t found = -1;
-  for (size_t axis = 0; axis < whole.size(); ++axis) {
-    if (starts[axis] == Dim(0) && stops[axis] == whole[axis] && steps[axis] == 1) continue;
-    if (found >= 0) return -1;
-    found = static_cast<int64_t>(axis);
-  }
-  return found;
-}
-
-// Do the axes of what is broadcast stand at the end of the result, `more` before them?
-bool is_aligned(const Node& broadcast, size_t more) {
-  const Ints& axes = std::get<Ints>(attribute_of(broadcast, "axes"));
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i] != static_cast<int64_t>(more + i)) return false;
-  }
-  return true;
+  return {};
 }
 
 }  // namespace
-
-bool ExpressionPrinter::is_select(const Graph& g, const Node& reshape) {
-  if (reshape.op->name != "reshape") return false;
-  const Node* slice = producer(g, reshape.operands[0]);
-  if (!slice || slice->op->name != "slice") return false;
-  const int64_t axis = sliced_axis(g, *slice);
-  if (axis < 0 || std::get<Ints>(attribute_of(*slice, "steps"))[axis] != 1) return false;
-  Shape without = g.type(slice->results[0]).shape;
-  if (without[axis] != Dim(1)) return false;
-  without.erase(without.begin() + axis);
-  return without == g.type(reshape.results[0]).shape;
-}
 
 Expression ExpressionPrinter::operand(NodeId n, size_t i) const {
   const Operand& operand = tree_->implicit->operand(n, i);
@@ -131,65 +87,12 @@ Expression ExpressionPrinter::reshape(NodeId n) const {
     const Dim start = std::get<Dims>(attribute_of(at(s), "starts"))[axis];
     return {fmt::format("{}.select({}, {})", receiver(s), axis, dim_at(s, "starts", static_cast<int32_t>(axis), start).text)};
   }
-  const std::string plain = plain_reshape(n);
-  return {receiver(n) + (plain.empty() ? fmt::format(".reshape({})", dims(n, "shape")) : plain)};
-}
-
-std::string ExpressionPrinter::plain_reshape(NodeId n) const {
-  const Node& node = at(n);
-  const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
-  if (const int64_t axis = axis_of_one(before, after); axis >= 0) return fmt::format(".unsqueeze({})", axis);
-  if (const int64_t axis = axis_of_one(after, before); axis >= 0) return fmt::format(".squeeze({})", axis);
-  const bool has_fields = class_->places.lower_bound({static_cast<int32_t>(n), "shape", -1}) !=
-                          class_->places.upper_bound({static_cast<int32_t>(n), "shape", 1000});
-  if (has_fields) return {};
-  for (size_t start = 0; start + 1 < before.size(); ++start) {  // consecutive axes made one
-    for (size_t end = start + 1; end < before.size() && before.size() - (end - start) >= after.size(); ++end) {
-      Shape flat(before.begin(), before.begin() + static_cast<int64_t>(start));
-      flat.push_back(
-          product(Shape(before.begin() + static_cast<int64_t>(start), before.begin() + static_cast<int64_t>(end) + 1)));
-      flat.insert(flat.end(), before.begin() + static_cast<int64_t>(end) + 1, before.end());
-      if (flat != after) continue;
-      if (start == 0 && end + 1 == before.size()) return ".flatten()";
-      if (end + 1 == before.size()) return fmt::format(".flatten({})", start);
-      return fmt::format(".flatten({}, {})", start, end);
-    }
-  }
-  return {};
+  const auto plain = plain_reshape(g, *class_, n);
+  return {receiver(n) + (plain ? text_of(*plain) : fmt::format(".reshape({})", dims(n, "shape")))};
 }
 
 std::vector<Dim> ExpressionPrinter::written_dims(NodeId n) const {
-  const Node& node = at(n);
-  const Graph& g = tree_->program->graph;
-  std::vector<Dim> found;
-  const auto add = [&](const Dims& dims) { found.insert(found.end(), dims.begin(), dims.end()); };
-  const std::string& op = node.op->name;
-  if (op == "reshape") {
-    const bool selects = is_select(g, node) && around_->is_used_once(node.operands[0]);
-    if (!selects && plain_reshape(n).empty()) add(std::get<Dims>(attribute_of(node, "shape")));
-    return found;
-  }
-  if (op == "broadcast") {
-    const Shape &before = shape(node.operands[0]), &after = shape(node.results[0]);
-    const size_t more = after.size() - before.size();
-    const bool aligned = is_aligned(node, more);
-    for (size_t i = 0; i < after.size(); ++i) {
-      if (!aligned || i < more || before[i - more] != after[i]) found.push_back(after[i]);
-    }
-    return found;
-  }
-  if (const int64_t axis = op == "slice" ? sliced_axis(g, node) : -1; axis >= 0) {
-    const auto i = static_cast<size_t>(axis);
-    found.push_back(std::get<Dims>(attribute_of(node, "starts"))[i]);
-    const Dim stop = std::get<Dims>(attribute_of(node, "stops"))[i];
-    if (stop != shape(node.operands[0])[i]) found.push_back(stop);
-    return found;
-  }
-  for (const auto& [name, value] : node.attributes) {
-    if (const Dim* d = std::get_if<Dim>(&value)) found.push_back(*d);
-    if (const Dims* dims = std::get_if<Dims>(&value)) add(*dims);
-  }
-  return found;
+  return emit::written_dims(tree_->program->graph, *class_, n, around_->is_used_once);
 }
 
 Expression ExpressionPrinter::transpose(NodeId n) const {

@@ -22,9 +22,6 @@ class ExpressionPrinter {
       : tree_(&tree), class_(&made), around_(&around) {}
 
   Expression node(NodeId n) const;
-  // reshape of a slice of one is x.select(axis, i): the slice is written with it, not on its own.
-  static bool is_select(const Graph&, const Node& reshape);
-  // The sizes that stand in the text of a node; x.flatten(1) says none.
   std::vector<Dim> written_dims(NodeId n) const;
 
  private:
@@ -37,8 +34,6 @@ class ExpressionPrinter {
   const Node& at(NodeId n) const { return tree_->program->graph.nodes[n]; }
   const Shape& shape(ValueId v) const { return tree_->program->graph.type(v).shape; }
 
-  // x.unsqueeze(1), x.squeeze(0), x.flatten(2): a reshape without sizes; empty when it is none of these.
-  std::string plain_reshape(NodeId n) const;
   Expression infix(NodeId n, const char* symbol, Binds binds) const;
   Expression reshape(NodeId n) const;
   Expression transpose(NodeId n) const;

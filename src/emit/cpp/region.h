@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "emit/cpp/expression.h"
-#include "emit/cpp/value_names.h"
 #include "emit/names.h"
+#include "emit/value_names.h"
 
 namespace pycandle::emit::cpp {
 

@@ -1,14 +1,14 @@
-#include "emit/cpp/uses.h"
+#include "emit/uses.h"
 
 #include <algorithm>
 
-namespace pycandle::emit::cpp {
+namespace pycandle::emit {
 namespace {
 
 class UseCounter {
  public:
-  UseCounter(const ModelTree& tree, const ModuleClass& made, const ExpressionPrinter& printer, Uses& uses)
-      : tree_(&tree), class_(&made), printer_(&printer), uses_(&uses) {}
+  UseCounter(const ModelTree& tree, const ModuleClass& made, const Uses::WrittenDims& written_dims, Uses& uses)
+      : tree_(&tree), class_(&made), written_dims_(&written_dims), uses_(&uses) {}
 
   void count() {
     Values visible = class_->inputs;
@@ -62,7 +62,7 @@ class UseCounter {
       if (const ValueId* v = std::get_if<ValueId>(&operand)) use(*v, s);
       if (const Dim* d = std::get_if<Dim>(&operand)) use_dim(*d, visible, s);
     }
-    for (const Dim d : printer_->written_dims(n)) use_dim(d, visible, s);
+    for (const Dim d : (*written_dims_)(n)) use_dim(d, visible, s);
   }
 
   void count_loop(const Step& step, size_t s) {
@@ -85,14 +85,14 @@ class UseCounter {
 
   const ModelTree* tree_;
   const ModuleClass* class_;
-  const ExpressionPrinter* printer_;
+  const Uses::WrittenDims* written_dims_;
   Uses* uses_;
 };
 
 }  // namespace
 
-Uses::Uses(const ModelTree& tree, const ModuleClass& made, const ExpressionPrinter& printer) {
-  UseCounter(tree, made, printer, *this).count();
+Uses::Uses(const ModelTree& tree, const ModuleClass& made, const WrittenDims& written_dims) {
+  UseCounter(tree, made, written_dims, *this).count();
 }
 
-}  // namespace pycandle::emit::cpp
+}  // namespace pycandle::emit

@@ -6,7 +6,7 @@
 
 #include "emit/tree.h"
 
-namespace pycandle::emit::cpp {
+namespace pycandle::emit {
 
 class ValueNames {
  public:
@@ -30,4 +30,4 @@ class ValueNames {
   bool is_of_torch_;                                       // then the places of its nodes are where it is called
 };
 
-}  // namespace pycandle::emit::cpp
+}  // namespace pycandle::emit

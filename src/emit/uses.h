@@ -1,16 +1,18 @@
 // How often and until when the values of a class are needed, step by step: what decides whether one gets a variable.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
 
-#include "emit/cpp/expression.h"
+#include "emit/tree.h"
 
-namespace pycandle::emit::cpp {
+namespace pycandle::emit {
 
 struct Uses {
-  Uses(const ModelTree&, const ModuleClass&, const ExpressionPrinter&);
+  using WrittenDims = std::function<std::vector<Dim>(NodeId)>;  // the sizes that stand in the text of a node
+  Uses(const ModelTree&, const ModuleClass&, const WrittenDims&);
 
   std::map<ValueId, int> count;
   std::map<ValueId, size_t> last;         // the step that needs it last, as far as is written so far
@@ -21,4 +23,4 @@ struct Uses {
   std::vector<Values> visible_at;         // the values that a step can see
 };
 
-}  // namespace pycandle::emit::cpp
+}  // namespace pycandle::emit

@@ -1,4 +1,4 @@
-#include "emit/cpp/value_names.h"
+#include "emit/value_names.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "emit/names.h"
 #include "import/importer.h"
 
-namespace pycandle::emit::cpp {
+namespace pycandle::emit {
 namespace {
 
 // What each of several results is, in a word; empty when nobody says.
@@ -193,4 +193,4 @@ std::string ValueNames::assigned_by(size_t step, const std::vector<Step>& steps)
   return {};
 }
 
-}  // namespace pycandle::emit::cpp
+}  // namespace pycandle::emit

@@ -1,0 +1,31 @@
+// What `pycandle codegen` does for every language: options, import, and what happens to the files.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/json.h"
+#include "cli/command.h"
+#include "emit/files.h"
+#include "import/importer.h"
+
+namespace pycandle::cli {
+
+struct CodegenOptions {
+  std::string manifest, out, model, target;
+  bool analyze_only = false, allow_gaps = false, without_weights = false, diff = false, check = false, merge = false,
+       stateful = false;
+};
+
+// In program form.
+Recording imported_for_code(const CodegenOptions&);
+// Where the manifest is, as seen from the project's folder.
+std::string manifest_from(const std::string& manifest, const std::filesystem::path& project);
+// Writes the files, or shows what would change. facts: of the model, for --json. around: writes what else a project has.
+void finish_codegen(const CodegenOptions&, Context&, emit::EmittedFiles&, Json facts, const std::function<void()>& around);
+
+// Rust on Candle: --target candle, a .rs file, or a Cargo.toml beside the output.
+bool wants_candle(const CodegenOptions&);
+void generate_candle(const CodegenOptions&, Context&);
+
+}  // namespace pycandle::cli

@@ -1,0 +1,221 @@
+"""Recorded models as Rust source on Candle: how it reads, what is refused, and (full) that cargo test agrees with torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from zoo.basics import BY_NAME
+
+from pycandle import GoldenRecorder, perturb
+
+ROOT = Path(__file__).parents[2]
+BUILT = ROOT / "build" / "rust"  # what is compiled of candle is shared by all crates
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = torch.relu(self.up(self.norm(x)))
+        return x + self.down(hidden)
+
+
+class Mixer(nn.Module):
+    def __init__(self, width: int = 8, depth: int = 3) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean(1))
+
+
+class Spectrum(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.rfft(x).abs()
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1)
+        return x * self.count
+
+
+class Awkward(nn.Module):
+    """Names that are Rust's own, a list of channels, a tuple of outputs, an LSTM, pools, an odd kernel, a module called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.match = nn.Linear(6, 6)
+        self.LayerNorm = nn.LayerNorm(6)
+        self.type = nn.LSTM(6, 4, bidirectional=True, batch_first=True)
+        self.conv = nn.Conv2d(3, 4, (3, 1), stride=(2, 1), padding=(1, 0))
+        self.pool = nn.MaxPool2d(3, 2, 1, ceil_mode=True)
+        self.up = nn.ConvTranspose2d(4, 2, 2, stride=2)
+        self.stack = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 3))
+        self.register_buffer("self_", torch.arange(6))
+
+    def forward(self, x: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.match(self.match(x)) + self.self_
+        states, _ = self.type(self.LayerNorm(y))
+        image = self.up(self.pool(torch.relu(self.conv(image))))
+        return self.stack(states)[:, -1], nn.functional.interpolate(image, scale_factor=2.0, mode="bilinear")
+
+
+def recorded(model: nn.Module, folder: Path, *inputs: torch.Tensor, dynamic=None) -> Path:
+    torch.manual_seed(0)
+    perturb(model.eval(), seed=0)
+    recorder = GoldenRecorder(folder, dynamic=dynamic)
+    recorder.record(model, *inputs)
+    recorder.save("model")
+    return folder / "model_manifest.json"
+
+
+@pytest.fixture(scope="module")
+def mixer(tmp_path_factory) -> Path:
+    return recorded(Mixer(), tmp_path_factory.mktemp("mixer"), torch.randn(2, 5, 8))
+
+
+def test_a_rust_file_reads_as_the_seeds_have_it(mixer, tmp_path, pycandle):
+    out = tmp_path / "src" / "lib.rs"
+    pycandle("codegen", "--manifest", str(mixer), "--out", str(out))
+    text = out.read_text()
+    for line in (
+        "/// Block, test_codegen_candle.py:",
+        "pub struct Mixer {",
+        "pub blocks: Vec<Block>,",
+        "pub fn load(vb: VarBuilder, checker: Option<PyChecker>) -> Result<Self> {",
+        'up: linear(8, 32, vb.pp("up"))?,',
+        "for (i, block) in self.blocks.iter().enumerate() {",
+        'py_check!(self.checker, format!("blocks.{i}"), &x);',
+        'py_check!(self.checker, "head", &head_output);',
+    ):
+        assert line in text, line
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_folder_becomes_a_crate_with_its_tests(mixer, tmp_path, pycandle):
+    out = tmp_path / "mixer-rs"
+    pycandle("codegen", "--manifest", str(mixer), "--target", "candle", "--out", str(out))
+    assert {p.name for p in out.iterdir()} >= {"Cargo.toml", "Cargo.lock", "README.md", "src", "tests"}
+    assert pycandle("--crate-dir").stdout.strip() in (out / "Cargo.toml").read_text()
+    assert "use mixer_rs::Mixer;" in (out / "tests" / "parity.rs").read_text()
+    assert (mixer.parent / "model_floors.json").exists()
+    again = pycandle(
+        "codegen", "--manifest", str(mixer), "--out", str(out), "--check"
+    )  # Cargo.toml is there: Rust
+    assert "lib.rs" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [(Spectrum(), "of (c64"), (Counter(), "the buffer count")], ids=["fft", "state"]
+)
+def test_what_the_crate_lacks_is_refused_by_name(model, said, tmp_path, pycandle):
+    manifest = recorded(model, tmp_path, torch.randn(2, 8))
+    result = pycandle("codegen", "--manifest", str(manifest), "--out", str(tmp_path / "m.rs"), status=1)
+    assert said in result.stderr
+    assert not (tmp_path / "m.rs").exists()
+
+
+def test_gaps_are_todos_that_are_listed(tmp_path, pycandle):
+    manifest = recorded(Mixer(), tmp_path, torch.randn(2, 5, 8))
+    text = json.loads(manifest.read_text())
+    relu = next(node for node in text["nodes"] if node["op"].startswith("aten.relu"))
+    relu["op"] = "aten.no_such_operator.default"
+    manifest.write_text(json.dumps(text))
+    out = tmp_path / "lib.rs"
+    pycandle("codegen", "--manifest", str(manifest), "--out", str(out), status=1)
+    pycandle("codegen", "--manifest", str(manifest), "--out", str(out), "--allow-gaps")
+    assert 'todo!("aten.no_such_operator.default' in out.read_text()
+    assert "aten.no_such_operator" in pycandle("todos", str(out)).stdout
+
+
+# ---- with cargo
+
+
+def cargo(crate: Path, *arguments: str) -> subprocess.CompletedProcess:
+    if shutil.which("cargo") is None:
+        pytest.fail("cargo is not there: scripts/setup.sh rust installs it")
+    command = ["cargo", *arguments, "--release", "--manifest-path", str(crate / "Cargo.toml")]
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILT)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def emitted_crate(manifest: Path, folder: Path, pycandle) -> Path:
+    crate = folder / f"emitted_{re.sub(r'[^a-z0-9]', '_', folder.name)}"
+    pycandle("codegen", "--manifest", str(manifest), "--target", "candle", "--out", str(crate))
+    return crate
+
+
+def of_zoo(name: str, folder: Path) -> Path:
+    case = BY_NAME[name]
+    torch.manual_seed(0)
+    inputs = case.inputs(case.recorded, torch.Generator().manual_seed(0))
+    model = case.make()
+    perturb(model.eval(), seed=0)
+    recorder = GoldenRecorder(folder, dynamic=case.dynamic)
+    recorder.record(model, **inputs)
+    recorder.save("model")
+    return folder / "model_manifest.json"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mixer", "awkward", "gpt2", "llama", "bert", "resnet18"])
+def test_emitted_crates_agree_with_torch_layer_by_layer(name, tmp_path, pycandle):
+    if name == "mixer":
+        manifest = recorded(Mixer(), tmp_path, torch.randn(2, 5, 8))
+    elif name == "awkward":
+        manifest = recorded(Awkward(), tmp_path, torch.randn(2, 5, 6), torch.randn(2, 3, 9, 8))
+    else:
+        manifest = of_zoo(name, tmp_path)
+    crate = emitted_crate(manifest, tmp_path, pycandle)
+    run = cargo(crate, "test")
+    assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+    assert "warning" not in run.stderr, run.stderr
+    lint = subprocess.run(
+        ["rustfmt", "--check", "--edition", "2021", str(crate / "src/lib.rs")],
+        capture_output=True,
+        check=False,
+    )
+    assert lint.returncode == 0, lint.stdout
+
+
+FAULTS = [
+    ("x.mean(1)?", "x.mean(2)?.repeat((1, 2))?.narrow(1, 0, 8)?", "head"),
+    ("layer_norm(8, 1e-5", "layer_norm(8, 1e-1", "blocks.0.norm"),
+    ("hidden.relu()?", "hidden.gelu()?", "blocks.0.down"),
+    ('vb.pp("up")', 'vb.pp("down").root().pp("blocks.1.up")', "blocks.0.up"),
+    ("x + &down_output", "Ok(down_output)", "blocks.0"),
+]
+
+
+@pytest.mark.full
+def test_cargo_test_names_the_layer_that_is_wrong(tmp_path, pycandle):
+    crate = emitted_crate(recorded(Mixer(), tmp_path, torch.randn(2, 5, 8)), tmp_path, pycandle)
+    source = crate / "src" / "lib.rs"
+    right = source.read_text()
+    for before, after, layer in FAULTS:
+        assert before in right
+        source.write_text(right.replace(before, after, 1))
+        run = cargo(crate, "test")
+        assert run.returncode != 0, f"{after} was not found"
+        assert f"wrong first: {layer}@0/output" in run.stdout, run.stdout[-2000:] + run.stderr[-2000:]
+        assert (crate / "target/failures/failing_layer.safetensors").exists()
