@@ -65,6 +65,8 @@ install(TARGETS pycandle pycandle_shared EXPORT pycandleTargets
   ARCHIVE DESTINATION ${lib} COMPONENT library
   LIBRARY DESTINATION ${lib} COMPONENT library NAMELINK_COMPONENT library)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pycandle" DESTINATION ${headers} COMPONENT library)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/rust/pycandle" DESTINATION ${lib}/rust COMPONENT library
+  PATTERN target EXCLUDE PATTERN .gitignore EXCLUDE)
 install(EXPORT pycandleTargets NAMESPACE pycandle:: DESTINATION ${package} COMPONENT library)
 install(FILES "${built}/pycandleConfig.cmake" "${built}/pycandleConfigVersion.cmake" DESTINATION ${package}
   COMPONENT library)

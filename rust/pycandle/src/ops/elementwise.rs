@@ -95,7 +95,7 @@ fn integer_power(base: i64, exponent: i64) -> i64 {
 computed! {
     pow: |a: f64, b: f64| a.powf(b), integer_power;
     /// The larger of both; NaN where either is.
-    maximum: |a, b| larger(a, b), |a: i64, b: i64| a.max(b);
+    maximum: larger, |a: i64, b: i64| a.max(b);
     /// The smaller of both; NaN where either is.
     minimum: |a, b| -larger(-a, -b), |a: i64, b: i64| a.min(b);
     fmax: |a: f64, b: f64| a.max(b), |a: i64, b: i64| a.max(b);

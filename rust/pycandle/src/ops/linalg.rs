@@ -18,11 +18,7 @@ fn product(left: &Tensor, right: &Tensor) -> Result<Tensor> {
         right.dim(rank - 1)?,
     );
     let (a, b) = (host::integers(left)?, host::integers(right)?);
-    let batch = if inner * rows == 0 {
-        0
-    } else {
-        a.len() / (rows * inner)
-    };
+    let batch: usize = left.dims()[..rank - 2].iter().product();
     let mut out = Vec::with_capacity(batch * rows * columns);
     for n in 0..batch {
         for r in 0..rows {
