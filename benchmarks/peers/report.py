@@ -102,7 +102,7 @@ def _details(results: dict) -> str:
                 f"{row['first_ms']:.0f}",
                 f"{row['import_ms']:.0f}",
                 f"{row['bytes'] / 1e6:.0f}",
-                f"{row['difference']:.0e}",
+                f"{row['difference']:.0e}" if row["difference"] else "0",
             ]
         )
     head = "model,threads,runner,median ms,best ms,spread,ratio,peak MB,load ms,first output ms,imports ms,MB on disk,off by"

@@ -10,11 +10,9 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-import tokenizers
 from test_real_checkpoints import installed
 from tokenizer_agreement import Pair, assert_same
 from tokenizer_strings import strings
@@ -67,39 +65,6 @@ def npm_folder(tmp_path_factory) -> Path:
 def test_vocabularies_from_npm(name, npm_folder) -> None:
     models = npm_folder / f"tokenizer-{name}" / "models"
     assert_same(Pair(models / "tokenizer.json"), strings(COUNT))
-
-
-def least_seconds(run) -> float:
-    """Of the processor, so that neighbours do not count: the quickest of three."""
-    spent = []
-    for _ in range(3):
-        start = time.process_time()
-        run()
-        spent.append(time.process_time() - start)
-    return min(spent)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["gpt2", "llama2", "llama3", "gemma2", "qwen3"])
-def test_one_thread_is_at_least_as_fast_as_tokenizers(name, npm_folder) -> None:
-    """Both encode the same strings one by one in this process (TOKENIZERS_PARALLELISM is off), and open the same file."""
-    file = npm_folder / f"tokenizer-{name}" / "models" / "tokenizer.json"
-    pair = Pair(file)
-    texts = [text.decode("utf-8", errors="replace") for text in strings(2000, seed=9)]
-    seconds = {
-        "encode": [
-            least_seconds(lambda e=e: [e.encode(text) for text in texts]) for e in (pair.ours, pair.theirs)
-        ],
-        "open": [
-            least_seconds(lambda: pycandle.Tokenizer.from_file(file)),
-            least_seconds(lambda: tokenizers.Tokenizer.from_file(str(file))),
-        ],
-    }
-    assert all(ours <= theirs for ours, theirs in seconds.values()), seconds
-    tables = pycandle.Tokenizer.compile(file.read_text())
-    opened = least_seconds(lambda: pycandle.Tokenizer.from_compiled(tables))
-    assert opened < 0.05, f"{pair.ours.vocabulary_size} entries open in {opened * 1e3:.1f} ms"
-    print(f"{name}: {seconds}, tables {opened * 1e3:.1f} ms")
 
 
 def merged_by_rank(data: bytes, rank: dict[bytes, int]) -> list[bytes]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import time
 
 import pytest
 import torch
@@ -47,21 +45,12 @@ def checkpoint(request, tmp_path):
 
 
 @pytest.mark.full
-def test_extraction_takes_little_memory_and_half_the_speed_of_a_copy(checkpoint, tmp_path):
-    """Beside `cp` of the same bytes: both write to the disk, and both find their source in the page cache."""
+def test_extraction_takes_little_memory(checkpoint, tmp_path):
     source, wanted = checkpoint
-    out, copy = tmp_path / "out.safetensors", tmp_path / "copy.safetensors"
+    out = tmp_path / "out.safetensors"
     command = [PYCANDLE, "weights", "extract", "--checkpoint", source, "--manifest", wanted, "--out", out]
     peak = peaks_of(command)["pycandle"]
     assert peak < 300e6
-    ours, theirs = [], []
-    for _ in range(3):
-        out.unlink()
-        ours.append(seconds_of(command))
-        theirs.append(seconds_of(["cp", "--reflink=never", out, copy], ["sync", copy]))
-        copy.unlink()
-    print(f"{peak / 1e6:.0f} MB, {min(theirs) / min(ours):.2f} of the speed of cp ({ours}, {theirs})")
-    assert min(ours) <= 2 * min(theirs), (ours, theirs)
     for i, (name, tensor) in enumerate(load_file(out).items()):
         assert name.startswith("layers.") and bool((tensor == float(name.split(".")[1])).all()), i
     shutil.rmtree(tmp_path, ignore_errors=True)
@@ -102,10 +91,3 @@ def test_what_is_turned_joined_or_computed_needs_one_tensor_and_64_mb(tmp_path, 
         print(f"{name}: {peak / 1e6:.0f} MB for a tensor of {made.numel() * 4 / 1e6:.0f} MB")
         torch.testing.assert_close(load_file(tmp_path / "out.safetensors")["x"], made, rtol=1e-6, atol=1e-6)
         assert peak < made.numel() * 4 + 64 * 2**20, name
-
-
-def seconds_of(*commands: list) -> float:
-    start = time.monotonic()
-    for command in commands:
-        subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - start
