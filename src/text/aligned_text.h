@@ -34,7 +34,6 @@ class AlignedText {
   explicit AlignedText(std::string text, uint32_t origin = 0) : text_(std::move(text)), origin_(origin) {}
 
   const std::string& text() const { return text_; }
-  bool is_original() const { return spans_.empty() && !changed_; }
   // What of the original [begin, end) stands for; begin < end.
   Span span(size_t begin, size_t end) const;
 

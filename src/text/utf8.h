@@ -33,7 +33,6 @@ inline Decoded decode_before(std::string_view text, size_t end) {
   return decode(text.data() + begin);
 }
 
-inline uint32_t encoded_size(CodePoint c) { return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4; }
 void append(std::string& out, CodePoint c);
 size_t count_characters(std::string_view valid);
 bool is_ascii(std::string_view);

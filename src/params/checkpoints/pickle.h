@@ -24,9 +24,6 @@ struct PickleValue {
   std::vector<PickleRef> items;   // list, tuple, set; dict: key, value, …; call: what is called, arguments; persistent: the id
 
   bool is(Kind k) const { return kind == k; }
-  bool is_global(std::string_view of, std::string_view name) const {
-    return kind == Kind::global && module == of && text == name;
-  }
 };
 
 class Pickle {

@@ -76,13 +76,6 @@ void measure(const std::vector<double>& values, const Floor& by, DType dtype, co
   result.floor_max = std::max(result.floor_max, least);
 }
 
-// "33", "1,630", "320,000", "3.2e+09": three digits are enough.
-std::string in_three_digits(double ratio) {
-  if (ratio < 1000 || ratio >= 1e9) return fmt::format("{:.3g}", ratio);
-  const double unit = std::pow(10, std::floor(std::log10(ratio)) - 2);
-  return fmt::format("{}", fmt::group_digits(static_cast<int64_t>(std::round(ratio / unit) * unit)));
-}
-
 std::string beyond_floor(const std::string& name, double error, const char* measure, const std::string& where, double floor) {
   return fmt::format("{} is {:.2g} ({}) from the program's exact value{}, {} times the rounding floor of {:.2g}", name, error,
                      measure, where, in_three_digits(error / floor), floor);
@@ -266,6 +259,12 @@ std::vector<const Array*> witnesses_of(const Evidence& e, const Array& first) {
 }
 
 }  // namespace
+
+std::string in_three_digits(double ratio) {
+  if (ratio < 1000 || ratio >= 1e9) return fmt::format("{:.3g}", ratio);
+  const double unit = std::pow(10, std::floor(std::log10(ratio)) - 2);
+  return fmt::format("{}", fmt::group_digits(static_cast<int64_t>(std::round(ratio / unit) * unit)));
+}
 
 Judgement judge_program(const Evidence& e) {
   return judge(e.golden, e.whose + "'s value", e.rounded, "the program", floor_of(e.f64, e.rounded, witnesses_of(e, e.rounded)));

@@ -61,6 +61,9 @@ inline constexpr double kRmsFactor = 4, kMaxFactor = 16;
 // and PyTorch may have added many equal terms.
 inline constexpr double kNearMiss = 32;
 
+// "33", "1,630", "320,000", "3.2e+09": three digits are enough.
+std::string in_three_digits(double ratio);
+
 // Half of the digits gone by rounding alone, in words: a bug could hide behind such a floor.
 std::optional<std::string> instability(const Judgement&, DType);
 

@@ -56,9 +56,9 @@ void look_at_weights(const Program& decomposed, const RunRequest& run, const Evi
   j.error_rms = *error;
   j.floor_rms = first.floor_rms;
   j.why = fmt::format(
-      "{} is off as other weights would make it: by {:.2g} (rms) from the program's exact value, {:.3g} times the rounding floor "
+      "{} is off as other weights would make it: by {:.2g} (rms) from the program's exact value, {} times the rounding floor "
       "of {:.2g}",
-      e.whose, *error, *error / first.floor_rms, first.floor_rms);
+      e.whose, *error, in_three_digits(*error / first.floor_rms), first.floor_rms);
 }
 
 }  // namespace
