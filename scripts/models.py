@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import importlib.util
 import re
 import subprocess
@@ -39,6 +40,10 @@ class Model:
     inputs: dict[str, torch.Tensor]
     dynamic: dict
     stateful: bool = False  # the decode step, beside the model itself
+    layers: int = 0  # of a model whose layers are all alike: `make` takes another number too
+
+    def with_layers(self, layers: int) -> Model:
+        return replace(self, make=functools.partial(self.make, layers))
 
     @property
     def header(self) -> Path:
@@ -54,26 +59,23 @@ def torchvision_model(name: str, title: str) -> Model:
     return Model(name, title, make, {"x": torch.zeros(2, 3, 224, 224)}, {"x": {0: "batch"}})
 
 
-def text_model(name: str, title: str, make: Callable[[], nn.Module], *inputs: str) -> Model:
+def text_model(name: str, title: str, make: Callable, *inputs: str, layers: int = 0) -> Model:
     ids = torch.zeros(2, 9, dtype=torch.int64)
-    return Model(name, title, make, dict.fromkeys(inputs, ids), dict.fromkeys(inputs, BATCH_SEQUENCE))
+    sizes = dict.fromkeys(inputs, BATCH_SEQUENCE)
+    return Model(name, title, make, dict.fromkeys(inputs, ids), sizes, layers=layers)
 
 
-def decode_step(name: str, title: str, make: Callable[[], nn.Module]) -> Model:
-    return replace(text_model(name, title, make, "input_ids"), stateful=True)
-
-
-def gpt2() -> nn.Module:
+def gpt2(layers: int = 12) -> nn.Module:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    return GPT2LMHeadModel(GPT2Config(use_cache=False))
+    return GPT2LMHeadModel(GPT2Config(n_layer=layers, use_cache=False))
 
 
-def llama() -> nn.Module:
+def llama(layers: int = 32) -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=128256, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32,
+        vocab_size=128256, hidden_size=4096, intermediate_size=14336, num_hidden_layers=layers,
         num_attention_heads=32, num_key_value_heads=8, max_position_embeddings=8192, rms_norm_eps=1e-5,
         rope_theta=500000.0, use_cache=False,
     )  # fmt: skip
@@ -87,21 +89,31 @@ def minilm() -> nn.Module:
         return SentenceEncoder()
 
 
+def vit(layers: int = 12) -> nn.Module:
+    from torchvision.models import VisionTransformer
+
+    return VisionTransformer(
+        image_size=224, patch_size=16, num_layers=layers, num_heads=12, hidden_dim=768, mlp_dim=3072
+    )
+
+
 def tagger() -> nn.Module:
     from tagger import Tagger
 
     return Tagger()
 
 
+GPT2 = text_model("gpt2", "GPT-2", gpt2, "input_ids", layers=12)
+LLAMA = text_model("llama", "Llama 3, 8B", llama, "input_ids", layers=32)
 ALL = [
     torchvision_model("resnet34", "ResNet-34"),
     torchvision_model("mobilenet_v2", "MobileNetV2"),
-    text_model("gpt2", "GPT-2", gpt2, "input_ids"),
-    text_model("llama", "Llama 3, 8B", llama, "input_ids"),
-    decode_step("gpt2", "GPT-2, token by token", gpt2),
-    decode_step("llama", "Llama 3, token by token", llama),
+    GPT2,
+    LLAMA,
+    replace(GPT2, title="GPT-2, token by token", stateful=True),
+    replace(LLAMA, title="Llama 3, token by token", stateful=True),
     text_model("minilm", "MiniLM-L6, sentence embeddings", minilm, "input_ids", "attention_mask"),
-    torchvision_model("vit_b_16", "ViT-B/16"),
+    replace(torchvision_model("vit_b_16", "ViT-B/16"), make=vit, layers=12),
     text_model("lstm_tagger", "LSTM tagger", tagger, "words"),
 ]
 

@@ -5,39 +5,44 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from warm_python import WarmPython
 
 import pycandle as pc
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
-def run(script: str, *arguments, status: int = 0) -> str:
-    finished = subprocess.run(
-        [sys.executable, SCRIPTS / script, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert finished.returncode == status, finished.stdout + finished.stderr
-    return finished.stdout
+@pytest.fixture(scope="module")
+def run():
+    python = WarmPython({**os.environ})
+
+    def scripts_output(script: str, *arguments, status: int = 0, **environment: str) -> str:
+        finished = python.run(SCRIPTS / script, Path.cwd(), *arguments, **environment)
+        assert finished.returncode == status, finished.stdout + finished.stderr
+        return finished.stdout
+
+    yield scripts_output
+    python.close()
 
 
-def test_validate_compares_outputs_on_inputs_that_were_not_recorded() -> None:
+def test_validate_compares_outputs_on_inputs_that_were_not_recorded(run) -> None:
     rows = json.loads(run("eval.py", "--model", "gpt2", "--tiny", "--format", "json"))
     assert [row["agrees"] for row in rows] == [True] * 3
     assert 0 < max(row["difference"] for row in rows) < 1e-4
 
 
-def test_trace_names_every_layer() -> None:
+def test_trace_names_every_layer(run) -> None:
     rows = json.loads(run("eval.py", "--model", "llama", "--workload", "trace", "--tiny", "--format", "json"))
     assert len(rows) > 20 and all(row["agrees"] for row in rows)
 
 
-def test_bench_and_run_give_tables(tmp_path) -> None:
+def test_bench_and_run_give_tables(tmp_path, run) -> None:
     text = run(
         "eval.py", "--model", "gpt2", "--workload", "bench", "--tiny", "--rounds", 1, "--bench-tokens", 1, 8,
         "--format", "csv", "--dump-dir", tmp_path,
@@ -50,7 +55,7 @@ def test_bench_and_run_give_tables(tmp_path) -> None:
 
 
 @pytest.mark.full
-def test_the_commands_of_the_page_run(tmp_path, monkeypatch) -> None:
+def test_the_commands_of_the_page_run(tmp_path, monkeypatch, run) -> None:
     monkeypatch.chdir(tmp_path)
     page = (SCRIPTS / "README.md").read_text()
     commands = [line.split()[1:] for line in page.splitlines() if line.startswith("python scripts/")]
@@ -59,12 +64,12 @@ def test_the_commands_of_the_page_run(tmp_path, monkeypatch) -> None:
         run(Path(script).name, *arguments)
 
 
-def test_a_wrong_use_is_refused() -> None:
+def test_a_wrong_use_is_refused(run) -> None:
     run("eval.py", status=2)
     run("eval.py", "--model", "nobody", status=2)
 
 
-def test_exported_weights_are_a_checkpoint(tmp_path, pycandle) -> None:
+def test_exported_weights_are_a_checkpoint(tmp_path, pycandle, run) -> None:
     out = tmp_path / "gpt2.safetensors"
     run("export_model_weights.py", "--model", "gpt2", "--tiny", "--out", out)
     weights = load_file(out)
@@ -81,8 +86,9 @@ def test_exported_weights_are_a_checkpoint(tmp_path, pycandle) -> None:
 
 
 @pytest.mark.parametrize("variable", ["reference", "cpu"])
-def test_the_environment_names_the_backend(variable, tmp_path, monkeypatch) -> None:
+def test_the_environment_names_the_backend(variable, tmp_path, monkeypatch, run) -> None:
     monkeypatch.setenv("PYCANDLE_BACKEND", variable)
     assert pc.get_backend() == variable
-    rows = json.loads(run("eval.py", "--model", "gpt2", "--workload", "run", "--tiny", "--format", "json"))
+    options = ["--model", "gpt2", "--workload", "run", "--tiny", "--format", "json"]
+    rows = json.loads(run("eval.py", *options, PYCANDLE_BACKEND=variable))
     assert rows[0]["what"] == "output.logits"

@@ -3,6 +3,7 @@ has loaded torch and transformers, and traced once."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import runpy
@@ -23,14 +24,16 @@ class WarmPython:
             text=True,
         )
 
-    def run(self, script: Path, folder: Path) -> subprocess.CompletedProcess:
-        """What the script prints, errors too, is in `stdout`."""
-        with tempfile.NamedTemporaryFile("r") as out:
-            self._server.stdin.write(json.dumps([str(script), str(folder), out.name]) + "\n")
+    def run(
+        self, script: Path, folder: Path, *arguments: object, **environment: str
+    ) -> subprocess.CompletedProcess:
+        with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
+            what = [str(script), str(folder), out.name, err.name, list(map(str, arguments)), environment]
+            self._server.stdin.write(json.dumps(what) + "\n")
             self._server.stdin.flush()
             status = self._server.stdout.readline()
             assert status, "the process that runs scripts has died"
-            return subprocess.CompletedProcess([script], int(status), out.read(), "")
+            return subprocess.CompletedProcess([script, *arguments], int(status), out.read(), err.read())
 
     def close(self) -> None:
         self._server.communicate()
@@ -43,6 +46,7 @@ def _serve() -> None:
     from pycandle import GoldenRecorder
 
     GoldenRecorder(progress=lambda text: None).record(torch.nn.ReLU().eval(), torch.zeros(2, 3))
+    gc.freeze()  # a fork need not look through all of torch for garbage
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
@@ -50,11 +54,12 @@ def _serve() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
-def _status_of(script: str, folder: str, out: str) -> int:
+def _status_of(script: str, folder: str, out: str, err: str, arguments: list[str], environment: dict) -> int:
     os.chdir(folder)
-    for stream, descriptor in ((os.devnull, 0), (out, 1), (out, 2)):
+    os.environ.update(environment)
+    for stream, descriptor in ((os.devnull, 0), (out, 1), (err, 2)):
         os.dup2(os.open(stream, os.O_RDWR | os.O_APPEND), descriptor)
-    sys.argv, sys.path[0] = [script], str(Path(script).parent)
+    sys.argv, sys.path[0] = [script, *arguments], str(Path(script).parent)
     sys.modules.pop("__main__", None)
     try:
         runpy.run_path(script, run_name="__main__")
@@ -62,7 +67,7 @@ def _status_of(script: str, folder: str, out: str) -> int:
     except SystemExit as ended:
         status = ended.code or 0
         if not isinstance(status, int):
-            print(status)
+            print(status, file=sys.stderr)
             status = 1
     except BaseException:
         traceback.print_exc()

@@ -7,6 +7,7 @@ cannot harm another. Every finished model is a line of `results.jsonl`; the last
 from __future__ import annotations
 
 import datetime
+import gc
 import hashlib
 import json
 import os
@@ -145,6 +146,7 @@ def _preload(sources: set[str]) -> None:
         GoldenRecorder(folder).record(torch.nn.Linear(2, 2).eval(), torch.zeros(2, 2))
     if sources & {"transformers", "basics"}:
         import transformers.modeling_utils  # noqa: F401
+    gc.freeze()  # a child need not look through all of that for garbage
 
 
 @dataclass
