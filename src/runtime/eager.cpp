@@ -55,7 +55,7 @@ class EagerExecutable final : public Executable {
       values[s.value] = request.states ? (*request.states)[i] : parameters_->get_state(s, p_.graph.type(s.value));
     }
     show_taps(request, values, kNoNode);
-    for (NodeId n = 0; n < static_cast<NodeId>(p_.graph.nodes.size()); ++n) {
+    for (NodeId n = 0; p_.graph.nodes.has(n); ++n) {
       run_node(n, request, sizes, values);
       show_taps(request, values, n);
     }
@@ -80,7 +80,7 @@ class EagerExecutable final : public Executable {
     one.found = &found;
     one.seed = request.seed + static_cast<uint64_t>(n);
     try {
-      const std::vector<Array> results = nodes_[static_cast<size_t>(n)]->run(one);
+      const std::vector<Array> results = nodes_[n]->run(one);
       for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = results[i];
     } catch (Error& error) {
       throw error.op(node.op->name)
@@ -101,7 +101,7 @@ class EagerExecutable final : public Executable {
 
   Program p_;
   std::shared_ptr<const ParameterSource> parameters_;
-  std::vector<std::unique_ptr<Executable>> nodes_;
+  PerNode<std::unique_ptr<Executable>> nodes_;
 };
 
 }  // namespace

@@ -73,13 +73,11 @@ bool holds_sizes(DType d) { return is_integral(d) || d == DType::boolean; }
 
 }  // namespace
 
-const KnownValues::Value* KnownValues::find(ValueId v) const {
-  return v >= 0 && static_cast<size_t>(v) < values_.size() && values_[v] ? &*values_[v] : nullptr;
-}
+const KnownValues::Value* KnownValues::find(ValueId v) const { return values_.has(v) && values_[v] ? &*values_[v] : nullptr; }
 
 void KnownValues::set(ValueId v, Array array) {
   if (array.size() > kMostElements) return;
-  if (values_.size() <= static_cast<size_t>(v)) values_.resize(v + 1);
+  if (!values_.has(v)) values_.resize(v + 1);
   Value value;
   if (holds_sizes(array.dtype()))
     for (const int64_t number : load_int(array)) value.dims.emplace_back(number);
@@ -90,13 +88,13 @@ void KnownValues::set(ValueId v, Array array) {
 void KnownValues::keep(const pycandle::Graph& g, ValueId v, std::vector<Dim> dims) {
   const Type& type = g.type(v);
   if (all_numbers(dims)) return set(v, store(type.dtype, sizes_of(type.shape), sizes_of(dims)));
-  if (values_.size() <= static_cast<size_t>(v)) values_.resize(v + 1);
+  if (!values_.has(v)) values_.resize(v + 1);
   values_[v] = Value{std::nullopt, std::move(dims)};
 }
 
 void KnownValues::update(const pycandle::Graph& g) {
-  for (; next_node_ < g.nodes.size(); ++next_node_) {
-    const pycandle::Node& node = g.nodes[static_cast<NodeId>(next_node_)];
+  for (; g.nodes.has(next_node_); ++next_node_) {
+    const pycandle::Node& node = g.nodes[next_node_];
     try {
       evaluate(g, node);
     } catch (const Error&) {

@@ -35,8 +35,8 @@ class KnownValues {
   void keep(const pycandle::Graph&, ValueId, std::vector<Dim>);
 
   const SymbolRanges* ranges_;
-  std::vector<std::optional<Value>> values_;  // by id
-  size_t next_node_ = 0;
+  PerValue<std::optional<Value>> values_;
+  NodeId next_node_ = 0;
 };
 
 }  // namespace pycandle::onnx
