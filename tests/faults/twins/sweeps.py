@@ -61,16 +61,18 @@ class Window(nn.Module):
         return self.conv(F.relu(x))
 
 
-def window(length: int) -> Twin:
+def window(length: int, pictures: int = 1, side: int = 12) -> Twin:
     wrongs = tuple(
         stored(change, "conv.weight", "" if change.startswith("rounded") else "stored weight")
         for change in changes(F32, min(length, 1024))
     )
-    inputs = lambda g: {"x": torch.randn(1, length // 9, 12, 12, generator=g)}  # noqa: E731
-    return Twin(f"window_{length}", lambda: Window(length), inputs, wrongs, (Variant(F32),))
+    inputs = lambda g: {"x": torch.randn(pictures, length // 9, side, side, generator=g)}  # noqa: E731
+    name = f"window_{length}" + (f"_{pictures}x{side}x{side}" if (pictures, side) != (1, 12) else "")
+    return Twin(name, lambda: Window(length), inputs, wrongs, (Variant(F32),))
 
 
-WINDOWS = tuple(window(length) for length in (72, 576, 2304))
+FEW_PLACES = (window(576, side=3), window(576, side=1), window(1008, pictures=3, side=4), window(576, 16, 3))
+WINDOWS = (*(window(length) for length in (72, 576, 2304)), *FEW_PLACES)
 
 
 class Quiet(nn.Module):
