@@ -97,8 +97,7 @@ void KnownValues::update(const pycandle::Graph& g) {
     const pycandle::Node& node = g.nodes[next_node_];
     try {
       evaluate(g, node);
-    } catch (const Error&) {
-      // A size beyond what a dim may be, an index outside: it stays data, and fails where it is used.
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch): an index outside: it stays data, and fails where it is used
     }
   }
 }

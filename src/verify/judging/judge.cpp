@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "verify/judging/groups.h"
 
@@ -155,7 +156,7 @@ void judge_levels(const std::vector<double>& values, const Floor& by, const std:
     if (level.error_rms <= kMaxFactor * level.floor_rms) continue;
     level.passed = false;
     level.why = beyond_floor(name, level.error_rms, "rms", " in its smaller elements", level.floor_rms);
-    result = level;
+    result = std::move(level);
     return;
   }
 }
