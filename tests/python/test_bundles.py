@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from conftest import PYCANDLE
 from hostile_bundles import HOSTILE, hostile_files, seal
+from memory import peaks_of
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaForCausalLM
 
@@ -141,6 +143,26 @@ def test_narrow_weights_are_small_and_those_of_the_option(llama, pycandle, tmp_p
         rtol=1e-4,
         atol=1e-4,
     )
+
+
+@pytest.mark.full
+def test_narrow_weights_are_never_wide_all_at_once(pycandle, tmp_path) -> None:
+    """A text needs less memory than the weights in f32."""
+    sizes = {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 3, "num_attention_heads": 8}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **sizes))
+    recorded(model, tmp_path, input_ids=torch.randint(0, VOCABULARY, (1, 5)))
+    trained_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    made = tmp_path / "model.pycandle"
+    for weights, bytes_of_one in (("bf16", 2), ("int8", 1)):
+        options = ["--tokenizer", tmp_path / "tokenizer.json", "--weights", weights, "--single-file"]
+        pycandle("bundle", tmp_path, *options, "--out", made)
+        assert made.stat().st_size < 1.1 * bytes_of_one * sum(p.numel() for p in model.parameters())
+        text = ["--prompt", "the house", "--max-tokens", 6, "--kv-cache-capacity", 64, "--threads", 1]
+        peak = max(peaks_of([PYCANDLE, "generate", made, *text]).values())
+        cache = 3 * 2 * 64 * 1024 * 4
+        assert peak < 4 * sum(p.numel() for p in model.parameters()), f"{weights}: {peak / 1e6:.0f} MB"
+        if weights == "bf16":
+            assert peak < made.stat().st_size + cache + 64e6, f"{weights}: {peak / 1e6:.0f} MB"
 
 
 def test_verify_and_doctor_read_the_weights(bundle, pycandle, tmp_path) -> None:

@@ -49,8 +49,9 @@ std::unique_ptr<Plan> Planner::plan() {
   for (size_t i = 0; i < p.inputs.size(); ++i) define_input(p.inputs[i].value, Buffer::Kind::input, i);
   for (const Parameter& q : p.parameters) {
     if (q.value == kNoValue) continue;
-    const BufferId buffer = add_constant(shared_.parameters->get(q), {shared_.parameters->fingerprint(q), true, SIZE_MAX, true});
+    const BufferId buffer = add_constant({}, {shared_.parameters->fingerprint(q), false, SIZE_MAX, &q});
     define(q.value, dense_view(buffer, dtype(q.value), sizes(q.value)));
+    plan_->buffers[buffer].bytes = static_cast<size_t>(view(q.value).count()) * size_of(dtype(q.value));
   }
   for (size_t i = 0; i < p.states.size(); ++i) define_input(p.states[i].value, Buffer::Kind::state, i);
 
@@ -232,7 +233,7 @@ BufferId Planner::new_buffer(size_t bytes) {
 // Without an identity of its own: what is derived from it belongs to this executable alone.
 BufferId Planner::constant_buffer(Array array) {
   static std::atomic<uint64_t> next{0};
-  return add_constant(std::move(array), {hash128(fmt::format("constant {}", next++)), true, SIZE_MAX, false});
+  return add_constant(std::move(array), {hash128(fmt::format("constant {}", next++))});
 }
 
 BufferId Planner::add_constant(Array array, Source source) {
@@ -264,7 +265,8 @@ bool Planner::wants(ValueId v, const std::string& format) {
 
 std::optional<size_t> Planner::waiting_node(ValueId v) const {
   const Source& source = sources_[constant_of(v)];
-  if (source.is_made || node(source.node).results != Values{v}) return std::nullopt;  // a view of a result is not it
+  const bool waits = !source.parameter && !source.is_made;
+  if (!waits || node(source.node).results != Values{v}) return std::nullopt;  // a view of a result is not it
   return source.node;
 }
 
@@ -356,8 +358,7 @@ bool Planner::fold(size_t index) {
   for (const ValueId v : n.operands) text += " " + (v == kNoValue ? "none" : identity(v).text());
   for (size_t r = 0; r < n.results.size(); ++r) {
     const ValueId v = n.results[r];
-    const View own = dense_view(add_constant({}, {hash128(fmt::format("{} {}", r, text)), false, index, false}), dtype(v),
-                                sizes(v));
+    const View own = dense_view(add_constant({}, {hash128(fmt::format("{} {}", r, text)), false, index}), dtype(v), sizes(v));
     plan_->buffers.back().bytes = static_cast<size_t>(own.count()) * size_of(own.dtype);
     define(v, own);
   }
@@ -370,8 +371,14 @@ void Planner::place(Error& error, const Node& n) const {
 }
 
 void Planner::make_folded(size_t constant) {
-  if (sources_[constant].is_made) return;
-  const Node& n = node(sources_[constant].node);
+  Source& source = sources_[constant];
+  if (source.is_made) return;
+  if (source.parameter) {
+    plan_->constants[constant] = shared_.parameters->get(*source.parameter);
+    source.is_made = true;
+    return;
+  }
+  const Node& n = node(source.node);
   std::vector<Array> operands, results;
   for (const ValueId v : n.operands) operands.push_back(v == kNoValue ? Array() : this->constant(v).value());
   try {
@@ -393,8 +400,9 @@ void Planner::make_folded(size_t constant) {
 // Its only user has seen it. It is made or mapped again should anyone ask.
 void Planner::forget(ValueId v) {
   Source& source = sources_[constant_of(v)];
-  if (source.is_parameter) shared_.parameters->release(plan_->constants[constant_of(v)]);
-  if (source.node == SIZE_MAX || source.is_kept || uses(v) > 1) return;
+  if (source.parameter && source.is_made) shared_.parameters->release(plan_->constants[constant_of(v)]);
+  const bool can_be_made = source.parameter || source.node != SIZE_MAX;
+  if (!can_be_made || source.is_kept || uses(v) > 1) return;
   plan_->constants[constant_of(v)] = Array();
   source.is_made = false;
 }

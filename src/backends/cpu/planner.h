@@ -94,7 +94,7 @@ class Planner {
     Hash128 identity;
     bool is_made = true;
     size_t node = SIZE_MAX;  // folded
-    bool is_parameter = false;
+    const Parameter* parameter = nullptr;  // got when it is asked for: what a source makes of narrow weights is large
     bool is_kept = false;  // a step reads it
   };
   bool fold(size_t node);
