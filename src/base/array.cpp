@@ -11,7 +11,9 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/file_dtypes.h"
 #include "base/half.h"
+#include "base/narrow_floats.h"
 
 namespace pycandle {
 
@@ -100,6 +102,31 @@ template <class T> struct ComplexOf {
   static Stored store(int64_t v) { return Stored(static_cast<T>(v)); }
 };
 
+template <class Format> struct Narrow {
+  using Stored = uint8_t;
+  using Wide = double;
+  static double load(uint8_t v) { return Format::decode(v); }
+  static uint8_t store(double v) { return Format::encode(v); }
+  static uint8_t store(int64_t v) { return store(sticky_double(v)); }
+};
+template <class T, int kBits> struct NarrowInteger {
+  using Stored = T;
+  using Wide = int64_t;
+  static int64_t load(T v) { return detail::wrapped_to_bits<kBits, std::is_signed_v<T>>(v); }  // the other bits may be anything
+  static T store(double v) { return store(truncated<int64_t>(v)); }
+  static T store(int64_t v) { return static_cast<T>(detail::wrapped_to_bits<kBits, std::is_signed_v<T>>(v)); }
+};
+// Its integer is the one with the same bits; as a float it is what it says.
+struct Unsigned64 {
+  using Stored = uint64_t;
+  using Wide = int64_t;
+  static int64_t load(uint64_t v) { return static_cast<int64_t>(v); }
+  static uint64_t store(double v) {
+    return v >= 0x1p63 && v < 0x1p64 ? static_cast<uint64_t>(v) : static_cast<uint64_t>(truncated<int64_t>(v));
+  }
+  static uint64_t store(int64_t v) { return static_cast<uint64_t>(v); }
+};
+
 template <class Visit> decltype(auto) with_element(DType d, Visit&& visit) {
   switch (d) {
     case DType::f64: return visit(F64{});
@@ -115,6 +142,19 @@ template <class Visit> decltype(auto) with_element(DType d, Visit&& visit) {
     case DType::c64: return visit(ComplexOf<float>{});
     case DType::c128: return visit(ComplexOf<double>{});
   }
+  if (d == file_dtype::u16) return visit(Integer<uint16_t, int64_t>{});
+  if (d == file_dtype::u32) return visit(Integer<uint32_t, int64_t>{});
+  if (d == file_dtype::u64) return visit(Unsigned64{});
+  if (d == file_dtype::f8e4m3) return visit(Narrow<detail::F8E4M3>{});
+  if (d == file_dtype::f8e4m3fnuz) return visit(Narrow<detail::F8E4M3Fnuz>{});
+  if (d == file_dtype::f8e5m2) return visit(Narrow<detail::F8E5M2>{});
+  if (d == file_dtype::f8e5m2fnuz) return visit(Narrow<detail::F8E5M2Fnuz>{});
+  if (d == file_dtype::f8e8m0) return visit(Narrow<detail::ExponentFloat>{});
+  if (d == file_dtype::f4e2m1) return visit(Narrow<detail::F4E2M1>{});
+  if (d == file_dtype::i4) return visit(NarrowInteger<int8_t, 4>{});
+  if (d == file_dtype::u4) return visit(NarrowInteger<uint8_t, 4>{});
+  if (d == file_dtype::i2) return visit(NarrowInteger<int8_t, 2>{});
+  if (d == file_dtype::u2) return visit(NarrowInteger<uint8_t, 2>{});
   internal_error("an array has a dtype that does not exist");
 }
 
@@ -147,9 +187,13 @@ template <class Element, class Wide> struct Widening {
 };
 
 template <class Wide> std::vector<Wide> load(const Array& a) {
+  if constexpr (!std::is_same_v<Wide, int64_t>) {
+    if (a.dtype() == file_dtype::u64)
+      return {static_cast<const uint64_t*>(a.data()), static_cast<const uint64_t*>(a.data()) + a.size()};
+  }
   return with_element(a.dtype(), [&](auto element) {
     using Element = decltype(element);
-    const auto* from = a.as<typename Element::Stored>();
+    const auto* from = static_cast<const Element::Stored*>(a.data());
     const auto* to = from + a.size();
     if constexpr (std::is_same_v<typename Element::Stored, Wide>)
       return std::vector<Wide>(from, to);
@@ -259,6 +303,7 @@ Array store(DType d, Sizes shape, const std::vector<Complex>& v) { return store_
 
 Array cast(const Array& a, DType to) {
   if (a.dtype() == to) return a;
+  if (a.dtype() == file_dtype::u64 && is_inexact(to)) return store(to, a.shape(), load_double(a));  // not every u64 is an int64
   Array out(to, a.shape());
   if (a.size() == 0) return out;
   // In blocks through the type that holds every value of the source: one loop a dtype, not one a pair of dtypes.
@@ -270,7 +315,7 @@ Array cast(const Array& a, DType to) {
     auto* target = static_cast<std::byte*>(out.mutable_data());
     for (int64_t begin = 0; begin < a.size(); begin += kBlock) {
       const int64_t count = std::min(kBlock, a.size() - begin);
-      const auto* from = a.as<typename Element::Stored>() + begin;
+      const auto* from = static_cast<const Element::Stored*>(a.data()) + begin;
       for (int64_t i = 0; i < count; ++i) block[i] = Element::load(from[i]);
       store_into(to, target + static_cast<size_t>(begin) * size_of(to), block, count);
     }

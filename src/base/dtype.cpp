@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/file_dtypes.h"
 #include "base/half.h"
 
 namespace pycandle {
@@ -39,7 +40,7 @@ constexpr double kMax16 = 65504.0;
 constexpr double kMaxB16 = 0x1.fep127;
 
 // In the order of DType.
-constexpr std::array<Facts, kDTypeCount> kFacts = {{
+constexpr std::array<Facts, kAllDTypeCount> kFacts = {{
     {"f64", 8, Family::floating, DType::f64, DType::c128, 0x1p-53, -kMax64, kMax64},
     {"f32", 4, Family::floating, DType::f32, DType::c64, 0x1p-24, -kMax32, kMax32},
     {"f16", 2, Family::floating, DType::f16, DType::c64, 0x1p-11, -kMax16, kMax16},
@@ -52,6 +53,19 @@ constexpr std::array<Facts, kDTypeCount> kFacts = {{
     {"bool", 1, Family::boolean, DType::boolean, DType::c64, 0.0, 0.0, 1.0},
     {"c64", 8, Family::complex, DType::f32, DType::c64, 0x1p-24, -kMax32, kMax32},
     {"c128", 16, Family::complex, DType::f64, DType::c128, 0x1p-53, -kMax64, kMax64},
+    integer_facts<uint16_t>("u16", file_dtype::u16),
+    integer_facts<uint32_t>("u32", file_dtype::u32),
+    integer_facts<uint64_t>("u64", file_dtype::u64),
+    {"f8e4m3", 1, Family::floating, file_dtype::f8e4m3, DType::c64, 0x1p-4, -448, 448},
+    {"f8e4m3fnuz", 1, Family::floating, file_dtype::f8e4m3fnuz, DType::c64, 0x1p-4, -240, 240},
+    {"f8e5m2", 1, Family::floating, file_dtype::f8e5m2, DType::c64, 0x1p-3, -57344, 57344},
+    {"f8e5m2fnuz", 1, Family::floating, file_dtype::f8e5m2fnuz, DType::c64, 0x1p-3, -57344, 57344},
+    {"f8e8m0", 1, Family::floating, file_dtype::f8e8m0, DType::c64, 0.5, 0x1p-127, 0x1p127},
+    {"f4e2m1", 1, Family::floating, file_dtype::f4e2m1, DType::c64, 0.25, -6, 6},
+    {"i4", 1, Family::integral, file_dtype::i4, DType::c64, 0.0, -8, 7},
+    {"u4", 1, Family::integral, file_dtype::u4, DType::c64, 0.0, 0, 15},
+    {"i2", 1, Family::integral, file_dtype::i2, DType::c64, 0.0, -2, 1},
+    {"u2", 1, Family::integral, file_dtype::u2, DType::c64, 0.0, 0, 3},
 }};
 
 const Facts& facts(DType d) { return kFacts.at(static_cast<size_t>(d)); }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file_dtypes.h"
 #include "base/json.h"
 #include "base/safetensors_header.h"
 #include "base/safetensors_stream.h"
@@ -21,8 +22,11 @@ constexpr uint64_t kMaxHeader = 100'000'000;
 constexpr const char* kMetadata = "__metadata__";
 
 // In the order of DType.
-constexpr std::array<std::string_view, kDTypeCount> kNames = {"F64", "F32", "F16", "BF16", "I64", "I32",
-                                                              "I16", "I8",  "U8",  "BOOL", "C64", "C128"};
+constexpr std::array<std::string_view, kAllDTypeCount> kNames = {
+    "F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL", "C64", "C128",
+    // Not all of these are the format's: the others are read by us alone.
+    "U16", "U32", "U64", "F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0", "F4_E2M1", "INT4", "UINT4", "INT2",
+    "UINT2"};
 
 std::optional<DType> dtype_of_file(std::string_view name) {
   const auto at = std::find(kNames.begin(), kNames.end(), name);
@@ -58,8 +62,8 @@ SafetensorsHeader::Entry read_entry(const Json& j, const std::string& file, cons
   const Json& offsets = member("data_offsets");
 
   const std::string type = dtype_json.is_string() ? dtype_json.get<std::string>() : std::string();
-  const auto dtype = dtype_of_file(type);
-  const auto other = others.find(type);
+  const auto other = others.find(type);  // how the reader takes it goes first
+  const auto dtype = other == others.end() ? dtype_of_file(type) : std::nullopt;
   if (!dtype && other == others.end()) {
     std::vector<std::string> known(std::begin(kNames), std::end(kNames));
     for (const auto& [name, bytes] : others) known.push_back(name);

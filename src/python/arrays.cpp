@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file_dtypes.h"
 #include "runtime/states.h"
 
 namespace nb = nanobind;
@@ -23,10 +24,11 @@ constexpr auto kInt = static_cast<uint8_t>(nb::dlpack::dtype_code::Int),
                kBfloat = static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat),
                kComplex = static_cast<uint8_t>(nb::dlpack::dtype_code::Complex),
                kBool = static_cast<uint8_t>(nb::dlpack::dtype_code::Bool);
-constexpr DTypeRow kDTypes[] = {{DType::f64, kFloat, 64},   {DType::f32, kFloat, 32},   {DType::f16, kFloat, 16},
-                                {DType::bf16, kBfloat, 16}, {DType::i64, kInt, 64},     {DType::i32, kInt, 32},
-                                {DType::i16, kInt, 16},     {DType::i8, kInt, 8},       {DType::u8, kUInt, 8},
-                                {DType::boolean, kBool, 8}, {DType::c64, kComplex, 64}, {DType::c128, kComplex, 128}};
+constexpr DTypeRow kDTypes[] = {{DType::f64, kFloat, 64},     {DType::f32, kFloat, 32},     {DType::f16, kFloat, 16},
+                                {DType::bf16, kBfloat, 16},   {DType::i64, kInt, 64},       {DType::i32, kInt, 32},
+                                {DType::i16, kInt, 16},       {DType::i8, kInt, 8},         {DType::u8, kUInt, 8},
+                                {DType::boolean, kBool, 8},   {DType::c64, kComplex, 64},   {DType::c128, kComplex, 128},
+                                {file_dtype::u16, kUInt, 16}, {file_dtype::u32, kUInt, 32}, {file_dtype::u64, kUInt, 64}};
 
 }  // namespace
 
@@ -47,7 +49,7 @@ Array to_array(const std::string& what, const InArray& in, Memory memory) {
     return array;
   }
   throw Error(ErrorCode::bad_input, what + " has a dtype that programs do not have")
-      .expected("f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128")
+      .expected("f64 f32 f16 bf16 i64 i32 i16 i8 u8 u16 u32 u64 bool c64 c128")
       .found("DLPack code " + std::to_string(in.dtype().code) + ", " + std::to_string(in.dtype().bits) + " bits");
 }
 
@@ -66,6 +68,9 @@ std::map<std::string, Array> to_tensors(const nb::dict& arrays, const std::strin
 }
 
 nb::object to_python(const Array& array) {
+  // NumPy has no floats or integers of fewer than 16 bits beside i8 and u8: their bits, which running/arrays.py names.
+  if (is_stored_only(array.dtype()) && size_of(array.dtype()) == 1)
+    return to_python(Array(DType::u8, array.shape(), array.data(), std::make_shared<Array>(array)));
   for (const DTypeRow& row : kDTypes) {
     if (array.dtype() != row.dtype) continue;
     Array* kept = new Array(copy_of(array));

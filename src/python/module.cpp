@@ -13,6 +13,7 @@
 
 #include "arrays.h"
 #include "base/error.h"
+#include "base/file_dtypes.h"
 #include "base/hash.h"
 #include "base/version.h"
 #include "decoding.h"
@@ -48,8 +49,20 @@ nb::dict taps_to_python(const Model& model, const Model::Tensors& tensors) {
   return out;
 }
 
+// Elements of fewer than 16 bits that NumPy does not have come as bytes.
+Model::Tensors inputs_of(const Model& model, const nb::dict& inputs) {
+  Model::Tensors given = to_tensors(inputs);
+  for (const Input& input : model.program().inputs) {
+    const DType dtype = model.program().graph.type(input.value).dtype;
+    const auto found = given.find(input.name);
+    if (found == given.end() || !is_stored_only(dtype) || size_of(dtype) != 1 || found->second.dtype() != DType::u8) continue;
+    found->second = Array(dtype, found->second.shape(), found->second.data(), std::make_shared<Array>(found->second));
+  }
+  return given;
+}
+
 nb::dict forward(const Model& model, const nb::dict& inputs) {
-  const Model::Tensors given = to_tensors(inputs);
+  const Model::Tensors given = inputs_of(model, inputs);
   Model::Tensors outputs;
   {
     const nb::gil_scoped_release unlocked;
@@ -60,7 +73,7 @@ nb::dict forward(const Model& model, const nb::dict& inputs) {
 
 // (taps by id, outputs by name)
 std::pair<nb::dict, nb::dict> trace(const Model& model, const nb::dict& inputs) {
-  const Model::Tensors given = to_tensors(inputs);
+  const Model::Tensors given = inputs_of(model, inputs);
   Model::Tensors taps, outputs;
   {
     const nb::gil_scoped_release unlocked;

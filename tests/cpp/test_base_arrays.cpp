@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/error.h"
+#include "base/file_dtypes.h"
 #include "base/strides.h"
 
 namespace pycandle {
@@ -115,6 +116,43 @@ TEST(Conversions, RoundTripEveryDType) {
     }
   }
   EXPECT_THROW(store(DType::f32, {2}, std::vector<double>{1}), Error);
+}
+
+// What ONNX stores. Codes and values are those of the OCP and Graphcore formats.
+TEST(Conversions, NarrowFloatsRoundOnceToNearestEven) {
+  const auto code_of = [](DType d, double v) { return static_cast<uint8_t>(*store(d, {1}, std::vector<double>{v}).as<char>()); };
+  const auto value_of = [](DType d, uint8_t code) { return load_double(Array(d, {1}, &code, nullptr)).at(0); };
+  EXPECT_EQ(value_of(file_dtype::f8e4m3, 0x7e), 448);
+  EXPECT_EQ(value_of(file_dtype::f8e4m3, 0x01), 0x1p-9);
+  EXPECT_EQ(code_of(file_dtype::f8e4m3, 464.0), 0x7e);  // the tie goes to the even code
+  EXPECT_EQ(code_of(file_dtype::f8e4m3, 465.0), 0x7f);  // NaN: there is no infinity
+  EXPECT_EQ(code_of(file_dtype::f8e4m3, -0.0), 0x80);
+  EXPECT_EQ(code_of(file_dtype::f8e4m3fnuz, -0.0), 0x00);
+  EXPECT_EQ(value_of(file_dtype::f8e4m3fnuz, 0x7f), 240);
+  EXPECT_TRUE(std::isnan(value_of(file_dtype::f8e4m3fnuz, 0x80)));
+  EXPECT_EQ(value_of(file_dtype::f8e5m2, 0x7b), 57344);
+  EXPECT_EQ(code_of(file_dtype::f8e5m2, kInfinity), 0x7c);
+  EXPECT_EQ(code_of(file_dtype::f8e5m2fnuz, 1e6), 0x80);
+  EXPECT_EQ(code_of(file_dtype::f4e2m1, 5.0), 0x06);  // between 4 and 6: even
+  EXPECT_EQ(code_of(file_dtype::f4e2m1, -100.0), 0x0f);
+  EXPECT_EQ(value_of(file_dtype::f8e8m0, 130), 8);
+  for (const DType d :
+       {file_dtype::f8e4m3, file_dtype::f8e4m3fnuz, file_dtype::f8e5m2, file_dtype::f8e5m2fnuz, file_dtype::f4e2m1}) {
+    for (int code = 0; code < (d == file_dtype::f4e2m1 ? 16 : 256); ++code) {
+      const double v = value_of(d, static_cast<uint8_t>(code));
+      if (!std::isnan(v)) EXPECT_EQ(code_of(d, v), code) << name_of(d) << " " << v;
+    }
+  }
+}
+
+TEST(Conversions, IntegersOfFewBitsWrap) {
+  const std::vector<int64_t> values = {7, 8, -9, 16, 3};
+  EXPECT_EQ(load_int(store(file_dtype::i4, {5}, values)), (std::vector<int64_t>{7, -8, 7, 0, 3}));
+  EXPECT_EQ(load_int(store(file_dtype::u4, {5}, values)), (std::vector<int64_t>{7, 8, 7, 0, 3}));
+  EXPECT_EQ(load_int(store(file_dtype::i2, {5}, values)), (std::vector<int64_t>{-1, 0, -1, 0, -1}));
+  EXPECT_EQ(load_int(store(file_dtype::u16, {2}, std::vector<int64_t>{-1, 65537})), (std::vector<int64_t>{65535, 1}));
+  EXPECT_EQ(load_double(store(file_dtype::u64, {1}, std::vector<double>{0x1.8p63})), std::vector<double>{0x1.8p63});
+  EXPECT_EQ(load_double(store(file_dtype::u64, {1}, std::vector<int64_t>{-1})), std::vector<double>{0x1p64});
 }
 
 // Values seen with torch 2.11 on x86: torch.tensor([...], dtype=float64).to(dtype).

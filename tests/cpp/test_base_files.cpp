@@ -263,7 +263,7 @@ TEST(SafetensorsTexts, ThatAreHostileAreRefused) {
       {file_of(std::string(20, '[')), "not JSON"},
       {file_of(R"({"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"t":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})"),
        "not JSON"},
-      {file_of(tensor("\"F8_E4M3\"", "[8]", "[0,8]"), data), "'t' has a dtype that is not supported"},
+      {file_of(tensor("\"F8_E3M4\"", "[8]", "[0,8]"), data), "'t' has a dtype that is not supported"},
       {file_of(tensor("\"f32\"", "[2]", "[0,8]"), data), "dtype that is not supported"},
       {file_of(tensor("4", "[2]", "[0,8]"), data), "dtype that is not supported"},
       {file_of(tensor("\"F32\"", "2", "[0,8]"), data), "not a list"},

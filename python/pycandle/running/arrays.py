@@ -5,9 +5,25 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+
+# Elements that NumPy alone does not have, by our names: arrays of `ml_dtypes` where that is installed, their bits otherwise.
+NARROW = {
+    "f8e4m3": "float8_e4m3fn",
+    "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz",
+    "f8e8m0": "float8_e8m0fnu",
+    "f4e2m1": "float4_e2m1fn",
+    "i4": "int4",
+    "u4": "uint4",
+    "i2": "int2",
+    "u2": "uint2",
+}
+NO_DTYPES: Mapping[str, str] = MappingProxyType({})
 
 
 def is_torch(value: Any) -> bool:
@@ -24,6 +40,14 @@ def contiguous(arrays: dict[str, Any]) -> dict[str, Any]:
             ready[name] = value
         else:
             array = np.asarray(value)
+            if array.dtype.name in NARROW.values():
+                array = np.ascontiguousarray(array).view(np.uint8)
+            elif array.dtype.name == "bfloat16":
+                import torch
+
+                array = torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
+                ready[name] = array
+                continue
             ready[name] = array if array.flags.c_contiguous else array.copy(order="C")
     return ready
 
@@ -33,14 +57,26 @@ def to_torch(results: dict[str, Any]) -> dict[str, Any]:
     return {name: torch.from_dlpack(value) for name, value in results.items()}
 
 
-def to_numpy(results: dict[str, Any]) -> dict[str, Any]:
-    return {name: _to_numpy(name, value) for name, value in results.items()}
+def to_numpy(results: dict[str, Any], dtypes: Mapping[str, str] = NO_DTYPES) -> dict[str, Any]:
+    return {name: _named(_to_numpy(name, value), dtypes.get(name)) for name, value in results.items()}
+
+
+def _named(array: np.ndarray, dtype: str | None) -> np.ndarray:
+    if dtype in NARROW:
+        try:
+            import ml_dtypes
+        except ImportError:
+            return array
+        array = array.view(getattr(ml_dtypes, NARROW[dtype]))
+    return array
 
 
 def _to_numpy(name: str, value: Any) -> np.ndarray:
     try:
         return np.from_dlpack(value)
     except (BufferError, RuntimeError) as error:
+        if (torch := sys.modules.get("torch")) and (ml_dtypes := sys.modules.get("ml_dtypes")):
+            return torch.from_dlpack(value).view(torch.int16).numpy().view(ml_dtypes.bfloat16)
         raise TypeError(
             f"{name} has a dtype that NumPy has not (bf16): pass torch tensors to get torch tensors back"
         ) from error
@@ -80,6 +116,10 @@ def _is_dataclass(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def like(inputs: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
-    """torch tensors when any input was one, NumPy arrays otherwise."""
-    return to_torch(results) if any(is_torch(value) for value in inputs.values()) else to_numpy(results)
+def like(
+    inputs: dict[str, Any], results: dict[str, Any], dtypes: Mapping[str, str] = NO_DTYPES
+) -> dict[str, Any]:
+    """torch tensors when any input was one, NumPy arrays otherwise. dtypes: of results, by name."""
+    if any(is_torch(value) for value in inputs.values()):
+        return to_torch(results)
+    return to_numpy(results, dtypes)

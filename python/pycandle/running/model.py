@@ -93,7 +93,7 @@ class Model(Stateful, Generates, Capable):
         Inputs come in the order of `inputs` or by name. Nested ones may be given nested (`past=[{"key": k}]`) or by path
         (`**{"past.0.key": k}`)."""
         flat = flatten(self._named(in_order, inputs))
-        return like(flat, self._core.forward(contiguous(flat)))
+        return like(flat, self._core.forward(contiguous(flat)), {o.name: o.dtype for o in self.outputs})
 
     __call__ = forward
 

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <limits>
 
+#include "base/file_dtypes.h"
 #include "base/half.h"
+#include "base/narrow_floats.h"
 
 namespace pycandle {
 
@@ -20,13 +22,23 @@ struct BF16 {
 struct Bool {
   uint8_t bits;
 };
+template <class Format> struct Narrow {
+  uint8_t bits;
+};
+template <class T, int kBits> struct NarrowInteger {
+  T value;
+};
 
 inline double decode(double v) { return v; }
 inline double decode(float v) { return v; }
 inline double decode(F16 v) { return detail::f16_to_float(v.bits); }
 inline double decode(BF16 v) { return detail::bf16_to_float(v.bits); }
-template <std::integral T> inline int64_t decode(T v) { return v; }
+template <std::integral T> inline int64_t decode(T v) { return static_cast<int64_t>(v); }
 inline int64_t decode(Bool v) { return v.bits != 0; }
+template <class Format> inline double decode(Narrow<Format> v) { return Format::decode(v.bits); }
+template <class T, int kBits> inline int64_t decode(NarrowInteger<T, kBits> v) {
+  return detail::wrapped_to_bits<kBits, std::is_signed_v<T>>(v.value);
+}
 template <class T> inline Complex decode(std::complex<T> v) { return {v.real(), v.imag()}; }
 
 // Toward zero. What does not fit an int64 gives its least value, as the instruction behind torch's cast does.
@@ -67,6 +79,16 @@ template <> struct Encode<Bool> {
   static Bool from(double v) { return {v != 0}; }
   static Bool from(int64_t v) { return {v != 0}; }
 };
+template <class Format> struct Encode<Narrow<Format>> {
+  static Narrow<Format> from(double v) { return {Format::encode(v)}; }
+  static Narrow<Format> from(int64_t v) { return {Format::encode(static_cast<double>(v))}; }
+};
+template <class T, int kBits> struct Encode<NarrowInteger<T, kBits>> {
+  static NarrowInteger<T, kBits> from(int64_t v) {
+    return {static_cast<T>(detail::wrapped_to_bits<kBits, std::is_signed_v<T>>(v))};
+  }
+  static NarrowInteger<T, kBits> from(double v) { return from(truncated(v)); }
+};
 template <class T> struct Encode<std::complex<T>> {
   static std::complex<T> from(Complex v) { return {static_cast<T>(v.real()), static_cast<T>(v.imag())}; }
   static std::complex<T> from(double v) { return {static_cast<T>(v), T{0}}; }
@@ -100,6 +122,19 @@ template <class F> void with_storage(DType d, F&& f) {
     case DType::c64: return f(std::complex<float>{});
     case DType::c128: return f(std::complex<double>{});
   }
+  if (d == file_dtype::u16) return f(uint16_t{});
+  if (d == file_dtype::u32) return f(uint32_t{});
+  if (d == file_dtype::u64) return f(uint64_t{});
+  if (d == file_dtype::f8e4m3) return f(Narrow<detail::F8E4M3>{});
+  if (d == file_dtype::f8e4m3fnuz) return f(Narrow<detail::F8E4M3Fnuz>{});
+  if (d == file_dtype::f8e5m2) return f(Narrow<detail::F8E5M2>{});
+  if (d == file_dtype::f8e5m2fnuz) return f(Narrow<detail::F8E5M2Fnuz>{});
+  if (d == file_dtype::f8e8m0) return f(Narrow<detail::ExponentFloat>{});
+  if (d == file_dtype::f4e2m1) return f(Narrow<detail::F4E2M1>{});
+  if (d == file_dtype::i4) return f(NarrowInteger<int8_t, 4>{});
+  if (d == file_dtype::u4) return f(NarrowInteger<uint8_t, 4>{});
+  if (d == file_dtype::i2) return f(NarrowInteger<int8_t, 2>{});
+  if (d == file_dtype::u2) return f(NarrowInteger<uint8_t, 2>{});
 }
 
 }  // namespace

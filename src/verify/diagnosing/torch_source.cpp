@@ -1,4 +1,5 @@
 #include "verify/diagnosing/torch_source.h"
+#include "base/file_dtypes.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +9,31 @@ namespace pycandle {
 namespace {
 
 const char* torch_dtype(DType d) {
-  static constexpr const char* kNames[kDTypeCount] = {"torch.float64", "torch.float32", "torch.float16",   "torch.bfloat16",
-                                                      "torch.int64",   "torch.int32",   "torch.int16",     "torch.int8",
-                                                      "torch.uint8",   "torch.bool",    "torch.complex64", "torch.complex128"};
+  static constexpr const char* kNames[kAllDTypeCount] = {"torch.float64",
+                                                         "torch.float32",
+                                                         "torch.float16",
+                                                         "torch.bfloat16",
+                                                         "torch.int64",
+                                                         "torch.int32",
+                                                         "torch.int16",
+                                                         "torch.int8",
+                                                         "torch.uint8",
+                                                         "torch.bool",
+                                                         "torch.complex64",
+                                                         "torch.complex128",
+                                                         "torch.uint16",
+                                                         "torch.uint32",
+                                                         "torch.uint64",
+                                                         "torch.float8_e4m3fn",
+                                                         "torch.float8_e4m3fnuz",
+                                                         "torch.float8_e5m2",
+                                                         "torch.float8_e5m2fnuz",
+                                                         "torch.float8_e8m0fnu",
+                                                         "torch.uint8",
+                                                         "torch.int8",
+                                                         "torch.uint8",
+                                                         "torch.int8",
+                                                         "torch.uint8"};  // torch does not compute with fewer bits
   return kNames[static_cast<size_t>(d)];
 }
 
