@@ -28,6 +28,18 @@ struct IotaOptions {
 // 0, 1, …, size - 1
 PYCANDLE_API Tensor iota(Dim size, const IotaOptions& options = {}, Here = Here::current());
 
+struct NumbersOptions {
+  DType dtype = DType::f32;
+};
+// a tensor of these numbers, in row-major order
+PYCANDLE_API Tensor numbers(const Numbers& values, const Dims& shape, const NumbersOptions& options = {}, Here = Here::current());
+
+struct TreeEnsembleOptions {
+  std::string aggregate = "SUM";
+};
+// for each row of x the weights of the leaves that it falls to, by target: their sum, mean, least or largest. Child i is a node, -1 - i a leaf
+PYCANDLE_API Tensor tree_ensemble(const Tensor& x, const Ints& roots, const Ints& features, const Ints& modes, const Numbers& thresholds, const Ints& left, const Ints& right, const Ints& missing_left, const Ints& leaf_starts, const Ints& leaf_targets, const Numbers& leaf_weights, int64_t targets, const TreeEnsembleOptions& options = {}, Here = Here::current());
+
 // -x; integers wrap
 PYCANDLE_API Tensor neg(const Tensor& x, Here = Here::current());
 

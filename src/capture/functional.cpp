@@ -18,6 +18,14 @@ Tensor iota(Dim size, const IotaOptions& options, Here here) {
   return call("iota", {}, nullptr, {{"size", attribute(size)}, {"dtype", attribute(options.dtype)}}, here);
 }
 
+Tensor numbers(const Numbers& values, const Dims& shape, const NumbersOptions& options, Here here) {
+  return call("numbers", {}, nullptr, {{"values", attribute(values)}, {"shape", attribute(shape)}, {"dtype", attribute(options.dtype)}}, here);
+}
+
+Tensor tree_ensemble(const Tensor& x, const Ints& roots, const Ints& features, const Ints& modes, const Numbers& thresholds, const Ints& left, const Ints& right, const Ints& missing_left, const Ints& leaf_starts, const Ints& leaf_targets, const Numbers& leaf_weights, int64_t targets, const TreeEnsembleOptions& options, Here here) {
+  return call("tree_ensemble", {&x}, nullptr, {{"roots", attribute(roots)}, {"features", attribute(features)}, {"modes", attribute(modes)}, {"thresholds", attribute(thresholds)}, {"left", attribute(left)}, {"right", attribute(right)}, {"missing_left", attribute(missing_left)}, {"leaf_starts", attribute(leaf_starts)}, {"leaf_targets", attribute(leaf_targets)}, {"leaf_weights", attribute(leaf_weights)}, {"targets", attribute(targets)}, {"aggregate", attribute(options.aggregate)}}, here);
+}
+
 Tensor neg(const Tensor& x, Here here) {
   return call("neg", {&x}, nullptr, {}, here);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -207,8 +208,83 @@ def _broken_calls() -> Iterator[tuple[str, bytes]]:
 
 def hostile() -> Iterator[tuple[str, bytes]]:
     """What each is, and its bytes; each must be one clear error."""
-    for group in (_broken_messages, _broken_graphs, _broken_tensors, _broken_calls):
+    for group in (_broken_messages, _broken_graphs, _broken_tensors, _broken_calls, _control_and_trees):
         yield from group()
+
+
+def _functions(count: int, calls: int) -> bytes:
+    """f0 calls f1 `calls` times, that f2, and so on; the last calls the first when there is one alone."""
+    model = model_of(
+        [helper.make_node("f0", ["x"], ["y"], domain="mine")], [value("x", [2])], [value("y", [2])]
+    )
+    for number in range(count):
+        names = ["v", *[f"h{i}" for i in range(calls - 1)], "out"]
+        inner = f"f{(number + 1) % count}"
+        nodes = [helper.make_node(inner, [a], [b], domain="mine") for a, b in pairwise(names)]
+        model.functions.append(helper.make_function("mine", f"f{number}", ["v"], ["out"], nodes, [], []))
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    return model.SerializeToString()
+
+
+def _growing_loop(trips: int) -> bytes:
+    body = helper.make_graph(
+        [node("Identity", "c", "more"), node("Concat", "v v", "next", axis=0)],
+        "body",
+        [value("i", [], INT64), value("c", [], TensorProto.BOOL), value("v", None)],
+        [value("more", [], TensorProto.BOOL), value("next", None)],
+    )
+    loop = helper.make_node("Loop", ["count", "", "x"], ["y"], body=body)
+    return _graph([loop], initializers={"count": np.array(trips)})
+
+
+def _tree(**changed) -> bytes:
+    lists = {
+        "nodes_treeids": [0, 0, 0],
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [0, 0, 0],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_values": [0.5, 0.0, 0.0],
+        "target_treeids": [0, 0],
+        "target_nodeids": [1, 2],
+        "target_ids": [0, 0],
+        "target_weights": [1.0, 2.0],
+        "n_targets": 1,
+    }
+    tree = helper.make_node(
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", **{**lists, **changed}
+    )
+    model = model_of([tree], [value("x", ["n", 4])], [value("y", ["n", 1])])
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    return model.SerializeToString()
+
+
+def _control_and_trees() -> Iterator[tuple[str, bytes]]:
+    yield "a Loop without a body", _graph([node("Loop", "x x", "y")])
+    yield "a Scan without a body", _graph([node("Scan", "x", "y", num_scan_inputs=1)])
+    yield "a function that calls itself", _functions(1, 1)
+    yield "functions in a circle", _functions(3, 2)
+    yield "a loop that doubles a tensor 2^40 times", _growing_loop(2**40)
+    yield "a loop that doubles a tensor 4,000 times", _growing_loop(4000)
+    yield (
+        "a sequence read outside",
+        _graph(
+            [node("SequenceConstruct", "x x", "q"), node("SequenceAt", "q s", "y")],
+            initializers={"s": np.array(7)},
+        ),
+    )
+    yield (
+        "a sequence where a tensor is read",
+        _graph([node("SequenceConstruct", "x x", "q"), node("Relu", "q", "y")]),
+    )
+    yield "a tree whose child is its parent", _tree(nodes_truenodeids=[0, 0, 0])
+    yield "a tree whose child is nowhere", _tree(nodes_truenodeids=[9, 0, 0])
+    yield "a tree that reads a feature outside", _tree(nodes_featureids=[2**40, 0, 0])
+    yield "a tree that reads feature -1", _tree(nodes_featureids=[-1, 0, 0])
+    yield "a leaf for a target outside", _tree(target_ids=[0, 5])
+    yield "lists of trees that differ in length", _tree(nodes_values=[0.5])
+    yield "2^40 targets", _tree(n_targets=2**40)
 
 
 def lay_out(folder: Path) -> dict[str, str]:

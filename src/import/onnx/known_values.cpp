@@ -85,6 +85,13 @@ void KnownValues::set(ValueId v, Array array) {
   values_[v] = std::move(value);
 }
 
+void KnownValues::adopt(const KnownValues& others, ValueId theirs, ValueId mine) {
+  const Value* value = others.find(theirs);
+  if (value == nullptr) return;
+  if (!values_.has(mine)) values_.resize(mine + 1);
+  values_[mine] = *value;
+}
+
 void KnownValues::keep(const pycandle::Graph& g, ValueId v, std::vector<Dim> dims) {
   const Type& type = g.type(v);
   if (all_numbers(dims)) return set(v, store(type.dtype, sizes_of(type.shape), sizes_of(dims)));
@@ -103,7 +110,7 @@ void KnownValues::update(const pycandle::Graph& g) {
 }
 
 void KnownValues::evaluate(const pycandle::Graph& g, const pycandle::Node& node) {
-  if (!node.op->is_primitive || node.op->is_random || !node.regions.empty() || node.results.empty()) return;
+  if (node.op->is_random || !node.regions.empty() || node.results.empty()) return;
   for (const ValueId result : node.results)
     if (!is_small(g.type(result))) return;
   if (node.op->name == "dim") {
@@ -112,8 +119,26 @@ void KnownValues::evaluate(const pycandle::Graph& g, const pycandle::Node& node)
   }
   const bool is_known = std::all_of(node.operands.begin(), node.operands.end(),
                                     [&](ValueId v) { return v == kNoValue || find(v) != nullptr; });
+  if (is_known && !node.op->is_primitive) return evaluate_functional(g, node);
   if (!is_known || evaluate_numbers(g, node)) return;
   if (node.results.size() == 1) evaluate_sizes(g, node);
+}
+
+// By its decomposition, in a graph of its own.
+void KnownValues::evaluate_functional(const pycandle::Graph& g, const pycandle::Node& node) {
+  if (!node.op->decomposition) return;
+  pycandle::Graph alone;
+  KnownValues inside(*ranges_, *table_);
+  Values operands;
+  for (const ValueId v : node.operands) {
+    operands.push_back(v == kNoValue ? kNoValue : alone.add_input(g.type(v)));
+    if (v != kNoValue) inside.adopt(*this, v, operands.back());
+  }
+  Builder b(alone, *table_, nullptr, ranges_);
+  const Values made = node.op->decomposition(b, Call(*node.op, alone, operands, node.attributes, node.regions));
+  inside.update(alone);
+  for (size_t i = 0; i < made.size() && i < node.results.size(); ++i)
+    if (made[i] != kNoValue && inside.find(made[i]) != nullptr) adopt(inside, made[i], node.results[i]);
 }
 
 // All operands are numbers: the op's own evaluator.
@@ -142,9 +167,15 @@ void KnownValues::evaluate_sizes(const pycandle::Graph& g, const pycandle::Node&
     }
     return keep(g, result, std::move(made));
   }
-  if (node.op->name == "cast") {
-    if (holds_sizes(g.type(node.operands[0]).dtype) && g.type(result).dtype == DType::i64) keep(g, result, dims_of(0));
+  if (node.op->name == "cast") {  // a size fits into 32 bits
+    const DType to = g.type(result).dtype;
+    if (holds_sizes(g.type(node.operands[0]).dtype) && (to == DType::i64 || to == DType::i32)) keep(g, result, dims_of(0));
     return;
+  }
+  if (node.op->name == "neg") {
+    std::vector<Dim> made;
+    for (const Dim d : dims_of(0)) made.push_back(Dim(0) - d);
+    return keep(g, result, std::move(made));
   }
   if (node.op->name == "reduce_prod" && g.type(node.operands[0]).rank() == 1) {
     Dim all = 1;
@@ -182,7 +213,9 @@ void KnownValues::rearrange(const pycandle::Graph& g, const pycandle::Node& node
       numbers.push_back(static_cast<int64_t>(elements.size()));
       elements.push_back(d);
     }
-    operands.push_back(store(DType::i64, sizes_of(g.type(v).shape), numbers));
+    const DType dtype = g.type(v).dtype;
+    if (highest_of(dtype) < kMostElements) return;  // too narrow for the places of its elements
+    operands.push_back(store(dtype, sizes_of(g.type(v).shape), numbers));
   }
   std::vector<Dim> made;
   for (const int64_t number : load_int(evaluated(g, node, operands).at(0))) made.push_back(elements.at(number));

@@ -13,9 +13,10 @@ namespace pycandle::onnx {
 
 class KnownValues {
  public:
-  explicit KnownValues(const SymbolRanges& ranges) : ranges_(&ranges) {}
+  KnownValues(const SymbolRanges& ranges, const OpTable& table) : ranges_(&ranges), table_(&table) {}
 
   void set(ValueId, Array);              // of an initializer; large ones are left out
+  void adopt(const KnownValues& others, ValueId theirs, ValueId mine);  // what they know of a value that is mine too
   // Evaluates the nodes that were added to the graph since the last call.
   void update(const pycandle::Graph&);
   // As an argument: a number, a size, or a list of them. Nothing: it is data, or not of rank 0 or 1.
@@ -34,7 +35,13 @@ class KnownValues {
   void rearrange(const pycandle::Graph&, const pycandle::Node&);
   void keep(const pycandle::Graph&, ValueId, std::vector<Dim>);
 
+  void evaluate_functional(const pycandle::Graph&, const pycandle::Node&);
+
   const SymbolRanges* ranges_;
+  void evaluate_functional(const pycandle::Graph&, const pycandle::Node&);
+
+  const SymbolRanges* ranges_;
+  const OpTable* table_;
   PerValue<std::optional<Value>> values_;
   NodeId next_node_ = 0;
 };

@@ -28,8 +28,8 @@ class Decoder {
           has_graph = true;
           into.graph = graph(m.bytes(), 0);
           break;
-        case 8: opset(m.bytes(), into); break;
-        case 25: into.functions.push_back(function_name(m.bytes())); break;
+        case 8: opset(m.bytes(), into.opsets); break;
+        case 25: into.functions.push_back(function(m.bytes())); break;
         default: m.skip();
       }
     }
@@ -78,7 +78,7 @@ class Decoder {
     return pair;
   }
 
-  static void opset(std::string_view bytes, Model& into) {
+  static void opset(std::string_view bytes, Opsets& into) {
     std::string_view domain;
     int64_t version = 0;
     Message m(bytes, "an operator set");
@@ -90,21 +90,51 @@ class Decoder {
       }
     }
     if (domain == "ai.onnx") domain = {};
-    if (!into.opsets.emplace(domain, version).second)
-      throw Error(ErrorCode::bad_input, fmt::format("the operator set '{}' is there twice", domain));
+    const auto [known, is_new] = into.emplace(domain, version);
+    if (!is_new && known->second != version)  // skl2onnx names a set twice
+      throw Error(ErrorCode::bad_input, fmt::format("the operator set '{}' is there in two versions", domain));
   }
 
-  std::string_view function_name(std::string_view bytes) {
+  static SparseTensor sparse_tensor(std::string_view bytes) {
+    SparseTensor t;
+    Message m(bytes, "a sparse tensor");
+    while (m.next()) {
+      switch (m.field()) {
+        case 1: t.values = tensor(m.bytes()); break;
+        case 2: t.indices = tensor(m.bytes()); break;
+        case 3: m.integers(t.dims); break;
+        default: m.skip();
+      }
+    }
+    if (t.dims.size() > kMostDims) throw Error(ErrorCode::bad_input, "a sparse tensor has too many dims");
+    return t;
+  }
+
+  Function function(std::string_view bytes) {
     count();
-    std::string_view name;
+    Function f;
+    const auto named = [&](std::string_view name) {
+      count();
+      ValueInfo info;
+      info.name = name;
+      return info;
+    };
     Message m(bytes, "a function");
     while (m.next()) {
-      if (m.field() == 1)
-        name = m.bytes();
-      else
-        m.skip();
+      switch (m.field()) {
+        case 1: f.name = m.bytes(); break;
+        case 4: f.body.inputs.push_back(named(m.bytes())); break;
+        case 5: f.body.outputs.push_back(named(m.bytes())); break;
+        case 6: f.attributes.push_back(m.bytes()); break;
+        case 7: f.body.nodes.push_back(node(m.bytes(), 0)); break;
+        case 9: opset(m.bytes(), f.opsets); break;
+        case 10: f.domain = m.bytes(); break;
+        case 11: f.defaults.push_back(attribute(m.bytes(), 0)); break;
+        case 13: f.overload = m.bytes(); break;
+        default: m.skip();
+      }
     }
-    return name;
+    return f;
   }
 
   Graph graph(std::string_view bytes, int depth) {
@@ -125,8 +155,8 @@ class Decoder {
         case 12: g.outputs.push_back(value_info(m.bytes())); break;
         case 13: g.values.push_back(value_info(m.bytes())); break;
         case 15:
-          g.has_sparse_initializers = true;
-          m.skip();
+          count();
+          g.sparse.push_back(std::make_shared<const SparseTensor>(sparse_tensor(m.bytes())));
           break;
         default: m.skip();
       }
@@ -152,9 +182,7 @@ class Decoder {
         case 4: n.op = m.bytes(); break;
         case 5: n.attributes.push_back(attribute(m.bytes(), depth)); break;
         case 7: n.domain = m.bytes(); break;
-        case 8:
-          if (!m.bytes().empty()) throw Error(ErrorCode::bad_input, "a node with an overload is not read");
-          break;
+        case 8: n.overload = m.bytes(); break;
         case 9: n.metadata.insert(entry(m.bytes())); break;
         default: m.skip();
       }
@@ -270,7 +298,8 @@ Attribute Decoder::attribute(std::string_view bytes, int depth) {
       case 8: m.integers(ints); break;
       case 9: strings.push_back(m.bytes()); break;
       case 20: type = m.integer(); break;
-      case 21: throw Error(ErrorCode::bad_input, "an attribute refers to one of a function, and stands in none");
+      case 21: a.reference = m.bytes(); break;
+      case 22: a.sparse = std::make_shared<const SparseTensor>(sparse_tensor(m.bytes())); break;
       default: m.skip();
     }
   }
@@ -289,7 +318,7 @@ Attribute Decoder::attribute(std::string_view bytes, int depth) {
       if (!std::holds_alternative<std::shared_ptr<const Graph>>(a.value))
         throw Error(ErrorCode::bad_input, fmt::format("attribute '{}' has no graph", a.name));
       break;
-    default: a.value = std::monostate{}; a.kind = "of a kind that is not read";
+    default: a.value = std::monostate{};  // sparse, a reference, or of a kind that is not read
   }
   return a;
 }
@@ -298,13 +327,22 @@ Attribute Decoder::attribute(std::string_view bytes, int depth) {
 
 namespace {
 
-// Names of what has a value, of nested graphs too.
 void collect(const Graph& g, Model& into) {
-  for (const Tensor& t : g.initializers)
-    if (!into.tensors.emplace(t.name, &t).second)
-      throw Error(ErrorCode::bad_input, fmt::format("initializer '{}' is there twice", t.name));
+  std::map<std::string_view, Stored>& here = into.stored[&g];
+  const auto add = [&](std::string_view name, Stored what) {
+    const auto [place, is_new] = here.emplace(name, std::move(what));
+    if (!is_new) throw Error(ErrorCode::bad_input, fmt::format("initializer '{}' is there twice", name));
+    Stored& stored = place->second;
+    stored.key = std::string(name);
+    for (size_t number = into.stored.size(); !into.by_key.emplace(stored.key, &stored).second; ++number)
+      stored.key = fmt::format("{}#{}", name, number);
+  };
+  for (const Tensor& t : g.initializers) add(t.name, {&t, nullptr, nullptr, &g, t.name, {}});
+  for (const auto& sparse : g.sparse) add(sparse->values.name, {nullptr, nullptr, sparse.get(), &g, sparse->values.name, {}});
   for (const Node& n : g.nodes) {
-    if (n.op == "Constant" && n.domain.empty() && n.outputs.size() == 1) into.constants.emplace(n.outputs[0], &n);
+    const bool is_constant = n.op == "Constant" && (n.domain.empty() || n.domain == "ai.onnx") && n.outputs.size() == 1;
+    const bool refers = !n.attributes.empty() && !n.attributes[0].reference.empty();
+    if (is_constant && !refers) add(n.outputs[0], {nullptr, &n, nullptr, &g, n.outputs[0], {}});
     for (const Attribute& a : n.attributes)
       if (const auto* inner = std::get_if<std::shared_ptr<const Graph>>(&a.value)) collect(**inner, into);
   }
@@ -317,10 +355,21 @@ bool is_onnx_file(const std::filesystem::path& path) {
   return path.extension() == ".onnx" && !std::filesystem::is_directory(path, failed);
 }
 
-std::optional<Array> Model::value(std::string_view name) const {
-  if (const auto found = tensors.find(name); found != tensors.end()) return read(*this, *found->second);
-  if (const auto found = constants.find(name); found != constants.end()) return constant_value(*this, *found->second);
-  return std::nullopt;
+Array Model::value(const Stored& stored) const {
+  return stored.tensor != nullptr   ? read(*this, *stored.tensor)
+         : stored.sparse != nullptr ? dense(*this, *stored.sparse)
+                                    : constant_value(*this, *stored.node);
+}
+
+std::optional<Array> Model::value(std::string_view key) const {
+  const auto found = by_key.find(key);
+  return found == by_key.end() ? std::nullopt : std::optional(value(*found->second));
+}
+
+const Function* Model::function(std::string_view domain, std::string_view name, std::string_view overload) const {
+  for (const Function& f : functions)
+    if (f.domain == domain && f.name == name && f.overload == overload) return &f;
+  return nullptr;
 }
 
 std::shared_ptr<Model> parse(std::string_view bytes, std::shared_ptr<const void> owner, const std::filesystem::path& file) {
@@ -330,6 +379,7 @@ std::shared_ptr<Model> parse(std::string_view bytes, std::shared_ptr<const void>
   try {
     Decoder().model(bytes, *model);
     collect(model->graph, *model);
+    for (const Function& f : model->functions) collect(f.body, *model);
   } catch (const Error& error) {
     throw Error(ErrorCode::bad_input, fmt::format("{}: {}", file.string(), error.message()))
         .expected(error.expected())

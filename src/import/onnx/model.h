@@ -27,17 +27,23 @@ struct Tensor {
   std::map<std::string_view, std::string_view> external;  // location, offset, length
 };
 
+struct SparseTensor {
+  Tensor values, indices;
+  std::vector<int64_t> dims;
+};
+
 struct Attribute {
   std::string_view name;
   // GraphAttribute and the like point to what they hold: a Graph is not complete here.
   std::variant<std::monostate, float, int64_t, std::string_view, Tensor, std::shared_ptr<const Graph>, std::vector<float>,
                std::vector<int64_t>, std::vector<std::string_view>>
       value;
-  std::string_view kind;             // of what is not read: "a sparse tensor"
+  std::shared_ptr<const SparseTensor> sparse;
+  std::string_view reference;        // in a function: the attribute of its call that this is
 };
 
 struct Node {
-  std::string_view name, op, domain;
+  std::string_view name, op, domain, overload;
   std::vector<std::string_view> inputs, outputs;  // "": an optional one that is not given
   std::vector<Attribute> attributes;
   std::map<std::string_view, std::string_view> metadata;
@@ -59,7 +65,28 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<Tensor> initializers;
   std::vector<ValueInfo> inputs, outputs, values;
-  bool has_sparse_initializers = false;
+  std::vector<std::shared_ptr<const SparseTensor>> sparse;
+};
+
+using Opsets = std::map<std::string_view, int64_t>;  // by domain; ONNX's own is ""
+
+// An operator that the file defines.
+struct Function {
+  std::string_view name, domain, overload;
+  Graph body;                                    // of its inputs and outputs only the names are known
+  std::vector<std::string_view> attributes;
+  std::vector<Attribute> defaults;
+  Opsets opsets;
+};
+
+// What has a value: an initializer, or a Constant node.
+struct Stored {
+  const Tensor* tensor = nullptr;
+  const Node* node = nullptr;
+  const SparseTensor* sparse = nullptr;
+  const Graph* graph = nullptr;                  // that it stands in
+  std::string_view name;
+  std::string key;                               // its name, with a number where several graphs of the file use it
 };
 
 struct Model {
@@ -68,14 +95,15 @@ struct Model {
   std::string stamp;                             // names the file and its state (base/file.h); empty when parsed from memory
   int64_t ir_version = 0;
   std::string_view producer, producer_version;
-  std::map<std::string_view, int64_t> opsets;    // by domain; ONNX's own is ""
+  Opsets opsets;
   Graph graph;
-  std::vector<std::string_view> functions;       // "domain.name" of those that the file defines
+  std::vector<Function> functions;
+  const Function* function(std::string_view domain, std::string_view name, std::string_view overload) const;
 
-  // What has a value: initializers, and the results of Constant nodes. nullopt: there is none of that name.
-  std::optional<Array> value(std::string_view name) const;
-  std::map<std::string_view, const Tensor*> tensors;
-  std::map<std::string_view, const Node*> constants;
+  std::map<const Graph*, std::map<std::string_view, Stored>> stored;  // by graph and name
+  std::map<std::string, const Stored*, std::less<>> by_key;
+  std::optional<Array> value(std::string_view key) const;  // nullopt: nothing stored has this key
+  Array value(const Stored&) const;
 };
 
 // bad_input with the file and the place for anything that is not right.
@@ -91,5 +119,6 @@ std::string name_of_type(int32_t type);
 Array constant_value(const Model&, const Node&);
 // The values: a view of the mapped file where they lie as we have them. External data is a file in the model's folder.
 Array read(const Model&, const Tensor&);
+Array dense(const Model&, const SparseTensor&);
 
 }  // namespace pycandle::onnx

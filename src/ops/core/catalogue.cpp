@@ -9,6 +9,8 @@ namespace pycandle {
 // A family is named after its file; the list below is the only place that knows them all.
 // Primitives.
 std::vector<OpDef> constant_ops();
+std::vector<OpDef> literal_ops();
+std::vector<OpDef> tree_ops();
 std::vector<OpDef> elementwise_ops();
 std::vector<OpDef> logical_ops();
 std::vector<OpDef> casting_ops();
@@ -78,12 +80,23 @@ std::vector<OpDef> shape_onnx_ops();
 std::vector<OpDef> reduction_onnx_ops();
 std::vector<OpDef> linalg_onnx_ops();
 std::vector<OpDef> nn_onnx_ops();
+std::vector<OpDef> windows_onnx_ops();
+std::vector<OpDef> recurrent_onnx_ops();
+std::vector<OpDef> attention_onnx_ops();
+std::vector<OpDef> loss_onnx_ops();
+std::vector<OpDef> quantization_onnx_ops();
+std::vector<OpDef> indexing_onnx_ops();
+std::vector<OpDef> vision_onnx_ops();
+std::vector<OpDef> signal_onnx_ops();
+std::vector<OpDef> ml_onnx_ops();
 
 namespace {
 
 const std::pair<const char*, Family> kFamilies[] = {
     // Primitives: each has an evaluator.
     {"creation/constants", constant_ops},
+    {"creation/literals", literal_ops},
+    {"indexing/trees", tree_ops},
     {"elementwise/elementwise", elementwise_ops},
     {"elementwise/logical", logical_ops},
     {"elementwise/casting", casting_ops},
@@ -153,6 +166,15 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"reduction/reduction_onnx", reduction_onnx_ops},
     {"linalg/linalg_onnx", linalg_onnx_ops},
     {"nn/nn_onnx", nn_onnx_ops},
+    {"nn/windows_onnx", windows_onnx_ops},
+    {"nn/recurrent_onnx", recurrent_onnx_ops},
+    {"nn/attention_onnx", attention_onnx_ops},
+    {"nn/loss_onnx", loss_onnx_ops},
+    {"nn/quantization_onnx", quantization_onnx_ops},
+    {"indexing/indexing_onnx", indexing_onnx_ops},
+    {"vision/vision_onnx", vision_onnx_ops},
+    {"signal/signal_onnx", signal_onnx_ops},
+    {"indexing/ml_onnx", ml_onnx_ops},
 };
 
 }  // namespace

@@ -1,4 +1,6 @@
 // ONNX's reductions: axes are an attribute, and an input in later opsets; without axes all are reduced, or none.
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "ops/core/aten_call.h"
@@ -37,6 +39,29 @@ ValueId magnitude(Builder& b, ValueId x) { return b.abs(x); }
 ValueId root(Builder& b, ValueId x) { return b.sqrt(x); }
 ValueId logarithm(Builder& b, ValueId x) { return b.log(x); }
 
+// The largest and the least of no elements.
+std::optional<Scalar> of_nothing(const Builder& b, std::string_view op, ValueId x, const Reduction& r) {
+  const bool is_empty = std::any_of(r.axes.begin(), r.axes.end(), [&](int64_t axis) { return b.shape(x)[axis] == Dim(0); });
+  if (!is_empty || (op != "reduce_max" && op != "reduce_min")) return std::nullopt;
+  const bool is_max = op == "reduce_max";
+  const DType dtype = b.dtype(x);
+  if (dtype == DType::boolean) return Scalar{!is_max};
+  if (is_floating(dtype))
+    return Scalar{is_max ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity()};
+  return Scalar{to_int64(is_max ? lowest_of(dtype) : highest_of(dtype))};
+}
+
+Shape shape_after(const Builder& b, ValueId x, const Reduction& r) {
+  Shape shape;
+  for (int64_t axis = 0; axis < b.rank(x); ++axis) {
+    if (!std::binary_search(r.axes.begin(), r.axes.end(), axis))
+      shape.push_back(b.shape(x)[axis]);
+    else if (r.keep)
+      shape.emplace_back(1);
+  }
+  return shape;
+}
+
 // after(op(before(x))); f16 and bf16 in f32, integers as they are.
 OpDef reduced(const char* op, const std::string& name, std::initializer_list<int> opsets, Before before = as_it_is,
               Before after = as_it_is) {
@@ -48,7 +73,9 @@ OpDef reduced(const char* op, const std::string& name, std::initializer_list<int
       const Reduction r = reduction_of(c);
       const DType dtype = c.b.dtype(r.x);
       ValueId y = before(c.b, c.b.widened(r.x));
-      if (!r.does_nothing) y = c.b.reduce(op, y, r.axes, r.keep);
+      if (!r.does_nothing)
+        y = of_nothing(c.b, op, y, r) ? c.b.full(*of_nothing(c.b, op, y, r), c.b.dtype(y), shape_after(c.b, y, r))
+                                      : c.b.reduce(op, y, r.axes, r.keep);
       return {c.b.narrowed(after(c.b, y), dtype)};
     });
   }
@@ -75,6 +102,8 @@ OpDef log_sum_exp() {
     def.from_aten_call(overload, [](AtenCall& c) -> Values {
       const Reduction r = reduction_of(c);
       if (r.does_nothing) return {r.x};
+      if (const auto nothing = of_nothing(c.b, "reduce_max", r.x, r))
+        return {c.b.full(*nothing, c.b.dtype(r.x), shape_after(c.b, r.x, r))};
       return c.b.create_all("logsumexp", {r.x}, {{"axes", r.axes}, {"keep", r.keep}});
     });
   return def;
@@ -99,18 +128,18 @@ OpDef position(const char* op, const char* name) {
 }
 
 // exclusive: without the element itself; reverse: from the end.
-Values cumulated(AtenCall& c) {
+Values cumulated(AtenCall& c, const char* op, double first) {
   Builder& b = c.b;
   ValueId x = c.tensor("x");
   const DType dtype = b.dtype(x);
   const int64_t axis = b.normal_axis(c.integer("axis"), b.rank(x));
   const bool backwards = c.integer("reverse") != 0;
   if (backwards) x = b.reverse(x, {axis});
-  ValueId y = b.create("cumsum", {b.widened(x)}, {{"axis", axis}});
+  ValueId y = b.create(op, {b.widened(x)}, {{"axis", axis}});
   if (c.integer("exclusive") != 0) {
     Dims low(static_cast<size_t>(b.rank(x)), Dim(0));
     low[axis] = 1;
-    y = b.slice(b.pad(y, low, Dims(low.size(), Dim(0)), 0.0), axis, 0, b.shape(x)[axis]);
+    y = b.slice(b.pad(y, low, Dims(low.size(), Dim(0)), first), axis, 0, b.shape(x)[axis]);
   }
   if (backwards) y = b.reverse(y, {axis});
   return {b.narrowed(y, dtype)};
@@ -123,8 +152,8 @@ Values largest(AtenCall& c) {
   return c.b.create_all("topk", {x},
                         {{"k", k[0]},
                          {"axis", c.b.normal_axis(c.integer("axis"), c.b.rank(x))},
-                         {"largest", c.integer("largest") != 0},
-                         {"sorted", c.integer("sorted") != 0},
+                         {"largest", !c.has_argument("largest") || c.integer("largest") != 0},
+                         {"sorted", !c.has_argument("sorted") || c.integer("sorted") != 0},
                          {"stable", true}});
 }
 
@@ -143,8 +172,14 @@ std::vector<OpDef> reduction_onnx_ops() {
           log_sum_exp(),
           position("argmax", "ArgMax"),
           position("argmin", "ArgMin"),
-          mapping("cumsum").from_aten_call("onnx.CumSum.11(x, axis#; exclusive=0, reverse=0)", cumulated),
-          mapping("topk").from_aten_call("onnx.TopK.11(x, k#; axis=-1, largest=1, sorted=1)", largest)};
+          mapping("cumsum").from_aten_call("onnx.CumSum.11(x, axis#; exclusive=0, reverse=0)",
+                                           [](AtenCall& c) { return cumulated(c, "cumsum", 0.0); }),
+          mapping("cumprod").from_aten_call("onnx.CumProd.26(x, axis#; exclusive=0, reverse=0)",
+                                            [](AtenCall& c) { return cumulated(c, "cumprod", 1.0); }),
+          mapping("topk")
+              .from_aten_call("onnx.TopK.1(x; axis=-1, k!)", largest)
+              .from_aten_call("onnx.TopK.10(x, k#; axis=-1)", largest)
+              .from_aten_call("onnx.TopK.11(x, k#; axis=-1, largest=1, sorted=1)", largest)};
 }
 
 }  // namespace pycandle

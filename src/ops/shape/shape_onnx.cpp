@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/core/aten_call.h"
-#include "ops/core/functional_helpers.h"
 #include "ops/core/mapping.h"
+#include "ops/core/onnx_helpers.h"
 #include "ops/shape/shape_helpers.h"
 
 namespace pycandle {
@@ -162,7 +161,17 @@ ValueId sliced(AtenCall& c) {
     }
     // From the end: the reversed axis in steps forward. An end of -size - 1 or less means to the very beginning.
     const auto start = starts[i].maybe_number(), end = ends[i].maybe_number(), length = size.maybe_number();
-    if (!start || !end || !length) c.unsupported("a negative step where start, end or size is not a number");
+    if (!start || !end) c.unsupported("a negative step where start or end is not a number");
+    if (!length) {  // places from the end are places from the start of the reversed axis
+      const bool is_far = !place_in_axis(*start, true);
+      if ((*start >= 0 && !is_far) || *end >= 0)
+        c.unsupported("a negative step where a place from the start is asked for, and the size is open");
+      const Dim from = is_far ? Dim(0) : Dim(-1 - *start);
+      const auto to = place_in_axis(*end, false) ? std::optional(Dim(-1 - *end)) : std::nullopt;
+      const SliceBounds bounds = python_slice(b, size, from, to, -steps[i]);
+      x = b.slice(b.reverse(x, {axis}), axis, bounds.start, bounds.stop, -steps[i]);
+      continue;
+    }
     const auto place = [&](int64_t at) { return at < 0 ? at + *length : at; };
     const int64_t first = std::clamp<int64_t>(place(*start), -1, *length - 1);
     const int64_t last = std::clamp<int64_t>(place(*end), -1, *length - 1);
@@ -192,20 +201,32 @@ ValueId filled(AtenCall& c) {
   return c.b.broadcast_to(value ? *value : c.b.full(0.0, DType::f32), c.dims("shape"));
 }
 
+// start, start + step, …: of whole numbers a count that may be a size, of others one that is known.
 ValueId range(AtenCall& c) {
   Builder& b = c.b;
-  if (c.has_argument("stash_type")) c.discard("stash_type", "only of ranges of f16 and bf16");
-  const auto start = c.operand("start"), step = c.operand("delta"), limit = c.operand("limit");
-  if (!std::holds_alternative<Scalar>(step) || !std::holds_alternative<int64_t>(std::get<Scalar>(step)))
-    c.unsupported("a step that is not an integer");
-  const int64_t by = std::get<int64_t>(std::get<Scalar>(step));
-  c.expects(by != 0, "a step that is not 0");
-  const auto dim = [&](const Operand& o) -> Dim {
-    if (const auto* d = std::get_if<Dim>(&o)) return *d;
-    if (const auto* s = std::get_if<Scalar>(&o); s && std::holds_alternative<int64_t>(*s)) return std::get<int64_t>(*s);
-    c.unsupported("ends that are not integers");
+  if (c.has_argument("stash_type")) c.discard("stash_type", "computed in f64");
+  const DType dtype = c.result().dtype;
+  if (is_floating(dtype)) {
+    const auto number = [&](const char* name) {
+      const Numbers given = c.numbers(name);
+      c.expects(given.size() == 1, "single numbers");
+      return given[0];
+    };
+    const double first = number("start"), by = number("delta"), last = number("limit");
+    c.expects(by != 0 && std::abs((last - first) / by) < 0x1p40, "a step that is not 0, and a sane count");
+    const auto count = std::max<int64_t>(static_cast<int64_t>(std::ceil((last - first) / by)), 0);
+    return b.cast(b.add(b.mul(b.iota(count, DType::f64), by), first), dtype);
+  }
+  const auto dim = [&](const char* name) {
+    const Dims given = c.dims(name);
+    c.expects(given.size() == 1, "single numbers");
+    return given[0];
   };
-  return b.create("arange", {}, {{"start", dim(start)}, {"stop", dim(limit)}, {"step", by}, {"dtype", DType::i64}});
+  const Dim start = dim("start"), limit = dim("limit"), step = dim("delta");
+  if (!step.is_number()) c.unsupported("a step that is a size");
+  c.expects(step.number() != 0, "a step that is not 0");
+  return b.cast(b.create("arange", {}, {{"start", start}, {"stop", limit}, {"step", step.number()}, {"dtype", DType::i64}}),
+                dtype);
 }
 
 ValueId triangle(AtenCall& c) {
@@ -225,7 +246,7 @@ ValueId tiled(AtenCall& c) {
 ValueId padded(AtenCall& c) {
   Builder& b = c.b;
   const ValueId x = c.tensor("x");
-  const Dims pads = c.dims("pads");
+  const Dims pads = c.dims(c.has_argument("paddings") ? "paddings" : "pads");
   Ints axes(static_cast<size_t>(b.rank(x)));
   std::iota(axes.begin(), axes.end(), 0);
   if (c.has_argument("axes") && !c.is_none("axes")) axes = c.integers("axes");
@@ -246,12 +267,7 @@ ValueId padded(AtenCall& c) {
                    : mode == "wrap"  ? "circular_pad"
                                      : nullptr;
   if (op == nullptr) c.unsupported("mode='" + mode + "'");
-  // These take the last axes that they pad, behind a batch and channels.
-  size_t first = 0;
-  while (first < low.size() && low[first] == Dim(0) && high[first] == Dim(0)) ++first;
-  if (first == low.size()) return x;
-  const auto tail = [&](const Dims& all) { return Dims(all.begin() + static_cast<std::ptrdiff_t>(first), all.end()); };
-  return b.create(op, {x}, {{"low", tail(low)}, {"high", tail(high)}});
+  return b.create(op, {x}, {{"low", low}, {"high", high}});
 }
 
 // Negative indices count from the end; sizes and numbers of the program are chosen when the file is read.
@@ -291,14 +307,22 @@ ValueId gathered_elements(AtenCall& c) {
 ValueId gathered_nd(AtenCall& c) {
   Builder& b = c.b;
   const ValueId x = c.tensor("x"), indices = c.tensor("indices");
-  if (c.has_argument("batch_dims") && c.integer("batch_dims") != 0) c.unsupported("batch_dims");
+  const int64_t batch = c.has_argument("batch_dims") ? c.integer("batch_dims") : 0;
+  c.expects(batch >= 0 && batch < std::min(b.rank(x), b.rank(indices)), "batch axes that both have");
   const int64_t depth = b.rank(indices) == 0 ? 0 : b.shape(indices).back().maybe_number().value_or(0);
   c.expects(depth >= 1 && depth <= b.rank(x), "indices whose last size is a number of axes of x");
+  c.expects(batch + depth <= b.rank(x), "indices whose last size is a number of axes of x");
   Values operands{x};
   Ints axes;
-  for (int64_t k = 0; k < depth; ++k) {
-    operands.push_back(wrapped(b, b.select_index(indices, b.rank(indices) - 1, k), b.shape(x)[k]));
+  Shape places = b.shape(indices);
+  places.pop_back();
+  for (int64_t k = 0; k < batch; ++k) {  // the same place in the batch
+    operands.push_back(b.broadcast_to(along_axis(b, b.iota(b.shape(x)[k]), k, static_cast<int64_t>(places.size())), places));
     axes.push_back(k);
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    operands.push_back(wrapped(b, b.select_index(indices, b.rank(indices) - 1, k), b.shape(x)[batch + k]));
+    axes.push_back(batch + k);
   }
   return b.create("gather_nd", std::move(operands), {{"axes", axes}});
 }
@@ -308,7 +332,7 @@ ValueId scattered_elements(AtenCall& c) {
   const int64_t axis = c.b.normal_axis(c.integer("axis"), c.b.rank(x));
   const std::string reduction = c.has_argument("reduction") ? c.string("reduction") : "none";
   static const std::map<std::string, std::string> kReductions = {
-      {"none", ""}, {"add", "sum"}, {"mul", "prod"}, {"max", "amax"}, {"min", "amin"}};
+      {"none", "none"}, {"add", "add"}, {"mul", "multiply"}, {"max", "amax"}, {"min", "amin"}};
   const auto found = kReductions.find(reduction);
   if (found == kReductions.end()) c.unsupported("reduction='" + reduction + "'");
   return c.b.create("scatter", {x, wrapped(c.b, c.tensor("indices"), c.b.shape(x)[axis]), c.tensor("updates")},
@@ -354,13 +378,14 @@ OpDef mapped(const char* op, std::initializer_list<const char*> overloads, Formu
 
 std::vector<OpDef> shape_onnx_ops() {
   return {
-      mapped("reshape", {"onnx.Reshape.5(x, shape#)", "onnx.Reshape.14(x, shape#; allowzero=0)"}, reshaped),
+      mapped("reshape", {"onnx.Reshape.1(x; shape=none)", "onnx.Reshape.5(x, shape#)", "onnx.Reshape.14(x, shape#; allowzero=0)"},
+             reshaped),
       mapped("reshape", {"onnx.Flatten.1(x; axis=1)"}, flattened),
       mapped("reshape", {"onnx.Squeeze.1(x; axes=none)", "onnx.Squeeze.13(x, axes#?)"}, squeezed),
       mapped("reshape", {"onnx.Unsqueeze.1(x; axes!)", "onnx.Unsqueeze.13(x, axes#)"}, unsqueezed),
       mapped("transpose", {"onnx.Transpose.1(x; perm=none)"}, transposed),
       mapped("broadcast", {"onnx.Expand.8(x, shape#)"}, expanded),
-      mapped("concat", {"onnx.Concat.4(xs*; axis!)"}, concatenated),
+      mapped("concat", {"onnx.Concat.1(xs*; axis=1)", "onnx.Concat.4(xs*; axis!)"}, concatenated),
       mapping("split")
           .from_aten_call("onnx.Split.2(x; axis=0, split=none)", split)
           .from_aten_call("onnx.Split.13(x, split#?; axis=0)", split)
@@ -374,8 +399,8 @@ std::vector<OpDef> shape_onnx_ops() {
       mapped("triu", {"onnx.Trilu.14(x, k#?; upper=1)"}, triangle),
       mapped("repeat", {"onnx.Tile.6(x, repeats#)"}, tiled),
       mapped("pad",
-             {"onnx.Pad.2(x; pads!, value=0.0, mode=\"constant\")", "onnx.Pad.11(x, pads#, value#?; mode=\"constant\")",
-              "onnx.Pad.18(x, pads#, value#?, axes#?; mode=\"constant\")"},
+             {"onnx.Pad.1(x; paddings!, value=0.0, mode=\"constant\")", "onnx.Pad.2(x; pads!, value=0.0, mode=\"constant\")",
+              "onnx.Pad.11(x, pads#, value#?; mode=\"constant\")", "onnx.Pad.18(x, pads#, value#?, axes#?; mode=\"constant\")"},
              padded),
       mapped("take", {"onnx.Gather.1(x, indices; axis=0)"}, gathered),
       mapped("gather", {"onnx.GatherElements.11(x, indices; axis=0)"}, gathered_elements),
