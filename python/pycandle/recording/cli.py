@@ -4,6 +4,7 @@ Examples:
     pycandle record                                     runs .pycandle/scripts/recorder.py
     pycandle record --script S --name N --out DIR
     pycandle record --model torchvision.models:resnet18 --input "x=f32[1,3,224,224]" --perturb
+    pycandle record model.onnx --inputs batch.safetensors   with ONNX Runtime's values as goldens
     pycandle record --model mypkg.model:make --kwargs '{"layers": 2}' --input "input_ids=i64[1,8]<1000"
 
 Exit: 0 recorded, 1 the model is refused, 2 bad input or usage, 3 internal error.
@@ -28,6 +29,14 @@ def parser() -> argparse.ArgumentParser:
         prog="pycandle record", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     what = made.add_argument_group("what to record")
+    what.add_argument("onnx", type=Path, nargs="?", metavar="MODEL.onnx", help="an ONNX file")
+    what.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SIZE=NUMBER",
+        help="of an ONNX file: the size of an open axis, as `pycandle inspect` names it (s0=4)",
+    )
     what.add_argument(
         "--script", type=Path, help=f"a Python script that uses GoldenRecorder ({DEFAULT_SCRIPT})"
     )
@@ -82,7 +91,7 @@ def _seed(text: str) -> int:
 
 
 def main(arguments: list[str] | None = None, program: str = "") -> int:
-    """`program`: the path of pycandle, which this command does not need."""
+    """`program`: the path of pycandle, which reads ONNX files."""
     options = parser().parse_args(arguments)
     started = time.monotonic()
     from ..errors import RecordingError, UsageError
@@ -91,6 +100,8 @@ def main(arguments: list[str] | None = None, program: str = "") -> int:
     make_bf16_safe()
 
     try:
+        if options.onnx:
+            return _record_onnx(options, program)
         with _standard_output_kept(options.json):
             done = _time(options) if options.time else _run(options)
     except RecordingError as error:
@@ -151,6 +162,47 @@ def _run(options):
                 f"{script.name} ran, but never called save(name) on a GoldenRecorder: nothing was recorded"
             )
     return overrides
+
+
+def _record_onnx(options, program: str) -> int:
+    """An ONNX file, with what ONNX Runtime computes as goldens."""
+    from ..errors import UsageError
+    from .files.folders import check_writable
+    from .onnx_files import record_file
+
+    for name in ("model", "script", "input", "perturb", "meta", "dynamic", "weights_file", "time"):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} does not go with an ONNX file")
+    if not options.onnx.is_file():
+        raise UsageError(f"no such file: {options.onnx}")
+    sizes = {}
+    for text in options.set:
+        name, equals, number = text.partition("=")
+        if not equals or not number.isdigit():
+            raise UsageError(f"cannot read --set {text!r}: s0=4")
+        sizes[name] = int(number)
+    given = {}
+    if options.inputs:
+        from safetensors.numpy import load_file
+
+        given = load_file(options.inputs)
+    out = options.out or Path("pycandle_trace")
+    check_writable(out)
+    made = record_file(
+        program, options.onnx, out, options.name, given, sizes, options.seed or 0, options.taps or "all"
+    )
+    if options.json:
+        facts = {
+            "manifest": str(made.manifest),
+            "trace": str(made.trace),
+            "taps": made.taps,
+            "nodes": made.nodes,
+        }
+        print(json.dumps({"status": "ok", "recordings": [facts]}))
+    elif not options.quiet:
+        print(f"recorded {options.onnx.name}: {made.nodes} nodes, {made.taps} values of ONNX Runtime")
+        print(f"  {made.manifest}\nNext: pycandle verify {made.manifest}")
+    return 0
 
 
 def _time(options) -> list:

@@ -38,9 +38,6 @@ class KnownValues {
   void evaluate_functional(const pycandle::Graph&, const pycandle::Node&);
 
   const SymbolRanges* ranges_;
-  void evaluate_functional(const pycandle::Graph&, const pycandle::Node&);
-
-  const SymbolRanges* ranges_;
   const OpTable* table_;
   PerValue<std::optional<Value>> values_;
   NodeId next_node_ = 0;
