@@ -140,7 +140,9 @@ TEST(Conversions, NarrowFloatsRoundOnceToNearestEven) {
        {file_dtype::f8e4m3, file_dtype::f8e4m3fnuz, file_dtype::f8e5m2, file_dtype::f8e5m2fnuz, file_dtype::f4e2m1}) {
     for (int code = 0; code < (d == file_dtype::f4e2m1 ? 16 : 256); ++code) {
       const double v = value_of(d, static_cast<uint8_t>(code));
-      if (!std::isnan(v)) EXPECT_EQ(code_of(d, v), code) << name_of(d) << " " << v;
+      if (!std::isnan(v)) {
+        EXPECT_EQ(code_of(d, v), code) << name_of(d) << " " << v;
+      }
     }
   }
 }
