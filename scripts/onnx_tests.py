@@ -137,7 +137,7 @@ def table(ours: dict, theirs: dict) -> str:
     lines = [
         "# Node tests of ONNX",
         "",
-        "Written by `scripts/onnx_tests.py`; do not edit. Every test of the `onnx` package that needs no download, run by its own",
+        "After this page you know which of ONNX's own tests pass. Written by `scripts/onnx_tests.py`; do not edit. Every test of the `onnx` package that needs no download, run by its own",
         f"runner (`onnx.backend.test`, onnx {onnx.__version__}) with `pycandle.onnx_backend` on the reference backend, and with",
         f"ONNX Runtime {onnxruntime.__version__}.",
         "",

@@ -29,14 +29,7 @@ def parser() -> argparse.ArgumentParser:
         prog="pycandle record", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     what = made.add_argument_group("what to record")
-    what.add_argument("onnx", type=Path, nargs="?", metavar="MODEL.onnx", help="an ONNX file")
-    what.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SIZE=NUMBER",
-        help="of an ONNX file: the size of an open axis, as `pycandle inspect` names it (s0=4)",
-    )
+    _add_onnx(what)
     what.add_argument(
         "--script", type=Path, help=f"a Python script that uses GoldenRecorder ({DEFAULT_SCRIPT})"
     )
@@ -82,6 +75,17 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument("--json", action="store_true", help="one JSON object on standard output")
     where.add_argument("--quiet", action="store_true", help="say nothing but errors")
     return made
+
+
+def _add_onnx(what) -> None:
+    what.add_argument("onnx", type=Path, nargs="?", metavar="MODEL.onnx", help="an ONNX file")
+    what.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SIZE=NUMBER",
+        help="of an ONNX file: the size of an open axis, as `pycandle inspect` names it (s0=4)",
+    )
 
 
 def _seed(text: str) -> int:
