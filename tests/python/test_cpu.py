@@ -181,11 +181,12 @@ def test_tuning_measures_once_and_its_choices_are_in_what_comes_out(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert "tuned: " in pycandle("forward", manifest, "--tune", "--threads", 1).stdout
     first = pycandle.json("forward", manifest, "--tune", "--threads", 1)["overrides"]
-    assert first and set(first.values()) <= {"default", "naive"}
+    choices = {name: {"default", "naive"} | ({"exact"} if name == "conv2d" else set()) for name in first}
+    assert first and all(choice in choices[name] for name, choice in first.items())
     kept = json.loads((tmp_path / "cache" / "pycandle" / "tune.json").read_text())
     assert len(kept) == len(first)
     for key, found in kept.items():
-        assert "with 1 threads" in key and set(found["ms"]) == {"default", "naive"}
+        assert "with 1 threads" in key and set(found["ms"]) in choices.values()
     # What is remembered is taken: nothing is measured anew, and a choice that was turned around is followed.
     turned = {key: {"choice": "naive"} for key in kept}
     (tmp_path / "cache" / "pycandle" / "tune.json").write_text(json.dumps(turned))
