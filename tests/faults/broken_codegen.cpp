@@ -4,11 +4,11 @@
 
 namespace pycandle::emit {
 
-ModelTree real_recover(Program, const OpTable&) asm("__real_" PYCANDLE_RECOVER);
-ModelTree broken_recover(Program, const OpTable&) asm("__wrap_" PYCANDLE_RECOVER);
+ModelTree real_recover(Program, const OpTable&, Layers) asm("__real_" PYCANDLE_RECOVER);
+ModelTree broken_recover(Program, const OpTable&, Layers) asm("__wrap_" PYCANDLE_RECOVER);
 
-ModelTree broken_recover(Program program, const OpTable& ops) {
-  ModelTree tree = real_recover(std::move(program), ops);
+ModelTree broken_recover(Program program, const OpTable& ops, Layers layers) {
+  ModelTree tree = real_recover(std::move(program), ops, layers);
   for (ModuleClass& c : tree.classes) {
     for (Child& child : c.children) child.step = 0;
   }
