@@ -103,8 +103,19 @@ std::string read_text(const std::filesystem::path& path, size_t limit) {
   return file->size() == 0 ? std::string() : std::string(reinterpret_cast<const char*>(file->data()), file->size());
 }
 
+bool is_device(const std::filesystem::path& path) {
+  std::error_code failed;
+  return std::filesystem::is_other(path, failed);
+}
+
 AtomicFile::AtomicFile(std::filesystem::path target, std::filesystem::path temporary)
     : target_(std::move(target)), temporary_(std::move(temporary)) {
+  if (is_device(target_)) {
+    temporary_.clear();
+    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) throw file_error("write", target_, errno);
+    return;
+  }
   if (temporary_.empty()) {
     // In the same folder, so that the rename is one; the number keeps several writers in one process apart.
     static std::atomic<unsigned> counter{0};
@@ -132,6 +143,7 @@ void AtomicFile::commit() {
   const int closed = ::close(descriptor_);
   descriptor_ = -1;
   if (closed != 0) throw file_error("write", target_, errno);
+  if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw file_error("write", target_, errno);
   temporary_.clear();
 }

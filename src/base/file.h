@@ -35,8 +35,12 @@ class MappedFile {
 
 std::string read_text(const std::filesystem::path&, size_t limit = size_t{1} << 30);
 
+// Whether something is there that is no file and no folder: a device, a pipe, a socket.
+bool is_device(const std::filesystem::path&);
+
 // Writes to a temporary beside the target and renames it on commit(); without commit() the temporary is removed.
 // `temporary`: a name that others know, so that they can follow what is written; one left by a killed run is replaced.
+// A device or a pipe (/dev/null, /dev/stdout) is written as it is: nothing takes its place.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path target, std::filesystem::path temporary = {});

@@ -299,7 +299,7 @@ void SafetensorsStream::finish() {
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const std::vector<Planned>& planned,
                                      const std::map<std::string, std::string>& metadata)
-    : path_(path), unfinished_(path.string() + ".unfinished"), file_(unfinished_) {
+    : path_(path), unfinished_(is_device(path) ? path.string() : path.string() + ".unfinished"), file_(unfinished_) {
   std::map<std::string, Safetensors::Entry> entries;
   for (const Planned& tensor : planned) {
     const size_t bytes = static_cast<size_t>(element_count(tensor.shape)) * size_of(tensor.dtype);
@@ -316,7 +316,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, const st
 
 SafetensorsWriter::~SafetensorsWriter() {
   std::error_code ignored;
-  if (!is_committed_) std::filesystem::remove(unfinished_, ignored);
+  if (!is_committed_ && unfinished_ != path_) std::filesystem::remove(unfinished_, ignored);
 }
 
 void SafetensorsWriter::write(const void* data, size_t bytes) {
@@ -333,7 +333,7 @@ void SafetensorsWriter::finish() {
 
 void SafetensorsWriter::commit() {
   std::error_code failed;
-  std::filesystem::rename(unfinished_, path_, failed);
+  if (unfinished_ != path_) std::filesystem::rename(unfinished_, path_, failed);
   if (failed) throw bad(path_.string(), "cannot be written: " + failed.message());
   is_committed_ = true;
 }
