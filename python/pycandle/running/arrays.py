@@ -12,6 +12,7 @@ import numpy as np
 
 # Elements that NumPy alone does not have, by our names: arrays of `ml_dtypes` where that is installed, their bits otherwise.
 NARROW = {
+    "bf16": "bfloat16",
     "f8e4m3": "float8_e4m3fn",
     "f8e4m3fnuz": "float8_e4m3fnuz",
     "f8e5m2": "float8_e5m2",
@@ -40,14 +41,14 @@ def contiguous(arrays: dict[str, Any]) -> dict[str, Any]:
             ready[name] = value
         else:
             array = np.asarray(value)
-            if array.dtype.name in NARROW.values():
-                array = np.ascontiguousarray(array).view(np.uint8)
-            elif array.dtype.name == "bfloat16":
+            if array.dtype.name == "bfloat16":
                 import torch
 
-                array = torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
-                ready[name] = array
+                bits = np.ascontiguousarray(array).view(np.int16)
+                ready[name] = torch.from_numpy(bits).view(torch.bfloat16)
                 continue
+            if array.dtype.name in NARROW.values():
+                array = np.ascontiguousarray(array).view(np.uint8)
             ready[name] = array if array.flags.c_contiguous else array.copy(order="C")
     return ready
 
@@ -58,28 +59,31 @@ def to_torch(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_numpy(results: dict[str, Any], dtypes: Mapping[str, str] = NO_DTYPES) -> dict[str, Any]:
-    return {name: _named(_to_numpy(name, value), dtypes.get(name)) for name, value in results.items()}
+    """With `dtypes`, by name, elements that NumPy has not are those of `ml_dtypes`, where that is installed."""
+    return {name: _to_numpy(name, value, dtypes.get(name)) for name, value in results.items()}
 
 
-def _named(array: np.ndarray, dtype: str | None) -> np.ndarray:
-    if dtype in NARROW:
-        try:
-            import ml_dtypes
-        except ImportError:
-            return array
-        array = array.view(getattr(ml_dtypes, NARROW[dtype]))
-    return array
-
-
-def _to_numpy(name: str, value: Any) -> np.ndarray:
+def _to_numpy(name: str, value: Any, dtype: str | None) -> np.ndarray:
+    element = _narrow(dtype)
     try:
-        return np.from_dlpack(value)
+        array = np.from_dlpack(value)
     except (BufferError, RuntimeError) as error:
-        if (torch := sys.modules.get("torch")) and (ml_dtypes := sys.modules.get("ml_dtypes")):
-            return torch.from_dlpack(value).view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+        if element and (torch := sys.modules.get("torch")):
+            return torch.from_dlpack(value).view(torch.int16).numpy().view(element)
         raise TypeError(
             f"{name} has a dtype that NumPy has not (bf16): pass torch tensors to get torch tensors back"
         ) from error
+    return array.view(element) if element else array
+
+
+def _narrow(dtype: str | None) -> type | None:
+    if dtype not in NARROW:
+        return None
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return getattr(ml_dtypes, NARROW[dtype])
 
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
