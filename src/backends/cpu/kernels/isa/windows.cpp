@@ -5,10 +5,10 @@
 namespace pycandle::cpu::PYCANDLE_ISA {
 
 // The outputs o for which o * stride + offset lies in [0, size): [first, last).
-struct Inside {
+struct Covered {
   int64_t first, last;
 };
-static Inside inside(int64_t outputs, int64_t stride, int64_t offset, int64_t size) {
+static Covered inside(int64_t outputs, int64_t stride, int64_t offset, int64_t size) {
   const int64_t first = offset >= 0 ? 0 : divide_up(-offset, stride);
   const int64_t last = offset >= size ? 0 : divide_up(size - offset, stride);
   return {smaller(first, outputs), larger(smaller(first, outputs), smaller(last, outputs))};
@@ -23,7 +23,7 @@ static void im2col(const Im2Col& g, int64_t begin, int64_t end, float*) {
     const float* x = g.x + channel * g.height * g.width;
     float* out = g.out + u * g.out_height * g.out_width;
     const int64_t offset = kw * w.dilation[1] - w.padding[1];
-    const Inside cols = inside(g.out_width, w.stride[1], offset, g.width);
+    const Covered cols = inside(g.out_width, w.stride[1], offset, g.width);
     for (int64_t oh = 0; oh < g.out_height; ++oh, out += g.out_width) {
       const int64_t ih = oh * w.stride[0] - w.padding[0] + kh * w.dilation[0];
       if (ih < 0 || ih >= g.height) {
