@@ -1,6 +1,10 @@
 // Files, JSON and safetensors: what comes from outside.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -70,6 +74,24 @@ TEST_F(Files, AppearWholeOrNotAtAll) {
     EXPECT_THROW(first.write("more"), Error);
   }
   EXPECT_EQ(read_text(path), "first");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(Files, APipeIsWrittenAndNotReplaced) {
+  const fs::path path = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const int pipe = ::open(path.c_str(), O_RDWR | O_NONBLOCK);
+  write_text(path, "some text");
+  std::array<char, 64> read{};
+  EXPECT_EQ(::read(pipe, read.data(), read.size()), 9);
+  EXPECT_STREQ(read.data(), "some text");
+  SafetensorsWriter weights(path, {{"w", DType::i8, {3}}}, {});
+  weights.write("abc", 3);
+  weights.finish();
+  weights.commit();
+  EXPECT_GT(::read(pipe, read.data(), read.size()), 8);
+  ::close(pipe);
+  EXPECT_TRUE(fs::is_fifo(path));
   EXPECT_EQ(entries(), 1u);
 }
 

@@ -1,5 +1,7 @@
 // torch's interpolation (F.interpolate): nearest, linear, cubic, with and without antialiasing. Every mode is separable:
 // one axis is resampled after another.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "ir/mistakes.h"
