@@ -27,5 +27,8 @@ void finish_codegen(const CodegenOptions&, Context&, emit::EmittedFiles&, Json f
 // Rust on Candle: --target candle, a .rs file, or a Cargo.toml beside the output.
 bool wants_candle(const CodegenOptions&);
 void generate_candle(const CodegenOptions&, Context&);
+// gen-test and gen-bench of a crate: tests/parity.rs, benches/inference.rs. Returns the struct that the program is for.
+enum class CandleProgram { test, benchmark };
+std::string write_candle_program(const CodegenOptions&, CandleProgram);
 
 }  // namespace pycandle::cli

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/file.h"
 #include "cli/codegen.h"
 #include "cli/python_finder.h"
 #include "cli/scaffold.h"
@@ -31,7 +32,46 @@ emit::rust::Crate crate_of(const CodegenOptions& options, const std::string& rec
   return {name, recording, fs::path(manifest_from(options.manifest, folder)).parent_path().generic_string(), find_crate()};
 }
 
+// What a benchmark needs in Cargo.toml, unless a person has put it there.
+void add_criterion(const fs::path& crate) {
+  const fs::path path = crate / "Cargo.toml";
+  std::error_code failure;
+  if (!fs::is_regular_file(path, failure)) return;
+  const std::string text = read_text(path);
+  if (text.find("criterion") != std::string::npos) return;
+  write_text(path, text + "\n[dev-dependencies]\ncriterion = \"0.5\"\n\n[[bench]]\nname = \"inference\"\nharness = false\n");
+}
+
+emit::rust::PrintedModel printed_model(Recording recording, const std::string& name) {
+  Program program = emit::rust::prepared(std::move(recording.program), catalogue());
+  return emit::rust::print_module(emit::rust::recovered(std::move(program), catalogue()), name);
+}
+
 }  // namespace
+
+std::string write_candle_program(const CodegenOptions& options, CandleProgram kind) {
+  Recording recording = imported_for_code(options);
+  CodegenOptions around = options;  // benches/inference.rs and tests/parity.rs are one folder below Cargo.toml
+  around.out = fs::absolute(options.out).lexically_normal().parent_path().parent_path().string();
+  const emit::rust::Crate crate = crate_of(around, recording.program.name);
+  const emit::rust::PrintedModel printed = printed_model(std::move(recording), options.model);
+  const bool is_test = kind == CandleProgram::test;
+  const fs::path out(options.out);
+  const std::string text = is_test ? emit::rust::print_test(printed, crate) : emit::rust::print_benchmark(printed, crate);
+  emit::EmittedFiles files(out.parent_path(), {{out.filename(), text}});
+  if (options.diff) {
+    fmt::print("{}", files.diff());
+    return printed.name;
+  }
+  if (options.merge) files.merge();
+  files.write();
+  if (is_test) {
+    write_floor_file(options.manifest);
+  } else {
+    add_criterion(around.out);
+  }
+  return printed.name;
+}
 
 bool wants_candle(const CodegenOptions& options) {
   if (!options.target.empty()) return options.target == "candle";
@@ -50,9 +90,7 @@ void generate_candle(const CodegenOptions& options, Context& context) {
   Progress progress("codegen");
   Recording recording = imported_for_code(options);
   const std::string name = recording.program.name;
-  const emit::ModelTree tree = emit::rust::recovered(emit::rust::prepared(std::move(recording.program), catalogue()),
-                                                     catalogue());
-  const emit::rust::PrintedModel printed = emit::rust::print_module(tree, options.model);
+  const emit::rust::PrintedModel printed = printed_model(std::move(recording), options.model);
   const std::string text = emit::rust::formatted(printed.text);
   const fs::path out(options.out);
   const emit::rust::Crate crate = crate_of(options, name);

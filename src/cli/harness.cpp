@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "cli/codegen.h"
 #include "cli/command.h"
 #include "emit/cpp/harness.h"
 #include "emit/cpp/printer.h"
@@ -72,6 +73,23 @@ emit::cpp::Harness harness_for(const Options& options) {
   return harness;
 }
 
+// A .rs file is for a crate on Candle.
+void write_rust(const Options& options, Context& context, bool is_test) {
+  CodegenOptions given;
+  given.manifest = options.manifest;
+  given.out = options.out;
+  given.model = options.model;
+  given.diff = options.diff;
+  given.merge = options.merge;
+  const std::string model = write_candle_program(given, is_test ? CandleProgram::test : CandleProgram::benchmark);
+  if (options.diff) return;
+  if (context.json) {
+    fmt::print("{}\n", Json{{"path", options.out}, {"model", model}}.dump(2));
+  } else {
+    fmt::print("wrote {} for {}\n", options.out, model);
+  }
+}
+
 void add(Command& app, Context& context, const std::string& name, const std::string& summary, const std::string& example,
          std::string (*print)(const emit::cpp::Harness&)) {
   auto options = std::make_shared<Options>();
@@ -84,6 +102,7 @@ void add(Command& app, Context& context, const std::string& name, const std::str
   command.add_flag("--diff", options->diff, "write nothing: show what would change");
   command.add_flag("--merge", options->merge, "keep your edits where the new text does not touch the same lines");
   command.callback([options, &context, print] {
+    if (fs::path(options->out).extension() == ".rs") return write_rust(*options, context, print == emit::cpp::print_test);
     const emit::cpp::Harness harness = harness_for(*options);
     const fs::path out(options->out);
     emit::EmittedFiles files(out.parent_path(), {{out.filename(), print(harness)}});
@@ -103,14 +122,12 @@ void add(Command& app, Context& context, const std::string& name, const std::str
 
 void add_gen_test(Command& app, Context& context) {
   add(app, context, "gen-test", "write the GoogleTest program that holds an emitted model against PyTorch's values",
-      "pycandle gen-test --manifest pycandle_trace --model GPT2 --out tests/test_model.cpp",
-      emit::cpp::print_test);
+      "pycandle gen-test --manifest pycandle_trace --model GPT2 --out tests/test_model.cpp", emit::cpp::print_test);
 }
 
 void add_gen_bench(Command& app, Context& context) {
   add(app, context, "gen-bench", "write the Google Benchmark program of an emitted model",
-      "pycandle gen-bench --manifest pycandle_trace --model GPT2 --out benches/bench_model.cpp",
-      emit::cpp::print_benchmark);
+      "pycandle gen-bench --manifest pycandle_trace --model GPT2 --out benches/bench_model.cpp", emit::cpp::print_benchmark);
 }
 
 }  // namespace pycandle::cli

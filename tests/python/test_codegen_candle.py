@@ -104,6 +104,17 @@ def test_a_folder_becomes_a_crate_with_its_tests(mixer, tmp_path, pycandle):
     assert "lib.rs" in again.stdout
 
 
+def test_programs_are_written_beside_a_rust_file(mixer, tmp_path, pycandle):
+    """The steps of the seeds: codegen --out src/lib.rs, then gen-test and gen-bench."""
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "my-llm"\n')
+    pycandle("codegen", "--manifest", str(mixer), "--out", str(tmp_path / "src" / "lib.rs"))
+    pycandle("gen-test", "--manifest", str(mixer), "--out", str(tmp_path / "tests" / "parity.rs"))
+    pycandle("gen-bench", "--manifest", str(mixer), "--out", str(tmp_path / "benches" / "inference.rs"))
+    assert "PyChecker::collecting(" in (tmp_path / "tests" / "parity.rs").read_text()
+    assert "criterion_main!(benches);" in (tmp_path / "benches" / "inference.rs").read_text()
+    assert 'name = "inference"' in (tmp_path / "Cargo.toml").read_text()
+
+
 @pytest.mark.parametrize(
     ("model", "said"), [(Spectrum(), "of (c64"), (Counter(), "the buffer count")], ids=["fft", "state"]
 )
