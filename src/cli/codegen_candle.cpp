@@ -1,6 +1,8 @@
 // pycandle codegen --target candle: a recorded model as Rust source on Candle.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "base/file.h"
@@ -9,6 +11,7 @@
 #include "cli/scaffold.h"
 #include "cli/terminal.h"
 #include "emit/rust/project.h"
+#include "emit/rust/text.h"
 #include "ops/core/catalogue.h"
 #include "verify/floor_file.h"
 
@@ -26,10 +29,20 @@ fs::path crate_folder(const fs::path& out) {
   return folder.filename() == "src" ? folder.parent_path() : folder;
 }
 
+// The folder's name where Cargo takes it: `crate` is a keyword, `3d` and `my.model` are no names.
+std::string package_name(const std::string& folder) {
+  const auto is_letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+  const bool is_name = !folder.empty() && std::isdigit(static_cast<unsigned char>(folder[0])) == 0 &&
+                       std::all_of(folder.begin(), folder.end(), is_letter);
+  const std::string name = emit::rust::rust_name(is_name ? folder : "model_" + folder);
+  return is_name && name.back() != '_' ? folder : name;
+}
+
 emit::rust::Crate crate_of(const CodegenOptions& options, const std::string& recording) {
   const fs::path folder = fs::absolute(crate_folder(options.out)).lexically_normal();
   const std::string name = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
-  return {name, recording, fs::path(manifest_from(options.manifest, folder)).parent_path().generic_string(), find_crate()};
+  return {package_name(name), recording, fs::path(manifest_from(options.manifest, folder)).parent_path().generic_string(),
+          find_crate()};
 }
 
 // What a benchmark needs in Cargo.toml, unless a person has put it there.

@@ -104,6 +104,17 @@ def test_a_folder_becomes_a_crate_with_its_tests(mixer, tmp_path, pycandle):
     assert "lib.rs" in again.stdout
 
 
+@pytest.mark.parametrize(
+    ("folder", "package"),
+    [("my-mixer", "my-mixer"), ("crate", "crate_"), ("3d", "model_3d"), ("a.b", "model_a_b")],
+)
+def test_the_package_has_the_name_of_its_folder_where_that_is_a_name(
+    mixer, folder, package, tmp_path, pycandle
+):
+    pycandle("codegen", "--manifest", mixer, "--target", "candle", "--out", tmp_path / folder)
+    assert f'name = "{package}"' in (tmp_path / folder / "Cargo.toml").read_text()
+
+
 def test_programs_are_written_beside_a_rust_file(mixer, tmp_path, pycandle):
     """The steps of the seeds: codegen --out src/lib.rs, then gen-test and gen-bench."""
     (tmp_path / "Cargo.toml").write_text('[package]\nname = "my-llm"\n')
