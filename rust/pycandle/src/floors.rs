@@ -14,8 +14,8 @@ pub(crate) struct Floor {
     pub max: f64,
 }
 
-/// Candle adds the terms of products and convolutions one after another, where PyTorch adds blocks: this many roundoffs of the
-/// value's size are no fault of the code.
+/// A guess, not a measurement: Candle adds the terms of products and convolutions in another order than PyTorch, and this many
+/// roundoffs of the value's size pass for that.
 const GROWTH: f64 = 10.0;
 
 fn roundoff(dtype: DType) -> f64 {
