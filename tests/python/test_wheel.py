@@ -78,6 +78,7 @@ def test_the_wheel_has_headers_both_libraries_and_the_cmake_package(wheel) -> No
     for name in (
         "include/pycandle/pycandle.h",
         "include/pycandle/functional.h",
+        "include/pycandle/c.h",
         "lib/libpycandle.a",
         "lib/libpycandle.so",
         "lib/cmake/pycandle/pycandleConfig.cmake",

@@ -3,6 +3,7 @@
 //! - [`ops`]: operators with PyTorch's semantics: its promotion of dtypes, its broadcasting, and what Candle lacks.
 //! - [`nn`]: layers that `candle_nn` lacks, or that it computes otherwise than PyTorch.
 //! - [`PyChecker`], [`py_check!`]: values beside those that PyTorch gave, layer by layer.
+//! - `bridge`, with the feature of that name: the portable program in PyCandle's own library, without Candle.
 //!
 //! ```no_run
 //! use candle_core::{DType, Device, Result, Tensor};
@@ -18,19 +19,31 @@
 //! # }
 //! ```
 
+#[cfg(feature = "bridge")]
+pub mod bridge;
+#[cfg(feature = "candle")]
 mod checker;
+#[cfg(feature = "candle")]
 mod floors;
+#[cfg(feature = "candle")]
 mod recording;
 
+#[cfg(feature = "candle")]
 pub mod nn;
+#[cfg(feature = "candle")]
 pub mod ops;
 
+#[cfg(feature = "bridge")]
+pub use bridge::Model;
+#[cfg(feature = "candle")]
 pub use checker::{Checks, Comparison, PyChecker, Report, Scoped};
+#[cfg(feature = "candle")]
 pub use recording::Recording;
 
 /// Compares a layer's value with the one that PyTorch gave. Does nothing where there is no checker, or no such value.
 ///
 /// The checker is a [`PyChecker`] or an `Option<PyChecker>`. The error of a wrong layer leaves the function with `?`.
+#[cfg(feature = "candle")]
 #[macro_export]
 macro_rules! py_check {
     ($checker:expr, $layer:expr, $value:expr) => {
