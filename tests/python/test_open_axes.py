@@ -376,3 +376,30 @@ def test_a_layer_inside_torch_compile_is_recorded_as_itself(tmp_path) -> None:
     assert model[1] is wrapped, "the user's model stays as it was"
     x = torch.randn(5, 4)
     torch.testing.assert_close(ours(x)["output"], wrapped._orig_mod(model[0](x)))
+
+
+class Pooled(nn.Module):
+    """A set with a mask, and a picture: some axes are widths of weights, others the model leaves open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.image = nn.Conv2d(3, 8, 3, stride=2)
+
+    def forward(self, x: torch.Tensor, absent: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+        pixels = self.image(image).flatten(2).transpose(1, 2)
+        return self.attention(pixels, x, x, key_padding_mask=absent)[0].mean(1)
+
+
+def test_all_axes_are_open_that_the_model_leaves_open(tmp_path) -> None:
+    def example(batch: int, count: int, height: int, width: int) -> tuple:
+        absent = torch.arange(count)[None] >= torch.arange(1, batch + 1)[:, None]
+        return torch.randn(batch, count, 8), absent, torch.randn(batch, 3, height, width)
+
+    model = Pooled().eval()
+    ours, manifest = loaded(tmp_path, model, *example(2, 8, 8, 9), dynamic="all")
+    fixed = {(dim["input"], dim["axis"]) for dim in manifest["fixed_dims"]}
+    assert fixed == {("x", 2), ("image", 1)}
+    for sizes in ((1, 3, 11, 5), (3, 5, 5, 12)):
+        inputs = example(*sizes)
+        torch.testing.assert_close(ours(*inputs)["output"], model(*inputs))

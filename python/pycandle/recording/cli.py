@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="AXES",
-        help='open axes: "none", "batch", or "input_ids=0,1" / "input_ids=0:batch,1:seq" (repeatable); '
+        help='open axes: "all" that the model leaves open, "none", "batch", or "input_ids=0,1" / "input_ids=0:batch,1:seq" (repeatable); '
         "default: batch, and sequence of token inputs",
     )
     how.add_argument("--taps", choices=("modules", "all", "none"), help="which values get goldens (modules)")
@@ -262,10 +262,10 @@ def _recorder_options(options) -> dict:
 
 
 def parse_dynamic(texts: list[str]):
-    """`none`, `batch`, or axes per input, `ids=0,1` or `ids=0:batch,1:seq`."""
+    """`all`, `none`, `batch`, or axes per input, `ids=0,1` or `ids=0:batch,1:seq`."""
     from ..errors import UsageError
 
-    if len(texts) == 1 and texts[0] in ("none", "batch"):
+    if len(texts) == 1 and texts[0] in ("all", "none", "batch"):
         return texts[0]
     axes: dict[str, dict[int, str]] = {}
     for text in texts:
@@ -276,7 +276,7 @@ def parse_dynamic(texts: list[str]):
         except ValueError:
             equals = ""
         if not equals or not name:
-            raise UsageError(f'cannot read --dynamic {text!r}: "none", "batch" or "input_ids=0,1"')
+            raise UsageError(f'cannot read --dynamic {text!r}: "all", "none", "batch" or "input_ids=0,1"')
     return axes
 
 

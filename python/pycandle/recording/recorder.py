@@ -107,7 +107,7 @@ class GoldenRecorder:
     taps            "modules": every value that crosses a module boundary; "all": every result; "none"
     golden_budget   most bytes of taps; outputs are always kept, and what is left out is noted
     dynamic         axes that stay open: None or True (batch, and sequence of tokens), False, "batch",
-                    or {"input_ids": {0: "batch", 1: "seq"}}
+                    "all" (what the model leaves open), or {"input_ids": {0: "batch", 1: "seq"}}
     weights         "save", "ref" (name the safetensors files in `weights_files` they came from) or "none"
     source          whether source lines go into the manifest
     decompositions  {operator: function}: custom operators written in terms of others

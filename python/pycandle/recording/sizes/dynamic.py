@@ -24,12 +24,15 @@ def find_groups(inputs: Inputs, dynamic: object) -> list[Group]:
 
     None or True   batch (axis 0 of tensors), sequence (axis 1) of integer inputs and their masks, and axes of other
                    inputs that must have one of these sizes (ties.py)
+    "all"          every axis that the model leaves open
     "batch"        batch only
     False, "none"  nothing
     {"input_ids": {0: "batch", 1: "seq"}, "mask": [0, 1]}   exactly these; one label, one size
     """
     if dynamic is None or dynamic is True:
         return _collect(inputs, [*_batch_axes(inputs), *_token_axes(inputs)])
+    if dynamic == "all":
+        return _collect(inputs, _all_axes(inputs))
     if dynamic is False or dynamic == "none":
         return []
     if dynamic == "batch":
@@ -37,7 +40,7 @@ def find_groups(inputs: Inputs, dynamic: object) -> list[Group]:
     if isinstance(dynamic, dict):
         return _collect(inputs, _given_axes(inputs, dynamic))
     raise UsageError(
-        f"dynamic={dynamic!r} is none of True, False, 'batch', 'none' or a dict of axes per input"
+        f"dynamic={dynamic!r} is none of True, False, 'all', 'batch', 'none' or a dict of axes per input"
     )
 
 
@@ -54,6 +57,19 @@ def _token_axes(inputs: Inputs) -> list[tuple[str, int, int]]:
         belongs = _is_mask(name, tensor) and (tensor.shape[1], _side(name)) in lengths
         if _is_token_input(tensor) or belongs:
             axes.append((f"{_side(name)}sequence", leaf, 1))
+    return axes
+
+
+def _all_axes(inputs: Inputs) -> list[tuple[str, int, int]]:
+    """The default's axes first, so that they are the last to be given up."""
+    axes = [*_batch_axes(inputs), *_token_axes(inputs)]
+    known = {(leaf, axis) for _, leaf, axis in axes}
+    for leaf, name, tensor in inputs.tensors():
+        axes += [
+            (f"axis {axis} of {name}", leaf, axis)
+            for axis in range(tensor.dim())
+            if (leaf, axis) not in known
+        ]
     return axes
 
 
