@@ -3,10 +3,10 @@
 
 #include "backends/cpu/chain.h"
 #include "backends/cpu/convolution.h"
-#include "backends/cpu/evaluate.h"
 #include "backends/cpu/kernel_step.h"
 #include "backends/cpu/lowerings.h"
 #include "backends/cpu/packing.h"
+#include "backends/evaluator.h"
 
 namespace pycandle::cpu {
 namespace {

@@ -1,9 +1,8 @@
-// Where each buffer of the arena lies. Buffers are placed from the largest to the smallest, each at the lowest offset
-// where it overlaps none that lives at the same time.
+// Where each buffer of the arena lies: which of them share memory, how long each is in use.
 #include <algorithm>
 #include <new>
-#include <numeric>
 
+#include "backends/arena.h"
 #include "backends/cpu/memory.h"
 #include "base/huge_pages.h"
 
@@ -15,7 +14,6 @@ constexpr size_t kLine = 64;
 struct Life {
   size_t first = SIZE_MAX, last = 0;
   bool is_used() const { return first != SIZE_MAX; }
-  bool meets(const Life& other) const { return first <= other.last && other.first <= last; }
   void cover(const Life& other) {
     first = std::min(first, other.first);
     last = std::max(last, other.last);
@@ -83,26 +81,16 @@ void place_buffers(Plan& plan) {
     }
   }
 
-  std::vector<size_t> order;
+  std::vector<size_t> placed;
+  std::vector<ArenaBuffer> wanted;
   for (size_t b = 0; b < buffers.size(); ++b) {
-    if (is_arena(buffers[b]) && buffers[b].same_as == kNoBuffer && lives[b].is_used()) order.push_back(b);
+    if (!is_arena(buffers[b]) || buffers[b].same_as != kNoBuffer || !lives[b].is_used()) continue;
+    placed.push_back(b);
+    wanted.push_back({buffers[b].bytes, lives[b].first, lives[b].last});
   }
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
-  std::vector<size_t> placed;  // by offset
-  for (const size_t b : order) {
-    const size_t bytes = (buffers[b].bytes + kLine - 1) / kLine * kLine;
-    size_t at = 0;
-    for (const size_t other : placed) {
-      if (!lives[other].meets(lives[b])) continue;
-      if (at + bytes <= buffers[other].offset) break;
-      at = std::max(at, (buffers[other].offset + buffers[other].bytes + kLine - 1) / kLine * kLine);
-    }
-    buffers[b].offset = at;
-    plan.arena_bytes = std::max(plan.arena_bytes, at + bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
-                                   [&](size_t x, size_t y) { return buffers[x].offset < buffers[y].offset; }),
-                  b);
-  }
+  const Arena arena = place(wanted, kLine);
+  for (size_t i = 0; i < placed.size(); ++i) buffers[placed[i]].offset = arena.offsets[i];
+  plan.arena_bytes = arena.bytes;
 
   plan.ends_after.assign(plan.steps.size(), {});
   for (size_t b = 0; b < buffers.size(); ++b) {

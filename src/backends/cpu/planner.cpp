@@ -10,8 +10,8 @@
 #include "backends/cpu/blocks.h"
 #include "backends/cpu/chain.h"
 #include "backends/cpu/copy.h"
-#include "backends/cpu/evaluate.h"
 #include "backends/cpu/lowerings.h"
+#include "backends/evaluator.h"
 #include "base/error.h"
 #include "params/derived.h"
 

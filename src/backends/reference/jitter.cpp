@@ -10,13 +10,6 @@
 namespace pycandle {
 namespace {
 
-uint64_t splitmix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 double symmetric_uniform(uint64_t stream, uint64_t index) {  // in [-1, 1)
   return static_cast<double>(static_cast<int64_t>(splitmix(stream + index)) >> 11) * 0x1p-52;
 }
@@ -132,8 +125,6 @@ Array summed(const Node& node, const Graph& graph, const std::vector<Array>& ope
 }
 
 }  // namespace
-
-uint64_t mixed(uint64_t seed, uint64_t index) { return splitmix(splitmix(seed) ^ (index * 0xd1342543de82ef95)); }
 
 std::optional<Array> scale_of_terms(const Node& node, const Graph& graph, const std::vector<Array>& operands, const Array& result,
                                     const Bindings& bindings) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "backends/streams.h"
 #include "ir/evaluation.h"
 
 namespace pycandle {
@@ -28,8 +29,5 @@ struct Growth {
 Array jittered(const Array& y, const Array* scale, uint64_t stream, Growth = {});
 // The same by up to another u, whatever the dtype of y.
 Array jittered_by(double u, const Array& y, const Array* scale, uint64_t stream, Growth = {});
-
-// A good mix of two numbers: the seed of a stream.
-uint64_t mixed(uint64_t seed, uint64_t index);
 
 }  // namespace pycandle

@@ -1,15 +1,15 @@
-#include "backends/cpu/evaluate.h"
+#include "backends/evaluator.h"
 
 #include <fmt/format.h>
 
 #include <cstring>
 #include <utility>
 
-#include "backends/reference/jitter.h"
+#include "backends/streams.h"
 #include "base/error.h"
 #include "ir/evaluation.h"
 
-namespace pycandle::cpu {
+namespace pycandle {
 
 std::vector<Array> Evaluator::run(const Graph& g, const Node& node, const std::vector<Array>& operands) {
   std::vector<const Array*> pointers;
@@ -58,4 +58,4 @@ Array own_memory(Array array, const std::vector<Array>& others) {
   return array;
 }
 
-}  // namespace pycandle::cpu
+}  // namespace pycandle

@@ -1,0 +1,165 @@
+// The parts that the backend kit offers as calls: memory plan, groups, a program at sizes, folded parameters.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "backends/kit.h"
+#include "plan_cases.h"
+
+namespace pycandle {
+namespace {
+
+uint64_t next(uint64_t& state) { return state = state * 6364136223846793005 + 1442695040888963407; }
+
+TEST(Arena, buffers_in_use_at_once_do_not_overlap) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    uint64_t state = seed;
+    std::vector<ArenaBuffer> buffers(40);
+    size_t total = 0;
+    for (ArenaBuffer& b : buffers) {
+      b.bytes = (next(state) >> 40) % 1000;
+      b.first = (next(state) >> 40) % 30;
+      b.last = b.first + (next(state) >> 40) % 5;
+      total += b.bytes + 63;
+    }
+    const Arena arena = place(buffers);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      EXPECT_EQ(arena.offsets[i] % 64, 0U);
+      EXPECT_LE(arena.offsets[i] + buffers[i].bytes, arena.bytes);
+      for (size_t k = 0; k < i; ++k) {
+        const bool meet = buffers[i].first <= buffers[k].last && buffers[k].first <= buffers[i].last;
+        const bool overlap = arena.offsets[i] < arena.offsets[k] + buffers[k].bytes &&
+                             arena.offsets[k] < arena.offsets[i] + buffers[i].bytes;
+        EXPECT_FALSE(meet && overlap) << "buffers " << i << " and " << k << " of seed " << seed;
+      }
+    }
+    EXPECT_LT(arena.bytes, total / 2) << "memory is used again";
+  }
+}
+
+TEST(Arena, a_chain_of_steps_needs_two_buffers) {
+  std::vector<ArenaBuffer> buffers;
+  for (size_t i = 0; i < 10; ++i) buffers.push_back({4096, i, i + 1});
+  EXPECT_EQ(place(buffers).bytes, 2 * 4096U);
+  EXPECT_EQ(place({}).bytes, 0U);
+}
+
+bool is_pointwise(const Node& node) { return node.op->is_pointwise; }
+
+// Every group reads only what groups before it give, and every node stands in one group.
+void expect_runs_in_order(const Program& p, const std::vector<Group>& groups) {
+  std::set<ValueId> there(p.graph.inputs.begin(), p.graph.inputs.end());
+  size_t nodes = 0;
+  for (const Group& group : groups) {
+    for (const ValueId v : group.inputs) EXPECT_EQ(there.count(v), 1U) << "%" << v << " is read before it exists";
+    there.insert(group.outputs.begin(), group.outputs.end());
+    nodes += group.nodes.size();
+  }
+  for (const ValueId v : p.graph.outputs) EXPECT_EQ(there.count(v), 1U) << "%" << v << " is an output";
+  EXPECT_EQ(nodes, p.graph.nodes.size());
+}
+
+constexpr const char* kTwoBranches = R"(
+input %0 "x": f32[2, 3]
+input %1 "y": f32[2, 3]
+%2 = exp(%0): f32[2, 3]
+%3 = sin(%1): f32[2, 3]
+%4 = mul(%2, %3): f32[2, 3]
+%5 = neg(%4): f32[2, 3]
+%6 = transpose(%5) {permutation = [1, 0]}: f32[3, 2]
+%7 = transpose(%3) {permutation = [1, 0]}: f32[3, 2]
+%8 = add(%6, %7): f32[3, 2]
+%9 = exp(%8): f32[3, 2]
+output "a" %9
+output "b" %5
+)";
+
+TEST(Groups, branches_of_one_shape_share_a_loop_until_somebody_reads_it) {
+  const Program p = parsed(kTwoBranches);
+  const std::vector<Group> groups = fused_groups(p, is_pointwise);
+  expect_runs_in_order(p, groups);
+  ASSERT_EQ(groups.size(), 4U);
+  EXPECT_EQ(groups[0].nodes, (std::vector<NodeId>{0, 1, 2, 3}));
+  EXPECT_EQ(groups[0].inputs, (Values{0, 1}));
+  EXPECT_EQ(groups[0].outputs, (Values{3, 5}));
+  EXPECT_EQ(groups[3].nodes, (std::vector<NodeId>{6, 7}));
+  EXPECT_EQ(fused_groups(p, [](const Node&) { return false; }).size(), p.graph.nodes.size());
+}
+
+TEST(Groups, a_loop_is_closed_by_a_reader_of_another_shape) {
+  const Program p = parsed(R"(
+input %0 "x": f32[4]
+%1 = exp(%0): f32[4]
+%2 = broadcast(%1) {shape = [3, 4], axes = [1]}: f32[3, 4]
+%3 = neg(%2): f32[3, 4]
+%4 = neg(%1): f32[4]
+output "a" %3
+output "b" %4
+)");
+  const std::vector<Group> groups = fused_groups(p,
+                                                 [](const Node& n) { return n.op->is_pointwise || n.op->name == "broadcast"; });
+  expect_runs_in_order(p, groups);
+  ASSERT_EQ(groups.size(), 3U);
+  EXPECT_EQ(groups[0].nodes, (std::vector<NodeId>{0}));
+  EXPECT_EQ(groups[1].nodes, (std::vector<NodeId>{1, 2}));
+}
+
+TEST(AtSizes, every_symbol_is_its_number_and_the_values_stay) {
+  const Program p = parsed(R"(
+symbol s0 in [1, inf) example 2 from "x" axis 0
+input %0 "x": f32[s0, 3]
+%1 = reshape(%0) {shape = [3*s0]}: f32[3*s0]
+%2 = dim() {value = s0 + 1}: i64[]
+%3 = cast(%2) {dtype = f32}: f32[]
+%4 = broadcast(%3) {shape = [3*s0], axes = []}: f32[3*s0]
+%5 = mul(%1, %4): f32[3*s0]
+output "y" %5
+)");
+  const Program fixed = at_sizes(p, {{"s0", 4}});
+  verify(fixed, "at_sizes");
+  EXPECT_TRUE(fixed.symbols.empty());
+  EXPECT_EQ(print(fixed).find("s0"), std::string::npos) << print(fixed);
+  const Array x = numbers(DType::f32, {4, 3});
+  const auto run_of = [&](const Program& program) {
+    return run(*reference_backend().compile(program, catalogue(), memory_parameters({})), {x}).at(0);
+  };
+  EXPECT_TRUE(run_of(fixed).same_bytes(run_of(p)));
+}
+
+TEST(FoldParameters, what_depends_on_parameters_alone_is_a_parameter) {
+  const Program p = parsed(R"(
+input %0 "x": f32[2, 3]
+parameter %1 "w": f32[4, 3]
+parameter %2 "b": f32[4]
+%3 = transpose(%1) {permutation = [1, 0]}: f32[3, 4]
+%4 = neg(%3): f32[3, 4]
+%5 = dot_general(%0, %4) {batch_left = [], batch_right = [], contract_left = [1], contract_right = [0]}: f32[2, 4]
+%6 = broadcast(%2) {shape = [2, 4], axes = [1]}: f32[2, 4]
+%7 = add(%5, %6): f32[2, 4]
+output "y" %7
+)");
+  const auto weights = memory_parameters({{"w", numbers(DType::f32, {4, 3})}, {"b", numbers(DType::f32, {4}, 7)}});
+  const FoldedProgram folded = fold_parameters(p, catalogue(), weights);
+  verify(folded.program, "fold_parameters");
+  EXPECT_EQ(folded.program.graph.nodes.size(), 2U) << print(folded.program);
+  const Array x = numbers(DType::f32, {2, 3}, 3);
+  const Array before = run(*reference_backend().compile(p, catalogue(), weights), {x}).at(0);
+  const Array after = run(*reference_backend().compile(folded.program, catalogue(), folded.parameters), {x}).at(0);
+  EXPECT_TRUE(after.same_bytes(before));
+}
+
+TEST(FoldParameters, what_grows_is_left_to_the_run) {
+  const Program p = parsed(R"(
+input %0 "x": f32[300, 300]
+parameter %1 "b": f32[300]
+%2 = broadcast(%1) {shape = [300, 300], axes = [1]}: f32[300, 300]
+%3 = add(%0, %2): f32[300, 300]
+output "y" %3
+)");
+  const auto weights = memory_parameters({{"b", numbers(DType::f32, {300})}});
+  EXPECT_EQ(fold_parameters(p, catalogue(), weights).program.graph.nodes.size(), 2U);
+  EXPECT_EQ(fold_parameters(p, catalogue(), weights, 300).program.graph.nodes.size(), 1U);
+}
+
+}  // namespace
+}  // namespace pycandle
