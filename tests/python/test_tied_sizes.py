@@ -132,6 +132,43 @@ def test_the_line_that_fixes_both_sizes_is_the_one_that_is_named(tmp_path) -> No
     assert "this line" in table["lines"][str(sequence[0]["line"])]
 
 
+class Graph(nn.Module):
+    """The first axes look like a batch; that of x must have the size of the adjacency's last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 3))
+
+    def forward(self, x: torch.Tensor, adjacency: torch.Tensor) -> torch.Tensor:
+        return torch.mm(adjacency, torch.mm(x, self.weight))
+
+
+def test_an_axis_is_tied_to_another_than_the_one_it_was_grouped_with(tmp_path) -> None:
+    model = Graph()
+    recorder = record(model, torch.randn(5, 4), torch.randn(5, 5), folder=tmp_path)
+    x, adjacency = (entry["shape"] for entry in recorder.manifest["inputs"])
+    assert x == [adjacency[1], 4] and len({*adjacency}) == 2 and recorder.manifest["fixed_dims"] == []
+    loaded = candle.load_model(recorder.save("m").manifest)
+    x, adjacency = torch.randn(7, 4), torch.randn(3, 7)
+    torch.testing.assert_close(loaded(x, adjacency)["output"], model(x, adjacency))
+
+
+class Turned(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, points: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
+        return self.linear(points) @ rotation
+
+
+def test_a_size_that_a_parameter_needs_says_so_and_leaves_the_batch_open() -> None:
+    recorder = record(Turned(), torch.randn(3, 3), torch.eye(3))
+    assert {(name, axis) for name, axis, _ in open_axes(recorder)} == {("points", 0)}
+    (fixed,) = recorder.manifest["fixed_dims"]
+    assert "a size of a parameter" in fixed["reason"]
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -116,17 +116,19 @@ def _join(
 ) -> list[Group] | None:
     """The groups with axes of other inputs joined to one that is fixed because it must have their size.
 
-    Where the user said which axes are open, that is the reason instead.
+    That one may be a part of a group: of x [n, d] and adjacency [n, n] in `adjacency @ x` the first axes are open, but
+    x's must have the size of adjacency's last. Where the user said which axes are open, that is the reason instead.
     """
     for entry in fixed:
-        whole = next((g for g in groups if g.axes == entry.group.axes), None)
+        part = entry.group
+        whole = next((g for g in groups if set(part.axes) <= set(g.axes)), None)
         if not entry.by_size or whole is None:
             continue
-        joined = ties.find(whole, groups)
+        joined = ties.find(part, groups if part.axes == whole.axes else without(groups, set(part.axes)))
         if joined is None:
             entry.place = ties.place or entry.place
         elif exactly_these:
-            entry.reason = ties.explain(whole, joined)
+            entry.reason = ties.explain(part, joined)
         else:
             others = without(groups, set(joined.axes))
             at = min(groups.index(whole), len(others))
@@ -258,7 +260,7 @@ def _fixed_parts(exported: Exported, group: Group, size: int, expressions: dict)
     return parts
 
 
-_FIXED = "the model turns this size into a plain number, which fixes it"
+_FIXED = "the model needs this very size: it meets a plain number, a size of a parameter, or an axis that is not open"
 _TAKEN_OUT = (
     "int(), float() or range() makes a plain number of a size computed from it, which fixes it: "
     "math.floor(…), math.ceil(…), round(…) or torch.sym_int(…) keep it open"
