@@ -14,7 +14,7 @@ from test_soundness import refuse
 from torch import nn
 
 from pycandle import GoldenRecorder, compile
-from pycandle.errors import RecordingError
+from pycandle.errors import RecordingError, UsageError
 
 torch.set_num_threads(1)
 
@@ -223,6 +223,32 @@ class OwnGenerator(nn.Module):
 def test_a_generator_within_the_model_is_refused_at_its_line(tmp_path):
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
     assert "draw without generator=" in refuse(recorder, OwnGenerator(), torch.randn(2, 3)).hint
+
+
+class Ragged(nn.Module):
+    def forward(self, x):
+        rows = torch.nested.nested_tensor([x[0], x[1, :2]])  # HERE
+        return torch.nested.to_padded_tensor(rows, 0.0)
+
+
+def test_rows_of_several_lengths_are_refused_with_what_to_do(tmp_path):
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    error = refuse(recorder, Ragged(), torch.randn(2, 3))
+    assert "nested tensors" in str(error) and "mask" in error.hint
+
+
+@pytest.mark.parametrize("layout", ["sparse", "nested"])
+def test_an_input_that_is_not_dense_is_refused_by_its_name(tmp_path, layout):
+    x = torch.eye(3).to_sparse() if layout == "sparse" else torch.nested.nested_tensor([torch.ones(2)])
+    with pytest.raises(UsageError, match=r"the input x is .*to_dense"):
+        GoldenRecorder(tmp_path, progress=lambda text: None).record(Ragged(), x)
+
+
+def test_weights_that_torch_packed_are_recorded_before_they_are(tmp_path):
+    model = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 2)), {nn.Linear})
+    with pytest.raises(RecordingError, match="quantize_dynamic") as refusal:
+        GoldenRecorder(tmp_path, progress=lambda text: None).record(model.eval(), torch.randn(3, 4))
+    assert "--weights int8" in refusal.value.hint
 
 
 class ClassesOfData(nn.Module):

@@ -97,12 +97,18 @@ def gather_inputs(signature: inspect.Signature, args: tuple, kwargs: dict) -> In
             f"two inputs have the same name: {sorted(n for n in names if names.count(n) > 1)[0]}"
         )
     leaves = tuple(leaf for _, leaf in with_paths)
-    _refuse_modules(dict(zip(names, leaves, strict=True)))
+    _refuse_odd_inputs(dict(zip(names, leaves, strict=True)))
     return Inputs(args, kwargs, leaves, tuple(names), spec, (*top, *kwargs), signature)
 
 
-def _refuse_modules(leaves: dict[str, object]) -> None:
+def _refuse_odd_inputs(leaves: dict[str, object]) -> None:
     for name, leaf in leaves.items():
+        if isinstance(leaf, torch.Tensor) and (leaf.is_nested or leaf.layout is not torch.strided):
+            layout = "nested" if leaf.is_nested else f"of the layout {leaf.layout}"
+            raise UsageError(
+                f"the input {name} is {layout}: only dense tensors can be recorded; give {name}.to_dense(), "
+                "or rows padded to one length and a mask"
+            )
         if isinstance(leaf, torch.nn.Module):
             raise UsageError(
                 f"the input {name} is a module ({type(leaf).__name__}), whose weights would belong to no model: "

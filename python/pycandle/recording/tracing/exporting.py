@@ -281,6 +281,16 @@ _HINTS = (
         "draw without generator=, so that torch's own seed decides",
     ),
     (
+        ("torch.classes.quantized",),
+        "the model holds weights that torch.ao.quantization.quantize_dynamic packed",
+        "record the model before it is quantized; --weights int8 of bundle, verify and bench rounds them then",
+    ),
+    (
+        ("_nested_tensor_", "NestedTensor"),
+        "the model makes nested tensors, which torch.export cannot take",
+        "pad the rows to one length, and pass a mask or the lengths beside them",
+    ),
+    (
         ("DynamicOutputShape",),
         "the sizes that this operator gives depend on data, and torch.export has no rule for them",
         "compute it with other operators (torch.linalg.pinv(a) @ b in place of lstsq), or leave it out of the model",
