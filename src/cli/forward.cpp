@@ -172,9 +172,8 @@ void run_forward(RunOptions& options, Context& context) {
 
 void add_forward(Command& app, Context& context) {
   auto options = std::make_shared<RunOptions>();
-  Command command = add_command(
-      app, context, "forward", "run a recorded model, on random inputs or on yours",
-      "pycandle forward pycandle_trace --seed 1 --set s0=4 --out outputs.safetensors");
+  Command command = add_command(app, context, "forward", "run a recorded model, on random inputs or on yours",
+                                "pycandle forward pycandle_trace --seed 1 --set s0=4 --out outputs.safetensors");
   options->load.backend = usual_backend();
   add_run_options(command, *options);
   add_tune_option(command, *options);
