@@ -324,7 +324,7 @@ class DraftWriter {
 
   std::string kind_of(int32_t call) const {
     const auto& nn = draft(call).nn;
-    return nn ? usual_name(nn->name) : member_name(snake_case(last_part(recorded(call).class_name)));
+    return nn ? nn->member : member_name(snake_case(last_part(recorded(call).class_name)));
   }
 
   // ---- lists

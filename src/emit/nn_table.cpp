@@ -61,7 +61,7 @@ std::optional<NnModule> single_node(const CallTree& tree, int32_t call, NodeId n
   const Reader r(tree, call, n);
   const auto input = only_input(tree, call);
   if (!input || r.node().results.size() != 1 || tree.body(call).outputs != r.node().results) return {};
-  NnModule found{.name = {}, .arguments = {}, .inputs = {*input}, .results = {{r.node().results[0], ""}}};
+  NnModule found{.name = {}, .member = {}, .arguments = {}, .inputs = {*input}, .results = {{r.node().results[0], ""}}};
   const LayerForm& layer = r.node().op->layer;
   if (!layer.arguments) return {};
   const Call c = r.as_call();
@@ -70,6 +70,7 @@ std::optional<NnModule> single_node(const CallTree& tree, int32_t call, NodeId n
   LayerArguments arguments = layer.arguments(as_layer);
   if (!arguments) return {};
   found.name = layer.classes.at(layer.which ? layer.which(c) : 0);
+  found.member = layer.member;
   found.arguments = std::move(*arguments);
   return found;
 }
@@ -107,7 +108,7 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
   if (layer.classes.empty() || layer.arguments || tree.parameter(r.value("x"))) return {};
   const bool biases = r.get<bool>("has_biases"), both = r.get<bool>("bidirectional"), first = r.get<bool>("batch_first");
   const auto layers = r.get<int64_t>("num_layers");
-  const size_t states = r.node().op->name == "lstm" ? 2 : 1;
+  const size_t states = r.node().results.size() - 1;
   const std::vector<std::string> names = recurrent_parameters(layers, both, biases);
   if (r.node().operands.size() != 1 + states + names.size()) return {};
   for (size_t i = 0; i < names.size(); ++i) {
@@ -121,7 +122,7 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
   for (size_t i = 1; i <= states; ++i) started_from_zero += is_zeros(g, r.node().operands[i], zeros) ? 1 : 0;
   if (started_from_zero != states || body.units.size() != states + 1 || body.inputs != Values{r.value("x")}) return {};
 
-  NnModule found{.name = layer.classes[0], .arguments = {}, .inputs = body.inputs, .results = {}};
+  NnModule found{.name = layer.classes[0], .member = layer.member, .arguments = {}, .inputs = body.inputs, .results = {}};
   found.arguments = {required("input_size", x.shape[2].number()), required("hidden_size", hidden),
                      option("num_layers", layers, int64_t{1}),    option("bias", biases, true),
                      option("batch_first", first, false),         option("bidirectional", both, false)};
@@ -170,6 +171,7 @@ std::optional<NnModule> self_attention(const CallTree& tree, int32_t call) {
   if (in.get<std::string>("weight_order") != "out_in" || out.get<std::string>("weight_order") != "out_in") return {};
   if (body.outputs[0] != out.node().results[0] || in.size("weight", 0) != 3 * width) return {};
   return NnModule{.name = kAttention,
+                  .member = "attn",
                   .arguments = {required("embed_dim", width), required("num_heads", heads.number()),
                                 option("bias", !in.absent("bias"), true), option("batch_first", true, false)},
                   .inputs = body.inputs,
@@ -212,17 +214,6 @@ std::vector<std::string> nn_classes() {
   std::vector<std::string> all{kAttention};
   for (const auto& op : catalogue().all()) all.insert(all.end(), op->layer.classes.begin(), op->layer.classes.end());
   return all;
-}
-
-std::string usual_name(std::string_view nn_class) {
-  static const std::pair<const char*, const char*> kinds[] = {{"ConvTranspose", "conv"},  {"Conv", "conv"}, {"Linear", "linear"},
-                                                              {"Embedding", "embedding"}, {"Norm", "norm"}, {"Pool", "pool"},
-                                                              {"LSTM", "lstm"},           {"GRU", "gru"},   {"RNN", "rnn"},
-                                                              {"Softmax", "softmax"}};
-  for (const auto& [part, name] : kinds) {
-    if (nn_class.find(part) != std::string_view::npos) return name;
-  }
-  return "act";
 }
 
 }  // namespace pycandle::emit

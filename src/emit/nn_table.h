@@ -15,6 +15,7 @@ namespace pycandle::emit {
 
 struct NnModule {
   std::string name;            // "Conv2d"
+  std::string member;          // "conv": what a module whose Python name is a number is called
   std::vector<LayerArgument> arguments;
   Values inputs;               // of forward, in its order
   // Where each result of the call is in what forward returns: "" the whole, ".first", ".second.first"
@@ -26,7 +27,5 @@ std::optional<NnModule> nn_module(const CallTree&, int32_t call);
 bool is_plain(const CallTree&, int32_t call);
 // The names that modules can have.
 std::vector<std::string> nn_classes();
-// "Conv2d" → conv, "LayerNorm" → norm, "GELU" → act: for modules whose Python name is a number.
-std::string usual_name(std::string_view nn_class);
 
 }  // namespace pycandle::emit

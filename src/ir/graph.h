@@ -140,7 +140,7 @@ struct Symbol {
 struct Input {
   std::string name;
   ValueId value = kNoValue;
-  std::optional<std::pair<int64_t, int64_t>> range;   // of the recorded integers
+  std::optional<std::pair<int64_t, int64_t>> range;   // of the recorded values, where they are whole numbers
   bool used = true;
   std::optional<std::string> gap = std::nullopt;      // the result of an unsupported node: what is missing; nobody gives it
 };

@@ -176,6 +176,7 @@ struct LayerForm {
   std::vector<std::string> classes;                        // more than one: BatchNorm1d, BatchNorm2d, …
   std::function<size_t(const Call&)> which;                // of several
   std::function<LayerArguments(const LayerCall&)> arguments;  // nothing: the module has more nodes (emit/nn_table.cpp)
+  std::string member = "act";                              // what people call a member of that class: conv, norm
 };
 
 using AlignmentRule = std::optional<Alignment> (*)(const AlignedCall&);
@@ -206,8 +207,11 @@ struct OpDef {
   bool is_correctly_rounded = false;                 // IEEE arithmetic: every implementation gives the same number
   bool takes_mixed_dtypes = false;                   // the evaluator loads every operand by its own dtype
   bool is_one_kernel = false;                        // torch computes f16 and bf16 in one kernel, in f32, and rounds once
+  bool is_kernel_by_kernel = false;                  // torch has none for it: its steps are those of the decomposition
+  bool rounds_product = false;                       // some f16 and bf16 kernels do, before they add the bias
   AlignmentRule alignment = nullptr;                 // nothing: not known, or every place of every axis when it is pointwise
   std::function<double(const Call&, const Bindings&)> flop_count;  // nothing: one for each element that is rounded
+  std::function<int64_t(const Call&)> least_count;   // of what the data decides: `count` is at least that; nothing: 0
   // How the op is found in a graph that spells it out (passes/recognise.cpp).
   std::vector<std::string> anchors;                                          // the ops a fragment may end in ...
   std::function<std::vector<Proposal>(const Fragment&)> propose;             // ... and the calls that it may be
@@ -320,7 +324,13 @@ struct OpDef {
   }
   OpDef& nn(std::vector<std::string> classes, std::function<size_t(const Call&)> which,
             std::function<LayerArguments(const LayerCall&)> arguments) {
-    layer = {std::move(classes), std::move(which), std::move(arguments)};
+    layer.classes = std::move(classes);
+    layer.which = std::move(which);
+    layer.arguments = std::move(arguments);
+    return *this;
+  }
+  OpDef& member(std::string noun) {
+    layer.member = std::move(noun);
     return *this;
   }
   // What people get wrong: verify tries it where a layer is wrong, and names the one that gives PyTorch's values.
@@ -372,6 +382,18 @@ struct OpDef {
   }
   OpDef& one_kernel() {
     is_one_kernel = true;
+    return *this;
+  }
+  OpDef& kernel_by_kernel() {
+    is_kernel_by_kernel = true;
+    return *this;
+  }
+  OpDef& product_rounds() {
+    rounds_product = true;
+    return *this;
+  }
+  OpDef& at_least(std::function<int64_t(const Call&)> count) {
+    least_count = std::move(count);
     return *this;
   }
   OpDef& aligned(AlignmentRule rule) {

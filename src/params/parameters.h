@@ -38,7 +38,7 @@ class ParameterSource {
   virtual void open(const Program&) const {}
   // A weight file of the recording by the name that it has there, opened if it is not; null for a source without files.
   virtual const Safetensors* file(const std::string&) const { return nullptr; }
-  // An array that was got is not needed for now: mapped memory leaves the process until it is read again.
+  // An array that was got is not needed at present: mapped memory leaves the process until it is read again.
   virtual void release(const Array&) const {}
   // An array that was got long ago is read now.
   virtual void use(const Array&) const {}

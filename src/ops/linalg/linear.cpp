@@ -120,6 +120,7 @@ OpDef linear() {
       })
       .aligned(along_all_but_last)
       .one_kernel()
+      .product_rounds()
       .decompose([](Builder& b, const Call& c) {
         const ValueId x = c.value("x"), weight = c.value("weight");
         const auto product = [&](ValueId left, ValueId right) {
@@ -140,6 +141,7 @@ OpDef linear() {
       .sample("F.linear(i(3, 5), i(4, 5), i(4))")
       .spelled_torch("F.linear({x}, {weight}, {bias})", [](const Call& c) { return !is_in_out(c); })
       .nn("Linear", linear_arguments)
+      .member("linear")
       .results({"projected"})
       .mistakes(linear_mistakes);
 }

@@ -110,6 +110,7 @@ OpDef group_norm() {
       .sample("F.group_norm(t(2, 6, 4, dtype=torch.bfloat16), 3, t(6), t(6))")
       .spelled_torch("F.group_norm({x}, {groups}, {weight}, {bias}, {eps})")
       .nn("GroupNorm", group_norm_arguments)
+      .member("norm")
       .results({"normed"})
       .mistakes(affine_mistakes)
       .mistakes(other_groups)
@@ -184,6 +185,7 @@ OpDef batch_norm() {
       .nn(
           {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"},  // they differ in the rank that they take
           [](const Call& c) { return static_cast<size_t>(std::clamp<int64_t>(c.rank("x") - 3, 0, 2)); }, batch_norm_arguments)
+      .member("norm")
       .results({"normed"})
       .mistakes(affine_mistakes)
       .mistakes(statistics_mistakes)

@@ -226,6 +226,7 @@ OpDef convolution(size_t n) {
       .spelled_torch("F." + name + "({x}, {weight}, {bias}, {stride}, {padding}, {dilation}, {groups})",
                      [](const Call& c) { return !c.boolean("same"); })
       .nn("Conv" + std::to_string(n) + "d", convolution_arguments)
+      .member("conv")
       .mistakes(convolution_mistakes);
 }
 
@@ -340,6 +341,7 @@ OpDef transposed_convolution(size_t n) {
       .from_aten_call("aten." + name + (n == 1 ? ".default" : ".input"), build)
       .spelled_torch("F." + name + "({x}, {weight}, {bias}, {stride}, {padding}, {output_padding}, {groups}, {dilation})")
       .nn("ConvTranspose" + std::to_string(n) + "d", convolution_arguments)
+      .member("conv")
       .mistakes(convolution_mistakes);
 }
 

@@ -51,6 +51,7 @@ OpDef embedding() {
             if (!l.is_own("weight") || l.is_parameter("indices")) return {};
             return {{required("num_embeddings", l.size("weight", 0)), required("embedding_dim", l.size("weight", 1))}};
           })
+      .member("embedding")
       .results({"embedded"})
       .mistakes(embedding_mistakes);
 }

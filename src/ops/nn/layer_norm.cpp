@@ -219,6 +219,7 @@ OpDef layer_norm() {
                  .recognised_at({"add", "mul", "div", "cast"}, propose_layer_norm)
                  .spelled_torch("F.layer_norm({x}, {normalized_shape}, {weight}, {bias}, {eps})")
                  .nn("LayerNorm", layer_norm_arguments)
+                 .member("norm")
                  .results({"normed"})
                  .mistakes([](Mistakes& m) { other_steps(m, true); })
                  .mistakes(affine_mistakes)
@@ -314,6 +315,7 @@ OpDef rms_norm() {
           .spelled_torch("F.rms_norm({x}, {normalized_shape}, {weight}, {eps})",
                          [](const Call& c) { return !c.has("compute_dtype") && c.number("weight_offset") == 0; })
           .nn("RMSNorm", rms_norm_arguments)
+          .member("norm")
           .results({"normed"})
           .mistakes([](Mistakes& m) { other_steps(m, false); })
           .mistakes(affine_mistakes)

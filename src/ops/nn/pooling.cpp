@@ -155,6 +155,7 @@ OpDef max_pool(size_t n) {
       .from_aten_call("aten." + name + ".default", build_max_pool(name, n))
       .spelled_torch("F." + name + "({x}, {kernel_size}, {stride}, {padding}, {dilation}, {ceil_mode})")
       .nn("MaxPool" + dimensions(n), max_pool_arguments)
+      .member("pool")
       .called("max pooling")
       .mistakes(other_ceil_mode)
       .mistakes(other_pool("avg_pool" + dimensions(n), kSliding));
@@ -232,6 +233,7 @@ OpDef avg_pool(size_t n) {
       .spelled_torch("F." + name + "({x}, {kernel_size}, {stride}, {padding}, {ceil_mode}, {count_include_pad})",
                      [](const Call& c) { return !c.has("divisor_override"); })
       .nn("AvgPool" + dimensions(n), avg_pool_arguments)
+      .member("pool")
       .called("average pooling")
       .mistakes(other_ceil_mode)
       .mistakes(other_count)
@@ -279,6 +281,7 @@ OpDef adaptive_avg_pool(size_t n) {
   if (n > 1) def.from_aten_call("aten._" + name + ".default", [name, n](AtenCall& a) { return build_adaptive(a, name, n); });
   return def.spelled_torch("F." + name + "({x}, {output_size})")
       .nn("AdaptiveAvgPool" + dimensions(n), adaptive_pool_arguments)
+      .member("pool")
       .called("average pooling")
       .mistakes(other_pool("adaptive_max_pool" + dimensions(n), {"output_size"}));
 }

@@ -337,7 +337,9 @@ std::function<void(Mistakes&)> recurrent_mistakes(const Recurrence& r) {
 }
 
 // The layer as nn has it: a module and what people get wrong with it.
-OpDef layer(const Recurrence& r, const char* nn_class) { return recurrent(r).nn(nn_class).mistakes(recurrent_mistakes(r)); }
+OpDef layer(const Recurrence& r, const char* nn_class, const char* member) {
+  return recurrent(r).nn(nn_class).member(member).mistakes(recurrent_mistakes(r));
+}
 
 Values decomposed_cell(Builder& b, const Call& c, const Recurrence& r) {
   const auto or_none = [&](const char* operand) { return c.maybe(operand).value_or(kNoValue); };
@@ -399,7 +401,7 @@ OpDef cell(const Recurrence& r) {
 
 std::vector<OpDef> recurrent_ops() {
   return {
-      layer(kLstm, "LSTM")
+      layer(kLstm, "LSTM", "lstm")
           .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 4), t(1, 2, 4)], [t(16, 3), t(16, 4), t(16), t(16)], True, "
                   "1, 0.0, False, False, False)")
           .sample("torch.ops.pycandle.lstm(t(2, 5, 3), [t(4, 2, 4), t(4, 2, 4)], [t(16, 3), t(16, 4), t(16, 3), t(16, 4), "
@@ -407,16 +409,16 @@ std::vector<OpDef> recurrent_ops() {
                   "False, 2, 0.0, False, True, True)")
           .sample("torch.ops.pycandle.lstm(t(5, 2, 3), [t(1, 2, 2), t(1, 2, 4)], [t(16, 3), t(16, 2), t(16), t(16), t(2, "
                   "4)], True, 1, 0.0, False, False, False)"),
-      layer(kGru, "GRU")
+      layer(kGru, "GRU", "gru")
           .sample("torch.ops.pycandle.gru(t(5, 2, 3), t(2, 2, 4), [t(12, 3), t(12, 4), t(12), t(12), t(12, 3), t(12, 4), "
                   "t(12), t(12)], True, 1, 0.0, False, True, False)")
           .sample("torch.ops.pycandle.gru(t(2, 5, 3), t(1, 2, 4), [t(12, 3), t(12, 4)], False, 1, 0.0, False, False, True)"),
-      layer(kTanh, "RNN")
+      layer(kTanh, "RNN", "rnn")
           .called("tanh")
           .mistaken_for("activation", {"rnn_relu"})
           .sample("torch.ops.pycandle.rnn_tanh(t(5, 2, 3), t(2, 2, 4), [t(4, 3), t(4, 4), t(4), t(4), t(4, 4), "
                   "t(4, 4), t(4), t(4)], True, 2, 0.0, False, False, False)"),
-      layer(kRelu, "RNN")
+      layer(kRelu, "RNN", "rnn")
           .called("ReLU")
           .mistaken_for("activation", {"rnn_tanh"})
           .sample("torch.ops.pycandle.rnn_relu(t(5, 2, 3), t(1, 2, 4), [t(4, 3), t(4, 4), t(4), t(4)], True, 1, "

@@ -199,6 +199,7 @@ OpDef rotary_embedding() {
       .aligned(rotary_alignment)
       .recognised_at({"add", "concat", "reshape"}, propose)
       .same_purpose()
+      .kernel_by_kernel()
       .results({"rotated"})
       .mistakes([](Mistakes& m) {
         m.flag("rotary pairing", "interleaved", "neighbours paired (GPT-J)", "halves paired (Llama)");

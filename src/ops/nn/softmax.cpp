@@ -97,6 +97,7 @@ OpDef softmax() {
       .sample("torch.ops.aten._softmax(t(3, 5), 1, False)")
       .spelled_torch("torch.softmax({x}, {dim})")
       .nn("Softmax", dim_argument)
+      .member("softmax")
       .results({"weights"})
       .mistakes(softmax_mistakes)
       .recognised(along_any_axis);
@@ -127,6 +128,7 @@ OpDef log_softmax() {
       .sample("torch.ops.aten._log_softmax(t(3, 5), 1, False)")
       .spelled_torch("torch.log_softmax({x}, {dim})")
       .nn("LogSoftmax", dim_argument)
+      .member("softmax")
       .called("log softmax")
       .mistakes(softmax_mistakes)
       .recognised(along_any_axis)

@@ -157,13 +157,13 @@ bool has_known_kernels(const Program& p) {
   return std::all_of(p.graph.nodes.begin(), p.graph.nodes.end(), [](const Node& node) {
     const OpDef& op = *node.op;
     return op.is_one_kernel || node.operands.empty() || op.is_pointwise || op.is_activation || op.is_rearrangement ||
-           op.name == "rotary_embedding" || only_moves(node) ||
+           op.is_kernel_by_kernel || only_moves(node) ||
            (op.is_primitive && op.rounding == Rounding::exact && node.regions.empty());
   });
 }
 
-bool adds_biases(const Program& p) {
-  return std::any_of(p.graph.nodes.begin(), p.graph.nodes.end(), [](const Node& node) { return node.op->name == "linear"; });
+bool rounds_products(const Program& p) {
+  return std::any_of(p.graph.nodes.begin(), p.graph.nodes.end(), [](const Node& node) { return node.op->rounds_product; });
 }
 
 bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }

@@ -11,7 +11,7 @@ bool is_half(DType);
 // Layers whose kernels were compared with PyTorch's bit by bit, elementwise ops and data movement. Kernels of other ops round
 // inside where they like.
 bool has_known_kernels(const Program&);
-bool adds_biases(const Program&);  // some kernels round the product first
+bool rounds_products(const Program&);  // some kernels of its ops do, before they add the bias
 // Where the runs as kernels do them may differ: in the same group of elements as the golden, or in any group of the same kind (a
 // row factor that is next to a tie turns a whole row around, each time another).
 enum class AllKernels { alike, any_place };

@@ -71,7 +71,7 @@ std::vector<ReferenceMode> kernel_modes(const Program& p, DType half) {
   std::vector<ReferenceMode> modes;
   for (uint64_t seed : {1, 2}) {
     modes.push_back({Kind::jittered, seed, /*long_sums=*/false, half});
-    modes.back().rounds_products = seed == 2 && adds_biases(p);
+    modes.back().rounds_products = seed == 2 && rounds_products(p);
   }
   return modes;
 }
@@ -86,7 +86,7 @@ std::vector<ReferenceMode> noisy_kernels(const Program& p, DType half) {
   const double noise = unit_roundoff(half) / unit_roundoff(DType::f32) / 1024;
   std::vector<ReferenceMode> modes{{Kind::rounded, 0}};
   for (uint64_t seed = 3; seed <= 10; ++seed)
-    modes.push_back({Kind::jittered, seed, /*long_sums=*/false, half, noise, seed % 2 == 0 && adds_biases(p)});
+    modes.push_back({Kind::jittered, seed, /*long_sums=*/false, half, noise, seed % 2 == 0 && rounds_products(p)});
   return modes;
 }
 
