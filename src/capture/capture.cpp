@@ -134,6 +134,18 @@ void Capture::stand_at(Here here) {
   builder.origin.line = static_cast<int32_t>(line ? *line : here.line());
 }
 
+// The symbol of a size that the data decides, once the op says that it is at least so many.
+static void note_least_count(Capture& capture, const Node& made) {
+  if (!made.op->least_count) return;
+  const Call call(*made.op, capture.program.graph, made.operands, made.attributes, made.regions);
+  const int64_t least = made.op->least_count(call);
+  for (pycandle::Symbol& symbol : capture.program.symbols) {
+    if (call.dim("count") != pycandle::Dim::symbol(symbol.name)) continue;
+    symbol.range.min = std::max(symbol.range.min, least);
+    capture.ranges[symbol.name] = symbol.range;
+  }
+}
+
 std::vector<Tensor> Capture::apply(const char* op, const std::vector<const Tensor*>& operands, Here here, const Build& build) {
   try {
     Capture* capture = current();
@@ -144,7 +156,10 @@ std::vector<Tensor> Capture::apply(const char* op, const std::vector<const Tenso
     const Origin before = capture->builder.origin;
     capture->stand_at(here);
     std::vector<Tensor> tensors;
+    const size_t nodes = capture->program.graph.nodes.size();
     for (ValueId v : build(capture->builder, values)) tensors.push_back(capture->tensor(v));
+    for (size_t n = nodes; n < capture->program.graph.nodes.size(); ++n)
+      note_least_count(*capture, capture->program.graph.nodes[n]);
     capture->builder.origin = before;
     return tensors;
   } catch (Error& error) {

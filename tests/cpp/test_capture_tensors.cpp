@@ -289,6 +289,19 @@ TEST(Eagerly, SizesThatDataDecidesAreNumbers) {
   EXPECT_EQ(places.reshape({count}).array().size(), 2);
 }
 
+TEST(Captured, CountsAreAtLeastTheirMinlength) {
+  const Compiled run = compile(
+      [](const Tensor& x) {
+        const front::Dim count = front::data_dim();
+        const Tensor counts = functional::bincount(x, count, {.minlength = 3}).slice(0, 0, 3);
+        EXPECT_EQ(counts.shape().at(0).text(), "3");
+        return counts;
+      },
+      {{"x", DType::i64, {"n"}}}, {.backend = "reference"});
+  const Array x = store(DType::i64, {4}, std::vector<int64_t>{1, 5, 1, 0});
+  EXPECT_EQ(load_int(run(x)), (std::vector<int64_t>{1, 2, 0}));
+}
+
 using front::Tensors;
 
 Tensors doubled(const Tensors& v) { return {v[0] * 2}; }

@@ -171,12 +171,13 @@ def test_what_takes_a_plain_number_in_torch_leaves_its_axes_open(tmp_path, what)
         torch.testing.assert_close(ours(x)["output"], model(x), rtol=1e-6, atol=1e-6)
 
 
-def test_counts_of_classes_have_at_least_their_minlength(tmp_path) -> None:
+def test_counts_of_classes_have_at_least_their_minlength(tmp_path, pycandle) -> None:
     model = Function(lambda x: torch.bincount(x, minlength=12)[:12])
     ours, manifest = loaded(tmp_path, model, torch.randint(0, 9, (7,)))
     assert manifest["outputs"][0]["shape"] == [12]
     for x in (torch.tensor([3, 3, 11]), torch.randint(0, 30, (99,))):
         assert torch.equal(ours(x)["output"], model(x))
+    pycandle("codegen", "--manifest", tmp_path, "--out", tmp_path / "counts.hpp")
 
 
 @pytest.mark.parametrize("part", [0, 1, 2])

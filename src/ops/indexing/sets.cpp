@@ -136,6 +136,7 @@ OpDef bincount() {
             return c.rank("x") == 1 && is_integral(c.type("x").dtype) &&
                    (!c.has("weights") || (is_floating(c.type("weights").dtype) && c.agree(c.shape("weights"), c.shape("x"))));
           })
+      .at_least([](const Call& c) { return c.integer("minlength"); })
       .infer([](const Call& c) { return Type{c.has("weights") ? c.type("weights").dtype : DType::i64, {c.dim("count")}}; })
       .rounds(Rounding::linear)
       .evaluator([](const Evaluation& ev) {
