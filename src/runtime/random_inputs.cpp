@@ -50,7 +50,7 @@ Array random_array(const Input& input, DType dtype, const Sizes& shape, Random r
     }
     return store(dtype, shape, values);
   }
-  if (is_floating(dtype)) {
+  if (is_floating(dtype) && !input.range) {
     std::vector<double> values(count);
     for (double& v : values) v = random.normal();
     return store(dtype, shape, values);

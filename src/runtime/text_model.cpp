@@ -35,9 +35,9 @@ std::optional<TokenInput> table_of(const Program& p, const Input& input) {
 }
 
 bool is_mask(const Program& p, const Input& input) {
-  const bool is_small = input.range && input.range->first >= 0 && input.range->second <= 1;
-  return p.graph.type(input.value).rank() == 2 && !table_of(p, input) &&
-         (is_small || p.graph.type(input.value).dtype == DType::boolean);
+  const Type& type = p.graph.type(input.value);
+  const bool is_small = is_integral(type.dtype) && input.range && input.range->first >= 0 && input.range->second <= 1;
+  return type.rank() == 2 && !table_of(p, input) && (is_small || type.dtype == DType::boolean);
 }
 
 // Equal token counts side by side where there is a mask, otherwise one text after the other.

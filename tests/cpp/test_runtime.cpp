@@ -168,6 +168,15 @@ TEST(RandomInputs, IntegersStayInTheRecordedRangeAndReachItsEnds) {
   EXPECT_EQ(*std::max_element(values.begin(), values.end()), 7);
 }
 
+TEST(RandomInputs, FloatsThatStandForIntegersAreWholeNumbersOfTheRecordedRange) {
+  Program p;
+  p.inputs.push_back({"adjacency", p.graph.add_input({DType::f32, {Dim(500)}}), std::pair<int64_t, int64_t>{0, 1}, true});
+  const std::vector<double> values = load_double(random_inputs(p, 0).at("adjacency"));
+  const auto zeros = std::count(values.begin(), values.end(), 0.0), ones = std::count(values.begin(), values.end(), 1.0);
+  EXPECT_EQ(zeros + ones, 500);
+  EXPECT_GT(std::min(zeros, ones), 200);
+}
+
 TEST(RandomInputs, AnUnknownSymbolIsAUsageErrorThatListsTheKnown) {
   const Error e = error_of([&] { random_inputs(small_program(), 0, {{"s7", 2}}); });
   EXPECT_EQ(e.code(), ErrorCode::usage);

@@ -28,7 +28,6 @@ class GraphTransformer(nn.Module):
         self.token_dist = nn.Parameter(torch.randn(heads))
 
     def forward(self, ids, adj):
-        adj = adj.float()
         b, n = ids.shape
         deg = adj.sum(-1).long().clamp(max=9)
         p = adj / adj.sum(-1, keepdim=True).clamp(min=1)
@@ -219,7 +218,7 @@ class SAGE(nn.Module):
         h = F.normalize(self.l(torch.cat([mean, big], 1)) + self.r(x), dim=-1)
         h = self.gin((1 + self.eps) * h + torch.zeros_like(h).index_add(0, dst, h[src]))
         pooled = h.new_zeros(3, h.size(1)).index_add(0, batch, h)
-        count = torch.zeros(3).index_add_(0, batch, torch.ones(batch.shape)).clamp_(min=1)
+        count = torch.bincount(batch, minlength=3)[:3].clamp_(min=1)
         peak = torch.full((3, h.size(1)), -1e9).index_reduce(0, batch, h, "amax")
         return self.out(torch.cat([pooled / count[:, None], torch.where(peak < -1e8, 0.0, peak)], 1))
 
@@ -383,7 +382,7 @@ MODELS = [
         GraphTransformer,
         lambda s, g: {
             "ids": torch.randint(0, 12, (s["batch"], s["n"]), generator=g),
-            "adj": torch.rand(s["batch"], s["n"], s["n"], generator=g) > 0.6,
+            "adj": (torch.rand(s["batch"], s["n"], s["n"], generator=g) > 0.6).float(),
         },
         dynamic={"ids": {0: "batch", 1: "n"}, "adj": {0: "batch", 1: "n", 2: "n"}},
         batch=2,

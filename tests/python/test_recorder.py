@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from typing import NamedTuple
 
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 
 from pycandle import GoldenRecorder
 from pycandle.errors import RecordingError, UsageError
+from pycandle.recording.files.manifest import value_range
 
 torch.set_num_threads(1)
 
@@ -119,6 +121,44 @@ def test_integer_and_bool_inputs(record):
     ids, keep = manifest["inputs"]
     assert (ids["dtype"], ids["range"]) == ("i64", [3, 9])
     assert keep["dtype"] == "bool" and "range" not in keep
+
+
+FLOATS = {
+    "an adjacency": (torch.eye(3), [0, 1]),
+    "labels": (torch.tensor([3.0, -9.0, 4.0]), [-9, 4]),
+    "halves": (torch.tensor([0.0, 1.0, 0.5]), None),
+    "ones": (torch.ones(4), None),
+    "floats too large for fractions": (torch.tensor([2.0**24, 2.0**30]), None),
+    "infinite": (torch.tensor([0.0, 1.0, math.inf]), None),
+    "not a number": (torch.tensor([0.0, 1.0, math.nan]), None),
+    "bfloat16": (torch.tensor([1.0, 200.0], dtype=torch.bfloat16), [1, 200]),
+    "bfloat16 without fractions": (torch.tensor([1.0, 256.0], dtype=torch.bfloat16), None),
+}
+
+
+@pytest.mark.parametrize("what", FLOATS)
+def test_floats_that_stand_for_integers_have_a_range(what) -> None:
+    tensor, expected = FLOATS[what]
+    assert value_range(tensor) == expected
+
+
+class Looked(nn.Module):
+    """A graph's neighbours by an adjacency of floats, as libraries give it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds = nn.Embedding(2, 5)
+
+    def forward(self, adjacency):
+        return self.kinds(adjacency.long()).sum(1)
+
+
+def test_random_inputs_serve_a_model_that_indexes_with_floats(tmp_path, pycandle) -> None:
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Looked().eval(), (torch.arange(9.0).reshape(3, 3) > 4).float())
+    manifest = recorder.save("looked").manifest
+    for seed in (1, 2):
+        pycandle("forward", manifest, "--seed", seed)
 
 
 def test_unused_inputs_are_said_to_be(record):

@@ -99,15 +99,26 @@ def _inputs(writer: GraphWriter, inputs: Inputs) -> list[dict]:
     for leaf, name, tensor in inputs.tensors():
         node = writer.program.user_inputs[leaf]
         entry = {"name": name, "value": writer.define(node), **writer.type_of(node.meta["val"])}
-        if _is_integer(tensor) and tensor.numel() and not tensor.is_meta:
-            entry["range"] = [int(tensor.min()), int(tensor.max())]
+        if found := value_range(tensor):
+            entry["range"] = found
         entry["used"] = bool(node.users)
         described.append(entry)
     return described
 
 
-def _is_integer(tensor: torch.Tensor) -> bool:
-    return not (tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype is torch.bool)
+def value_range(tensor: torch.Tensor) -> list[int] | None:
+    """The least and the largest of integers, and of floats that stand for integers: labels, an adjacency, counts."""
+    if tensor.is_meta or not tensor.numel() or tensor.dtype.is_complex or tensor.dtype is torch.bool:
+        return None
+    if tensor.dtype.is_floating_point and not _stands_for_integers(tensor):
+        return None
+    return [int(tensor.min()), int(tensor.max())]
+
+
+def _stands_for_integers(tensor: torch.Tensor) -> bool:
+    """Different whole numbers alone. A tensor of ones says nothing, and the largest floats of a dtype have no fractions."""
+    small = tensor.abs() < 2 / torch.finfo(tensor.dtype).eps  # not for NaN
+    return bool((small & (tensor == tensor.round())).all()) and bool((tensor != tensor.flatten()[0]).any())
 
 
 def _input_tree(inputs: Inputs, described: list[dict]) -> dict:
