@@ -116,6 +116,21 @@ Error died_of_signal(const std::string& program, int signal) {
       .hint(hint);
 }
 
-bool succeeds(const std::vector<std::string>& command) { return was_fine(std::system(shell_line(command).c_str())); }
+bool followed(const std::vector<std::string>& command, const std::function<void(std::string_view line)>& on_line) {
+  const InterruptsIgnored ignored;
+  FILE* pipe = popen((shell_line(command) + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return false;
+  std::string line;
+  std::array<char, 256> chunk{};
+  while (std::fgets(chunk.data(), chunk.size(), pipe) != nullptr) {
+    line += chunk.data();
+    if (line.back() != '\n') continue;
+    line.pop_back();
+    on_line(line);
+    line.clear();
+  }
+  if (!line.empty()) on_line(line);
+  return was_fine(pclose(pipe));
+}
 
 }  // namespace pycandle::cli

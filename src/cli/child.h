@@ -1,8 +1,10 @@
 // Other programs, run and waited for.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -13,8 +15,8 @@ namespace pycandle::cli {
 std::optional<std::string> output_of(const std::vector<std::string>& command);
 std::optional<std::string> ask_python(const std::string& python, const std::string& code);
 
-// Runs a program that shows its own errors; true when it exits with 0.
-bool succeeds(const std::vector<std::string>& command);
+// Runs a program and hands over each line that it prints, errors too; true when it exits with 0.
+bool followed(const std::vector<std::string>& command, const std::function<void(std::string_view line)>& on_line);
 
 // Runs a program in the foreground, with this one's input and output; its exit status. Throws when it cannot be started
 // and when a signal ends it.

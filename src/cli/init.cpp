@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -10,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/python_finder.h"
 #include "cli/scaffold.h"
+#include "cli/terminal.h"
 
 namespace pycandle::cli {
 namespace {
@@ -66,15 +68,35 @@ std::string requirements(const Facts& facts) {
   return text;
 }
 
-bool install_with_uv(const fs::path& environment, const fs::path& requirements, const Facts& facts) {
-  return succeeds({"uv", "venv", "--quiet", "--python", facts.python_path, environment.string()}) &&
-         succeeds({"uv", "pip", "install", "--quiet", "--python", (environment / "bin/python").string(), "-r", requirements});
+using Commands = std::vector<std::vector<std::string>>;
+
+Commands uv_commands(const fs::path& environment, const fs::path& requirements, const Facts& facts) {
+  return {{"uv", "venv", "--python", facts.python_path, environment.string()},
+          {"uv", "pip", "install", "--python", (environment / "bin/python").string(), "-r", requirements}};
 }
 
-bool install_with_pip(const fs::path& environment, const fs::path& requirements, const Facts& facts) {
-  return succeeds({facts.python_path, "-m", "venv", environment.string()}) &&
-         succeeds({(environment / "bin/python").string(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r",
-                   requirements});
+Commands pip_commands(const fs::path& environment, const fs::path& requirements, const Facts& facts) {
+  return {{facts.python_path, "-m", "venv", environment.string()},
+          {(environment / "bin/python").string(), "-m", "pip", "install", "--disable-pip-version-check", "-r", requirements}};
+}
+
+// Shows what each command is at ("Downloading torch-2.11.0 …", a minute of silence otherwise), and all that a failed one said.
+bool succeed(const Commands& commands, bool quiet) {
+  std::optional<Progress> progress;
+  if (!quiet) progress.emplace("init: making the environment");
+  for (const std::vector<std::string>& command : commands) {
+    std::string said;
+    const bool fine = followed(command, [&](std::string_view line) {
+      said.append(line).append("\n");
+      const size_t text = line.find_first_not_of(' ');
+      if (progress && text != line.npos) progress->stage(fmt::format("init: {}", line.substr(text)));
+    });
+    if (fine) continue;
+    progress.reset();
+    fmt::print(stderr, "{}", said);
+    return false;
+  }
+  return true;
 }
 
 // Its last file is the one that names pycandle; an interrupted init leaves it out.
@@ -95,7 +117,7 @@ void make_environment(const fs::path& folder, const Facts& facts, bool quiet) {
   const bool has_uv = output_of({"uv", "--version"}).has_value();
   const char* tool = has_uv ? "uv" : "venv and pip";
   if (!quiet) fmt::print(stderr, "making {} with the packages of .pycandle/requirements.txt, by {}\n", kEnvironment, tool);
-  const bool made = (has_uv ? install_with_uv : install_with_pip)(environment, requirements, facts);
+  const bool made = succeed((has_uv ? uv_commands : pip_commands)(environment, requirements, facts), quiet);
   const auto site = made ? ask_python((environment / "bin/python").string(),
                                       "import sysconfig; print(sysconfig.get_path('purelib'))")
                          : std::nullopt;

@@ -12,7 +12,7 @@ import pytest
 import torch
 from checkpoint_files import all_cases
 from safetensors.torch import save_file
-from test_terminal import on_terminal
+from terminals import on_terminal
 
 from pycandle.weights import open_checkpoint
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import subprocess
 import sys
+import threading
+import time
 import zipfile
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from terminals import on_terminal, screen
 
 
 def paths(folder):
@@ -125,6 +131,34 @@ def test_init_falls_back_to_venv_where_there_is_no_uv(pycandle, small_python, tm
     assert str(project) in facts.stdout.split()[0]
 
 
+class SlowIndex(SimpleHTTPRequestHandler):
+    """Packages from far away."""
+
+    def do_GET(self) -> None:
+        if self.path.endswith(".whl"):
+            time.sleep(3)
+        super().do_GET()
+
+    def log_message(self, *_) -> None:
+        pass
+
+
+def test_init_says_what_pip_is_at_while_it_takes_long(pycandle, small_python, tmp_path, monkeypatch):
+    handler = functools.partial(SlowIndex, directory=tmp_path / "wheels")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PIP_FIND_LINKS", f"http://127.0.0.1:{server.server_port}/")
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        monkeypatch.setenv("PATH", str(tmp_path / "wheels"))  # no uv there
+        (tmp_path / "project").mkdir()
+        command = [pycandle.path, "init", tmp_path / "project", "--python", small_python]
+        said = on_terminal(command, columns=200)
+        server.shutdown()
+    assert re.search(r"init: (Collecting|Downloading) \S*(numpy|torch)\S*.*: \d s", said), said
+    assert not any("Collecting" in line or "Downloading" in line for line in screen(said))
+    assert "made .pycandle/venv" in said
+
+
 def test_an_environment_that_cannot_be_made_leaves_nothing(pycandle, small_python, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "wheels"))  # no uv there
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -133,6 +167,7 @@ def test_an_environment_that_cannot_be_made_leaves_nothing(pycandle, small_pytho
     project.mkdir()
     said = pycandle("init", project, "--python", small_python, status=2).stderr
     assert "venv and pip could not make the environment" in said and "--no-env" in said
+    assert "No matching distribution found for" in said, "what pip said"
     assert not (project / ".pycandle/venv").exists()
 
 
