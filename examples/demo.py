@@ -16,25 +16,29 @@ REPORT = OUT / "report.html"
 PYCANDLE = Path(sys.executable).with_name("pycandle")
 
 
-def run(*command: str, status: int = 0, into: str = "") -> None:
+def run(*command: str, status: int = 0, into: str = "", folder: str = "") -> None:
     """Shows a command and runs it; what it prints goes to the terminal, or into a file."""
-    print(f"\n$ pycandle {shlex.join(command)}{f' > {into}' if into else ''}", flush=True)
+    change = f"cd {folder} && " if folder else ""
+    print(f"\n$ {change}pycandle {shlex.join(command)}{f' > {into}' if into else ''}", flush=True)
     with (ROOT / into).open("wb") if into else nullcontext() as file:
-        finished = subprocess.run([PYCANDLE, *command], cwd=ROOT, stdout=file, check=False)
+        finished = subprocess.run([PYCANDLE, *command], cwd=ROOT / folder, stdout=file, check=False)
     if finished.returncode != status:
         sys.exit(finished.returncode or 1)
 
 
-def write_a_sentence() -> None:
-    """SmolLM2 from its GGUF file to a bundle, and text from it by a program without Python."""
+def record_a_language_model(place: str) -> None:
+    """SmolLM2 from its GGUF file to a recording, and its tokenizer beside it."""
     from smollm2 import gguf_file
 
-    folder = OUT / "smollm2"
-    place, bundle = (path.relative_to(ROOT).as_posix() for path in (folder, OUT / "smollm2.pycandle"))
     run("record", "--script", "examples/smollm2_recorder.py", "--name", "smollm2", "--out", place)
     convert = ["-m", "pycandle.gguf_tokenizer", gguf_file().relative_to(ROOT).as_posix(), place]
     print(f"\n$ python {shlex.join(convert)}", flush=True)
     subprocess.run([sys.executable, *convert], cwd=ROOT, check=True)
+
+
+def write_a_sentence(place: str) -> None:
+    """The recording as a bundle, and text from it by a program without Python."""
+    bundle = f"{place}.pycandle"
     texts = []
     for option in ("tokenizer", "tokenizer-config", "generation-config"):
         texts += [f"--{option}", f"{place}/{option.replace('-', '_')}.json"]
@@ -104,22 +108,21 @@ def main() -> None:
 
     print("\n5. Broken on purpose: one of six GELUs is the tanh one. Which, and why?")
     broken = broken_copy(OUT / "minilm_manifest.json").relative_to(ROOT).as_posix()
-    run("verify", broken, "--repro", f"{broken}/repro", "--out", f"{broken}/result.jsonl", status=1)
+    run("verify", ".", "--repro", "repro", "--out", "result.jsonl", status=1, folder=broken)
 
-    print(
-        "\n6. A language model with real weights, SmolLM2-135M: recorded, its decode step derived and proven, and asked."
-    )
-    write_a_sentence()
+    print("\n6. A language model with real weights, SmolLM2-135M, recorded from its GGUF file.")
+    language_model = (OUT / "smollm2").relative_to(ROOT).as_posix()
+    record_a_language_model(language_model)
+    print("\n7. Its decode step derived and proven, packed into a bundle, and asked.")
+    write_a_sentence(language_model)
 
-    print(
-        "\n7. The broken model as a page: Python, C++ and program side by side, graph, drift, time and weights."
-    )
+    print("\n8. The broken model as a page: Python, C++ and program, drift, time and weights.")
     run("codegen", "--manifest", broken, "--out", f"{broken}/emitted")
     run("forward", broken, "--profile", "--json", into=f"{broken}/profile.json")
     found = ["--result", f"{broken}/result.jsonl", "--profile", f"{broken}/profile.json"]
     page = REPORT.relative_to(ROOT).as_posix()
     run("report", broken, *found, "--code", f"{broken}/emitted", "-o", page)
-    print("\nTry next:")
+    print("\n9. Try next:")
     print(f"  .venv/bin/pycandle dashboard {broken}     # the same in the terminal, live")
     print(f"  .venv/bin/pycandle inspect {manifest} --ptir | less")
     print(f"  .venv/bin/pycandle forward {manifest} --seed 1 --set s0=4")

@@ -136,12 +136,13 @@ void print_whole_run(const VerifyResult& result, size_t most) {
   if (outputs.size() > most) print_fact("", kFactIndent, fmt::format("and {} more by less (--all)", outputs.size() - most));
 }
 
-// Taps that were not judged, by the reason.
+// Taps that were not judged, by the reason. Their count stands above; where a layer is wrong, it is what matters.
 void print_skipped(const VerifyResult& result, bool all) {
   if (all) {
     for (const SkippedTap& tap : result.skipped) print_fact("not judged", kFactIndent, tap.tap.text() + ": " + tap.why);
     return;
   }
+  if (result.count(Verdict::wrong_here) > 0) return;
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
   for (const SkippedTap& tap : result.skipped) {
     auto found = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == tap.why; });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from terminals import on_terminal, screen
 
 import pycandle as pc
 
@@ -83,3 +85,18 @@ def test_minilm_embeds_as_sentence_transformers_does(tmp_path, monkeypatch, pyca
     texts = [word for sentence in SENTENCES for word in ("--text", sentence)]
     shown = pycandle.json("embed", bundle, *texts, "--pool", "mean", "--normalize")["embeddings"]
     assert abs(np.array([each["embedding"] for each in shown]) - expected).max() < 1e-5
+
+
+@pytest.mark.full
+def test_each_step_of_the_demo_fits_a_screen() -> None:
+    """As `make demo` runs it, on a terminal of 80 columns and 24 rows."""
+    subprocess.run([ROOT / "scripts" / "setup.sh", "smollm2"], check=True)
+    shown = "\n".join(screen(on_terminal([sys.executable, EXAMPLES / "demo.py"])))
+    steps = re.split(r"(?m)^(?=\d+\. [A-Z])", shown)[1:]
+    rows = {
+        step.splitlines()[0]: sum(max(1, -(-len(line) // 80)) for line in step.strip().splitlines())
+        for step in steps
+    }
+    assert [title.partition(".")[0] for title in rows] == [str(i + 1) for i in range(len(rows))]
+    assert len(rows) >= 8 and "Open the page" in steps[-1], shown
+    assert max(rows.values()) <= 24, rows
