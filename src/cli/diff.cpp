@@ -146,9 +146,11 @@ void print_structure(const RecordingDifference& d, Printer& out) {
   out.say_more(d.modules.size());
 }
 
-void print_text(const RecordingDifference& d, Printer& out) {
-  fmt::print("{} and {}: {}\n", styled(d.first_name, Style::bold), styled(d.second_name, Style::bold),
-             d.is_empty() ? "the same" : "they differ");
+void print_text(const RecordingDifference& d, const Options& options, Printer& out) {
+  const bool alike = d.first_name == d.second_name;  // two recordings of one model
+  const std::string title = fmt::format("{} and {}: {}", alike ? options.first : d.first_name,
+                                        alike ? options.second : d.second_name, d.is_empty() ? "the same" : "they differ");
+  fmt::print("{}\n", styled(wrapped(title, 2, 0), Style::bold));
   for (const ChangedFact& f : d.facts) fmt::print("  {}: {}, now {}\n", f.what, f.first, f.second);
   print_structure(d, out);
   out.tensors("weights", d.weights);
@@ -222,7 +224,7 @@ void diff_recordings(const Options& options, Context& context) {
     return;
   }
   Printer out(options.all);
-  print_text(d, out);
+  print_text(d, options, out);
   if (!speed) return;
   out.title("speed on cpu, in turns");
   out.table(

@@ -42,6 +42,7 @@ def test_another_op_is_named_with_its_module_and_both_forms(before, pycandle, tm
     assert "gelu" in found["structure"]
     said = pycandle("diff", before, after, status=1).stdout
     assert "- gelu(" in said and "+ gelu(" in said and "1 module differs" in said
+    assert said.startswith(f"{before} and {after}: they differ"), "two of one name"
 
 
 def test_another_depth_shows_the_modules_that_only_one_has(before, pycandle, tmp_path) -> None:
