@@ -68,6 +68,8 @@ std::vector<Gap> Gaps::sorted() const {
 }
 
 std::string Gaps::suggestion(const std::string& op) const {
+  if (op.find("sparse") != op.npos)
+    return "tensors are dense here: use x.to_dense() before the model, or gather the entries and add them with index_add";
   std::string near;
   std::vector<std::string> siblings;
   size_t best = 3;

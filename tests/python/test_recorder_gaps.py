@@ -48,6 +48,22 @@ def test_python_says_it_and_gives_it_back(tmp_path) -> None:
     assert (tmp_path / "odd_manifest.json").exists(), "it is recorded all the same"
 
 
+class Neighbours(nn.Module):
+    """As graph networks are often written."""
+
+    def forward(self, edges: torch.Tensor, weights: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.sparse.mm(torch.sparse_coo_tensor(edges, weights, (3, 3)), x)
+
+
+def test_sparse_tensors_come_with_the_dense_way(tmp_path) -> None:
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(
+        Neighbours().eval(), torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.randn(3), torch.randn(3, 4)
+    )
+    gaps = recorder.save("neighbours").gaps
+    assert gaps and all("to_dense" in gap.suggestion for gap in gaps), gaps
+
+
 def test_the_command_says_it_with_module_and_line(tmp_path, pycandle) -> None:
     (tmp_path / "odd.py").write_text(SCRIPT)
     done = pycandle("record", "--script", tmp_path / "odd.py")
