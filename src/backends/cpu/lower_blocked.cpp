@@ -37,8 +37,8 @@ BlockedConvolution shape_of(const Convolution& v) {
   return g;
 }
 
-// What a convolution costs, in products of vectors: what it multiplies, transforms to and from the places of tiles, and waits
-// for weights, which come from memory. Tiles of 1: directly.
+// What a convolution costs, in products of vectors: what it multiplies and transforms to and from the places of tiles, while its
+// weights come from memory. One of both hides most of the other. Tiles of 1: directly.
 double cost(const BlockedConvolution& g, int64_t tile) {
   constexpr double kTransform = 6, kBytes = 5.6;  // products in the time of a transform's place, and of bytes from memory
   const auto across = [&](int64_t size) { return static_cast<double>((size + tile - 1) / tile); };
@@ -46,7 +46,8 @@ double cost(const BlockedConvolution& g, int64_t tile) {
   const double tiles = across(g.out_height) * across(g.out_width) * static_cast<double>(g.batch);
   const auto in = static_cast<double>(g.channels), out = static_cast<double>(g.out_channels);
   const double multiplied = tiles * places * in * out, transformed = tile == 1 ? 0 : kTransform * tiles * places * (in + out);
-  return (multiplied + transformed) / kernels().lanes + 4 * places * in * out / kBytes;
+  const double computed = (multiplied + transformed) / kernels().lanes, read = 4 * places * in * out / kBytes;
+  return std::max(computed, read) + 0.2 * std::min(computed, read);
 }
 
 // The tile with which Winograd's way is quicker by more than a tenth; the larger one errs more, so it must be that much

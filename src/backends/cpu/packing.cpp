@@ -168,7 +168,8 @@ View packed_blocked(Planner& p, ValueId weight, const BlockedConvolution& shape,
 
 std::optional<View> packed_winograd(Planner& p, ValueId weight, const Winograd& shape, const std::vector<double>& scales) {
   const Kernels& kernel = kernels();
-  const std::string format = fmt::format("winograd {} in tiles of {}{}", kernel.isa, shape.tile, name_of(scales));
+  const std::string format = fmt::format("winograd {} in tiles of {} by {}{}", kernel.isa, shape.tile,
+                                         kernel.winograd_panel(shape), name_of(scales));
   if (!p.wants(weight, format)) return std::nullopt;
   return view_of(p, p.derived(weight, format, [&](const Array& source) {
     const Floats out(kernel.packed_winograd_size(shape));

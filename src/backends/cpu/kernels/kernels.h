@@ -363,7 +363,7 @@ struct BlockedDepthwise {
 };
 
 // The same convolution with a 3×3 window, stride 1 and whole blocks of channels, in Winograd's way: from tiles of `tile` (2 or 4)
-// × `tile` outputs, (tile + 2)² products for each pair of channels in place of 9 tile². Units: batch * blocks of tiles * panels.
+// × `tile` outputs, (tile + 2)² products for each pair of channels in place of 9 tile². Units: blocks of tiles * panels.
 struct Winograd {
   BlockedConvolution shape;
   int64_t tile = 2;
@@ -438,6 +438,7 @@ struct Kernels {
   int64_t (*packed_blocked_size)(const BlockedConvolution& shape);
   int64_t (*packed_winograd_size)(const Winograd& shape);
   int64_t (*blocked_panel)(const BlockedConvolution& shape);  // out channels that are packed side by side
+  int64_t (*winograd_panel)(const Winograd& shape);
   int64_t (*packed_recurrent_size)(Cell cell, int64_t hidden);
   int64_t (*partial_attention_size)(const CachedAttention& args);
   // n numbers of bf16 or f16 as f32, and f32 rounded to those.

@@ -4,6 +4,7 @@
 //
 // Packed weights: [panel of out channels][place][channel][vectors][lanes].
 #include <type_traits>
+#include <utility>
 
 #include "backends/cpu/kernels/isa/blocked_sums.h"
 #include "backends/cpu/kernels/isa/epilogue.h"
@@ -64,9 +65,12 @@ static void weight_row(int64_t tile, int64_t place, double* row) {
 
 constexpr int64_t kTransformed = 64 << 10;  // floats of transformed input that are used again and again
 
+// The most tiles that are multiplied at once.
+constexpr int kMostTiles = kSums < 16 ? kSums : 16;
+
 struct Tiling {
   int64_t places, blocks, out_blocks, vectors, panels;
-  int64_t across, tiles, most;  // tiles in a row, of an image, in a block of tiles
+  int64_t across, own, tiles, most;  // tiles in a row, of an image, of all images, in a block of tiles
   int64_t parts;                // blocks of tiles
   int64_t in_place, out_place;  // floats from one place to the next, transformed; not a multiple of what the cache maps alike
 };
@@ -77,13 +81,15 @@ static Tiling tiling_of(const Winograd& w) {
   t.places = (w.tile + 2) * (w.tile + 2);
   t.blocks = g.channels / kLanes;
   t.out_blocks = divide_up(g.out_channels, kLanes);
-  t.vectors = smaller(2, t.out_blocks);
-  t.panels = divide_up(t.out_blocks, t.vectors);
   t.across = divide_up(g.out_width, w.tile);
-  t.tiles = t.across * divide_up(g.out_height, w.tile);
+  t.own = t.across * divide_up(g.out_height, w.tile);
+  t.tiles = g.batch * t.own;
   const int64_t fit = larger(16, kTransformed / (t.places * g.channels));
   t.parts = divide_up(t.tiles, fit);
   t.most = divide_up(t.tiles, t.parts);
+  // One vector of out channels where all tiles of a block then fit into the registers: weights are read once.
+  t.vectors = 2 * t.most > kSums && t.most <= kMostTiles ? 1 : smaller(2, t.out_blocks);
+  t.panels = divide_up(t.out_blocks, t.vectors);
   t.in_place = t.blocks * t.most * kLanes + kLanes;
   t.out_place = t.vectors * t.most * kLanes + kLanes;
   return t;
@@ -161,43 +167,120 @@ static void finish_outputs(const BlockedConvolution& g, const float* m, int64_t 
   }
 }
 
+// out[vector][tile][lanes] = sum over channels of x[block of channels][tile][lane] · w[channel][vector][lanes] of one place.
+struct Products {
+  const float *x, *w;
+  float* out;
+  int64_t blocks, x_block, out_block;
+  int64_t near, far;  // floats: which weights it asks for while it computes, for the first and the second cache
+};
+
+template <int kTiles, int kVectors> static void multiply(const Products& p) {
+  F sum[kTiles][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kTiles; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = set(0);
+  const float* w = p.w;
+  for (int64_t b = 0; b < p.blocks; ++b) {
+    const float* x = p.x + b * p.x_block;
+    for (int d = 0; d < kLanes; ++d, ++x, w += kVectors * kLanes) {
+      F columns[kVectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        columns[v] = load(w + v * kLanes);
+        __builtin_prefetch(w + v * kLanes + p.near, 0, 3);
+        __builtin_prefetch(w + v * kLanes + p.far, 0, 2);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kTiles; ++r) {
+        const F here = set(x[r * kLanes]);
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = fma(here, columns[v], sum[r][v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kTiles; ++r)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) store(p.out + v * p.out_block + r * kLanes, sum[r][v]);
+}
+
+using ProductsFn = void (*)(const Products& p);
+template <int kTiles, int kVectors> constexpr ProductsFn multiply_or_null() {
+  if constexpr (kTiles * kVectors <= kSums) {
+    return multiply<kTiles, kVectors>;
+  } else {
+    return nullptr;
+  }
+}
+struct ProductsTable {
+  ProductsFn at[kMostTiles][2];
+};
+template <int... kTiles> constexpr ProductsTable products_table(std::integer_sequence<int, kTiles...>) {
+  return {{{multiply_or_null<kTiles + 1, 1>(), multiply_or_null<kTiles + 1, 2>()}...}};
+}
+static ProductsFn products_function(int64_t tiles, int64_t vectors) {
+  static constexpr ProductsTable table = products_table(std::make_integer_sequence<int, kMostTiles>());
+  return table.at[tiles - 1][vectors - 1];
+}
+
+// A block of tiles: which they are and where their transformed inputs and outputs lie.
+struct Part {
+  int64_t first, count;
+  float *in, *out;
+};
+
+template <int kTile> static void transform_part(const BlockedConvolution& g, const Tiling& t, const Part& part) {
+  const int64_t plane = g.height * g.width * kLanes;
+  for (int64_t b = 0; b < t.blocks; ++b)
+    for (int64_t i = 0; i < part.count; ++i) {
+      const int64_t n = (part.first + i) / t.own, at = (part.first + i) % t.own;
+      transform_tile<kTile>(g, g.x + (n * t.blocks + b) * plane, at / t.across * kTile - g.window.padding[0],
+                            at % t.across * kTile - g.window.padding[1], t.in_place, part.in + (b * part.count + i) * kLanes);
+    }
+}
+
+// The weights are one long line of memory: without asking for them early, the multipliers wait for a third of the time.
+static void multiply_part(const Tiling& t, const Part& part, const float* w, int64_t vectors) {
+  constexpr int64_t kNear = 512, kFar = 4096;
+  const int64_t groups = divide_up(part.count, smaller(kMostTiles, kSums / t.vectors));
+  for (int64_t place = 0; place < t.places; ++place, w += t.blocks * kLanes * vectors * kLanes)
+    for (int64_t i = 0; i < groups; ++i) {
+      const int64_t at = part_begin(part.count, groups, i), here = part_begin(part.count, groups, i + 1) - at;
+      const Products p{part.in + place * t.in_place + at * kLanes,
+                       w,
+                       part.out + place * t.out_place + at * kLanes,
+                       t.blocks,
+                       part.count * kLanes,
+                       part.count * kLanes,
+                       i == 0 ? kNear : 0,
+                       i == 0 ? kFar : 0};
+      products_function(here, vectors)(p);
+    }
+}
+
 template <int kTile> static void run(const Winograd& args, int64_t begin, int64_t end, float* scratch) {
   const BlockedConvolution& g = args.shape;
   const Tiling t = tiling_of(args);
-  const int64_t plane = g.height * g.width * kLanes, out_plane = g.out_height * g.out_width * kLanes;
-  float *in = scratch, *out = scratch + t.places * t.in_place;
+  const int64_t out_plane = g.out_height * g.out_width * kLanes;
   int64_t transformed = -1;
   for (int64_t u = begin; u < end; ++u) {
-    const int64_t panel = u % t.panels, part = u / t.panels % t.parts, n = u / t.panels / t.parts;
-    const int64_t first = part_begin(t.tiles, t.parts, part), tiles = part_begin(t.tiles, t.parts, part + 1) - first;
-    const auto row_of = [&](int64_t i) { return (first + i) / t.across * kTile; };
-    const auto column_of = [&](int64_t i) { return (first + i) % t.across * kTile; };
-    if (transformed != u / t.panels) {
-      for (int64_t b = 0; b < t.blocks; ++b)
-        for (int64_t i = 0; i < tiles; ++i)
-          transform_tile<kTile>(g, g.x + (n * t.blocks + b) * plane, row_of(i) - g.window.padding[0],
-                                column_of(i) - g.window.padding[1], t.in_place, in + (b * tiles + i) * kLanes);
-      transformed = u / t.panels;
-    }
-    const int64_t block = panel * t.vectors, vectors = smaller(t.vectors, t.out_blocks - block), step = vectors * kLanes;
-    const int64_t groups = divide_up(tiles, smaller(kMostPixels, kSums / t.vectors));
-    const float* w = g.packed + block * t.places * g.channels * kLanes;
-    for (int64_t place = 0; place < t.places; ++place, w += g.channels * step)
-      for (int64_t i = 0; i < groups; ++i) {
-        const int64_t at = part_begin(tiles, groups, i), here = part_begin(tiles, groups, i + 1) - at;
-        const Windows s{
-            in + place * t.in_place + at * kLanes, w, kLanes, t.blocks, 1, 1, kLanes, tiles * kLanes, 0, 0, kLanes * step, 0, 0};
-        Sums sums{};
-        sums.out = out + place * t.out_place + at * kLanes;
-        sums.block = tiles * kLanes;
-        windows_function(here, vectors, kLanes)(s, sums);
-      }
+    const int64_t panel = u % t.panels, first = part_begin(t.tiles, t.parts, u / t.panels);
+    const Part part{first, part_begin(t.tiles, t.parts, u / t.panels + 1) - first, scratch, scratch + t.places * t.in_place};
+    if (transformed != first) transform_part<kTile>(g, t, part);
+    transformed = first;
+    const int64_t block = panel * t.vectors, vectors = smaller(t.vectors, t.out_blocks - block);
+    multiply_part(t, part, g.packed + block * t.places * g.channels * kLanes, vectors);
     for (int64_t v = 0; v < vectors; ++v) {
       Sums sums = sums_of(g, g.epilogue.bias != nullptr ? g.epilogue.bias + (block + v) * kLanes : nullptr, out_plane);
-      sums.out = g.out + (n * t.out_blocks + block + v) * out_plane;
-      if (g.epilogue.residual != nullptr) sums.residual = g.epilogue.residual + (sums.out - g.out);
-      for (int64_t i = 0; i < tiles; ++i)
-        finish_outputs<kTile>(g, out + (v * tiles + i) * kLanes, t.out_place, row_of(i), column_of(i), sums);
+      for (int64_t i = 0; i < part.count; ++i) {
+        const int64_t n = (first + i) / t.own, at = (first + i) % t.own;
+        sums.out = g.out + (n * t.out_blocks + block + v) * out_plane;
+        if (g.epilogue.residual != nullptr) sums.residual = g.epilogue.residual + (sums.out - g.out);
+        finish_outputs<kTile>(g, part.out + (v * part.count + i) * kLanes, t.out_place, at / t.across * kTile,
+                              at % t.across * kTile, sums);
+      }
     }
   }
 }
@@ -241,10 +324,11 @@ void fill_winograd(Kernels& k) {
     const Tiling t = tiling_of(g);
     return t.places * t.out_blocks * kLanes * g.shape.channels;
   };
+  k.winograd_panel = [](const Winograd& g) -> int64_t { return tiling_of(g).vectors * kLanes; };
   k.winograd = winograd;
   k.winograd_units = [](const Winograd& g) -> int64_t {
     const Tiling t = tiling_of(g);
-    return g.shape.batch * t.parts * t.panels;
+    return t.parts * t.panels;
   };
   k.winograd_scratch = [](const Winograd& g) -> int64_t {
     const Tiling t = tiling_of(g);
