@@ -11,21 +11,25 @@ constexpr int64_t kBlockRows = 256;  // of a block: so does most of the block of
 
 // ---- register tiles
 
-template <int rows, int vectors>
+// a as packed, a_step floats from one k to the next; or as it lies, a_step from one row to the next.
+template <int rows, int vectors, bool kAsItLies>
 static void tile(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row, const Addends& addends,
                  Ahead ahead) {
   F sum[rows][vectors];
   for (int r = 0; r < rows; ++r)
     for (int v = 0; v < vectors; ++v) sum[r][v] = set(0);
   const float* next = ahead.next != nullptr ? ahead.next : b;
-  for (; k > 0; --k, a += a_step, b += vectors * kLanes, next += ahead.step) {
+  const float* thirds[(rows + 2) / 3];  // every third row: few registers hold the places of all
+  for (int r = 0; r < rows; r += 3) thirds[r / 3] = a + r * a_step;
+  for (int64_t i = 0; i < k; ++i, b += vectors * kLanes, next += ahead.step) {
+    const float* row = a + i * a_step;
     __builtin_prefetch(next, 0, 2);
     F columns[vectors];
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; ++v) columns[v] = rows == 1 ? load_streamed(b + v * kLanes) : load(b + v * kLanes);
 #pragma GCC unroll 14
     for (int r = 0; r < rows; ++r) {
-      const F x = set(a[r]);
+      const F x = set(kAsItLies ? thirds[r / 3][r % 3 * a_step + i] : row[r]);
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; ++v) sum[r][v] = fma(x, columns[v], sum[r][v]);
     }
@@ -51,12 +55,12 @@ static void tile(int64_t k, const float* a, int64_t a_step, const float* b, floa
     for (int v = 0; v < vectors; ++v) store(c + v * kLanes, sum[r][v]);
 }
 
-TileFn tile_function(int64_t rows, int64_t vectors) {
-#define ROWS(r)            \
-  {                        \
-    tile<r, 1>, tile<r, 2> \
+TileFn tile_function(int64_t rows, int64_t vectors, bool as_it_lies) {
+#define ROWS(r)                                                   \
+  {                                                               \
+    tile<r, 1, false>, tile<r, 2, false>, tile<r, kVectors, true> \
   }
-  static constexpr TileFn functions[][2] = {
+  static constexpr TileFn functions[][3] = {
       ROWS(1), ROWS(2), ROWS(3), ROWS(4),
 #if defined(__AVX2__)
       ROWS(5), ROWS(6),
@@ -66,7 +70,7 @@ TileFn tile_function(int64_t rows, int64_t vectors) {
 #endif
   };
 #undef ROWS
-  return functions[rows - 1][vectors - 1];
+  return functions[rows - 1][as_it_lies ? kVectors : vectors - 1];
 }
 
 // ---- packing
@@ -203,6 +207,12 @@ static void fetch_tile(const float* x, int64_t row, int64_t rows) {
     for (int v = 0; v < kVectors; ++v) __builtin_prefetch(x + v * kLanes);
 }
 
+// Rows of a that are read where they lie: packing them would take longer than it saves, but for those that share their places in
+// the first cache.
+static bool reads_rows(const Gemm& g) {
+  return !g.turned && g.packed_a == nullptr && g.image == nullptr && g.a_col == 1 && g.a_row % 1024 != 0;
+}
+
 // Rows [row, row + rows) of a product, panels [first_panel, last_panel).
 static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t rows, int64_t first_panel, int64_t last_panel,
                            float* scratch) {
@@ -211,6 +221,7 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
   // Sums go on top of a residual that c itself holds.
   const bool on_top = epilogue.residual != nullptr && p.residual == p.c;
   const int64_t step = divide_up(kPanel, tiles);
+  const bool as_it_lies = reads_rows(g);
   float* packed_panel = scratch + a_scratch(g);
   for (int64_t d = 0; d < depths; ++d) {
     const int64_t k0 = part_begin(g.k, depths, d), k = part_begin(g.k, depths, d + 1) - k0;
@@ -221,6 +232,8 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
         pack_image_panel(*g.image, g.b, k0, k, row + r0, here, here, scratch + r0 * k);
       }
       a = scratch;
+    } else if (as_it_lies) {
+      a = p.a + row * g.a_row + k0;
     } else if (g.packed_a == nullptr) {
       pack_block(p.a + row * g.a_row + k0 * g.a_col, g.a_row, g.a_col, rows, k, scratch);
       a = scratch;
@@ -238,7 +251,9 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t r0 = part_begin(rows, tiles, t), here = part_begin(rows, tiles, t + 1) - r0;
         Piece piece = g.turned ? piece_of(g, p, col, row + r0, cols, here) : piece_of(g, p, row + r0, col, here, cols);
-        const TileFn multiply = tile_function(here, kVectors);
+        const TileFn multiply = tile_function(here, kVectors, as_it_lies);
+        const float* from = a + r0 * (as_it_lies ? g.a_row : k);
+        const int64_t a_step = as_it_lies ? g.a_row : here;
         // Each tile fetches its share of the next panel, which comes from far away.
         const Ahead ahead = tiles > 1 && g.packed != nullptr && panel + 1 < last_panel
                                 ? Ahead{b + g.k * kPanel + t * step * k, step}
@@ -255,9 +270,9 @@ static void multiply_block(const Gemm& g, const Product& p, int64_t row, int64_t
             piece.from_row = kPanel;
           }
           float* to = piece.from == sums ? sums : piece.c;
-          multiply(k, a + r0 * k, here, b, to, piece.from_row, addends, ahead);
+          multiply(k, from, a_step, b, to, piece.from_row, addends, ahead);
         } else {
-          multiply(k, a + r0 * k, here, b, sums, kPanel, {}, ahead);
+          multiply(k, from, a_step, b, sums, kPanel, {}, ahead);
           store_tile(sums, here, cols, piece.c, g.c_row, g.turned, on_c);
         }
         if (d + 1 == depths && !is_finished(epilogue, piece)) finish(epilogue, piece);

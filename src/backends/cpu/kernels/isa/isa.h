@@ -50,8 +50,9 @@ struct Addends {
 };
 using TileFn = void (*)(int64_t k, const float* a, int64_t a_step, const float* b, float* c, int64_t c_row,
                         const Addends& addends, Ahead ahead);
-// For 1 <= rows <= kTileRows and 1 <= vectors <= kVectors.
-TileFn tile_function(int64_t rows, int64_t vectors);
+// For 1 <= rows <= kTileRows and 1 <= vectors <= kVectors. With as_it_lies, a is read as a[k + a_step * row], and vectors is
+// kVectors.
+TileFn tile_function(int64_t rows, int64_t vectors, bool as_it_lies = false);
 
 // c[rows, cols] = a[rows, k] · b[k, cols] with b as it lies: b_row or b_col is 1, rows at most kThinRows.
 constexpr int64_t kThinRows = 4;
