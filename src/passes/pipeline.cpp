@@ -13,6 +13,7 @@
 #include "ir/text.h"
 #include "ir/verifier.h"
 #include "passes/passes.h"
+#include "passes/plain_convolutions.h"
 
 namespace pycandle {
 namespace {
@@ -107,7 +108,10 @@ Program run_program_pipeline(Program p, const OpTable& table, const PipelineOpti
 }
 
 std::vector<Pass> optimising_passes() {
-  return {{"push-slices", push_slices}, {"remove-unused", remove_unused}, {"join-linears", join_linears}};
+  return {{"plain-convolutions", plain_convolutions},
+          {"push-slices", push_slices},
+          {"remove-unused", remove_unused},
+          {"join-linears", join_linears}};
 }
 
 Program run_backend_pipeline(Program p, const OpTable& table, const Claims& claims, const PipelineOptions& options,

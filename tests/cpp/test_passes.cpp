@@ -15,6 +15,7 @@
 #include "pass_cases.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/plain_convolutions.h"
 #include "passes/rewriter.h"
 #include "temporary_folder.h"
 
@@ -38,6 +39,7 @@ const std::map<std::string, PassFunction>& passes() {
       {"recognise_split", recognise_split},
       {"usual_scale", usual_scale},
       {"remove_unused", remove_unused},
+      {"plain_convolutions", plain_convolutions},
       {"push_slices", push_slices},
       {"join_linears", join_linears},
       {"narrow_weights",

@@ -12,6 +12,7 @@
 #include "backends/reference/reference.h"
 #include "base/error.h"
 #include "base/threads.h"
+#include "passes/plain_convolutions.h"
 
 namespace pycandle {
 namespace {
@@ -116,7 +117,8 @@ class CpuBackend final : public Backend {
     check_threads(options.threads);
     const auto claimed = [&](const Call& call) {
       const auto choice = options.overrides.find(call.op().name);
-      return (choice == options.overrides.end() || choice->second != "naive") && claims(call);
+      if (choice != options.overrides.end() && choice->second == "naive") return false;
+      return claims(call) || (!options.disabled.contains("plain-convolutions") && has_plain_form(call));
     };
     cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings, optimising_passes()),
                                          std::move(parameters));
