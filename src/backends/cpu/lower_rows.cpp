@@ -234,12 +234,13 @@ bool lower_take(Planner& p, size_t index) {
       return true;
     }
   }
+  if (lower_take_by_pattern(p, index)) return true;
   const View table = p.view(node.operands[0]);
   const auto axis = static_cast<size_t>(p.call(index).integer("axis"));
   // Axes of one before it change nothing: a table over positions is [1, positions, width].
   const bool is_first = std::all_of(table.sizes.begin(), table.sizes.begin() + static_cast<std::ptrdiff_t>(axis),
                                     [](int64_t size) { return size == 1; });
-  if (!is_first || !table.is_dense() || table.sizes[axis] == 0) return false;
+  if (!is_first || !table.is_dense() || table.sizes[axis] == 0) return lower_take_along(p, index);
   const View indices = p.dense(node.operands[1]), out = p.result(node.results[0]);
   if (out.count() == 0) return false;
   GatherRows args;

@@ -20,6 +20,11 @@ struct Lowering {
 // Of i64 elements: a step of its own; false when there is none for this node.
 bool lower_integers(Planner&, size_t node);
 
+// Slices of x at the indices along an axis, wherever it is; false when there is no kernel.
+bool lower_take_along(Planner&, size_t node);
+// The same where constant indices go up in equal steps, or repeat each place as often: a view, or one copy.
+bool lower_take_by_pattern(Planner&, size_t node);
+
 const Lowering* find_lowering(std::string_view op);  // null when there is none
 
 // One for each file.
@@ -30,6 +35,8 @@ std::vector<Lowering> row_lowerings();
 std::vector<Lowering> attention_lowerings();
 std::vector<Lowering> cache_lowerings();
 std::vector<Lowering> integer_lowerings();
+std::vector<Lowering> indexing_lowerings();
+std::vector<Lowering> expert_lowerings();
 std::vector<Lowering> convolution_lowerings();
 std::vector<Lowering> recurrent_lowerings();
 
