@@ -11,6 +11,8 @@
 
 namespace pycandle {
 
+inline constexpr const char* kEvaluator = "evaluator";  // the kernel of a step that the reference computes
+
 // Steps of the same kernel, op and layer are added up. Safe from several threads.
 class StepLog {
  public:

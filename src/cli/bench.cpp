@@ -249,13 +249,14 @@ Json row_of(const Runner& r, const Runner& base, const std::string& model) {
               {"first_ms", median(r.firsts)},
               {"peak_mb", r.process->peak_megabytes()},
               {"version", r.facts.value("version", "")}});
+  if (r.facts.contains("evaluated")) row["evaluated"] = r.facts["evaluated"];
   if (!r.note.empty()) row["note"] = r.note;
   return row;
 }
 
 void print_rows(const Json& rows, const std::string& model) {
   Table table;
-  table.row({"runner", "threads", "median", "best", "spread", "ratio", "load", "first output", "peak memory"});
+  table.row({"runner", "threads", "median", "best", "spread", "ratio", "load", "first output", "peak memory", "evaluators"});
   for (const Json& row : rows) {
     const auto number = [&](const char* key, double scale, const char* unit) {
       return row.contains(key) && row[key].is_number() ? fmt::format("{:.3g}{}", row[key].get<double>() * scale, unit) : "";
@@ -267,7 +268,8 @@ void print_rows(const Json& rows, const std::string& model) {
       for (std::string cell :
            {fmt::format("{:.3f} ms", row["median_ms"].get<double>()), fmt::format("{:.3f} ms", row["best_ms"].get<double>()),
             number("spread", 100, " %"), fmt::format("{:.2f}", row["ratio"].is_number() ? row["ratio"].get<double>() : NAN),
-            number("load_ms", 1, " ms"), number("first_ms", 1, " ms"), number("peak_mb", 1, " MB")})
+            number("load_ms", 1, " ms"), number("first_ms", 1, " ms"), number("peak_mb", 1, " MB"),
+            number("evaluated", 100, " %")})
         cells.push_back(std::move(cell));
     }
     table.row(std::move(cells));

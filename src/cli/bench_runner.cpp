@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "backends/step_log.h"
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "base/version.h"
@@ -11,6 +12,21 @@
 #include "cli/running.h"
 
 namespace pycandle::cli {
+
+namespace {
+
+// The share of a run's steps that the reference's evaluators take.
+double evaluated_share(const Executable& executable, RunRequest request) {
+  double all = 0, evaluated = 0;
+  request.on_step = [&](const StepTime& step) {
+    all += step.seconds;
+    if (step.kernel == kEvaluator) evaluated += step.seconds;
+  };
+  executable.run(request);
+  return all > 0 ? evaluated / all : 0;
+}
+
+}  // namespace
 
 void add_bench_runner(Command& app, Context& context) {
   struct Options {
@@ -43,7 +59,10 @@ void add_bench_runner(Command& app, Context& context) {
       write_safetensors(options->outputs, named);
       named.clear();
       results.clear();
-      say({{"version", std::string("pycandle ") + version()}, {"loaded", loaded}, {"first", first}});
+      say({{"version", std::string("pycandle ") + version()},
+           {"loaded", loaded},
+           {"first", first},
+           {"evaluated", evaluated_share(model.executable(), request)}});
       for (std::string line; std::getline(std::cin, line);) {
         model.executable().run(request);  // brings the model back into the caches after the other runners' turns
         Json times = Json::array();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,7 +15,10 @@ namespace pycandle {
 namespace {
 
 // Kernels whose work is counted in multiply-adds.
-bool multiplies(const std::string& kernel) { return kernel == "gemm" || kernel == "attention" || kernel == "depthwise"; }
+bool multiplies(const std::string& kernel) {
+  static const std::set<std::string> names = {"gemm", "attention", "convolution", "depthwise", "winograd2", "winograd4"};
+  return names.contains(kernel);
+}
 
 template <class Key> StepSums grouped(const Profile& p, const Key& key) {
   std::map<std::string, StepSum> sums;
@@ -53,11 +57,15 @@ StepSums by_layer(const Profile& p) {
   return grouped(p, [](const ProfiledStep& s) { return s.layer.empty() ? "(root)" : s.layer; });
 }
 
-double Profile::accounted() const {
+static double share_of(const Profile& p, const char* kernel) {
   double sum = 0;
-  for (const ProfiledStep& s : steps) sum += s.seconds;
-  return seconds > 0 ? sum / seconds : 0;
+  for (const ProfiledStep& s : p.steps) {
+    if (kernel == nullptr || s.kernel == kernel) sum += s.seconds;
+  }
+  return p.seconds > 0 ? sum / p.seconds : 0;
 }
+double Profile::accounted() const { return share_of(*this, nullptr); }
+double Profile::evaluated() const { return share_of(*this, kEvaluator); }
 
 namespace {
 
@@ -158,6 +166,7 @@ Json to_json(const Profile& p) {
   for (const ExecutableUse::Planned& plan : p.use.planned) plans.push_back({{"why", plan.why}, {"ms", plan.seconds * 1e3}});
   return {{"ms", p.seconds * 1e3},
           {"accounted", p.accounted()},
+          {"evaluated", p.evaluated()},
           {"threads", p.threads},
           {"peaks", {{"gflops", p.peaks.gflops}, {"read_gbs", p.peaks.read_gbs}}},
           {"weight_bytes", p.use.weight_bytes},

@@ -31,6 +31,7 @@ struct Profile {
   size_t peak_memory = 0;  // of the process
 
   double accounted() const;  // the share of the run that its steps took
+  double evaluated() const;  // of those on the reference's evaluators: what has no kernel
 };
 
 // The quickest of several runs, after one that plans.

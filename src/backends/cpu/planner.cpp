@@ -12,6 +12,7 @@
 #include "backends/cpu/copy.h"
 #include "backends/cpu/lowerings.h"
 #include "backends/evaluator.h"
+#include "backends/step_log.h"
 #include "base/error.h"
 #include "params/derived.h"
 
@@ -432,7 +433,7 @@ void Planner::make_what_is_read() {
 void Planner::evaluate_by_reference(size_t index) {
   const Node& n = node(index);
   Step step;
-  step.kernel = "evaluator";
+  step.kernel = kEvaluator;
   std::vector<View> operands, results;
   for (const ValueId v : n.operands) {
     operands.push_back(v == kNoValue ? View() : dense(v));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backends/reference/jitter.h"
+#include "backends/step_log.h"
 #include "base/error.h"
 
 namespace pycandle {
@@ -154,7 +155,7 @@ void Walker::report(const std::vector<Clock::time_point>& times) const {
   const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
   for (size_t n = 0; n < p.graph.nodes.size(); ++n) {
     const Node& node = p.graph.nodes[n];
-    request_.on_step({"evaluator", node.op->name, p.module_path(node.origin), seconds(times[2 * n] - times[0]),
+    request_.on_step({kEvaluator, node.op->name, p.module_path(node.origin), seconds(times[2 * n] - times[0]),
                       seconds(times[2 * n + 1] - times[2 * n])});
   }
 }
