@@ -17,9 +17,9 @@ BENCH_FLAGS ?=
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
-test test-full zoo zoo-emit zoo-decode people op-db faults twins: export OMP_NUM_THREADS ?= 1
+test test-full zoo zoo-emit zoo-decode zoo-bench people op-db faults twins: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build build-tests demo shakespeare test test-cpp test-full zoo zoo-emit zoo-decode people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
+.PHONY: help build build-tests demo shakespeare test test-cpp test-full zoo zoo-emit zoo-decode zoo-bench people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes 
 
 zoo-decode: build ## models of the zoo that generate, token by token: is the derived step the forward pass? Writes docs/zoo-decode.md (ZOO_FLAGS="--models t5,bart")
 	@PYTHONPATH=tests .venv/bin/python -W ignore -m zoo.zoo_decode $(ZOO_FLAGS)
+
+zoo-bench: build ## published models at their published sizes beside torch eager, on an idle machine; writes docs/zoo-bench.md (ZOO_FLAGS="--filter unet")
+	@PYTHONPATH=tests .venv/bin/python -W ignore -m zoo.zoo_bench $(ZOO_FLAGS)
 
 people: build ## models as people write them, each recorded, run on both backends, emitted and tested; writes docs/people.md (PEOPLE_FLAGS="--filter gpt")
 	@PYTHONPATH=tests .venv/bin/python -m people --jobs $(JOBS) $(PEOPLE_FLAGS)

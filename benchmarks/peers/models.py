@@ -1,9 +1,11 @@
-"""The models that are timed: as their libraries build them, random weights from a fixed seed, batch 1."""
+"""The models that are timed: as their libraries build them, random weights from a fixed seed, batch 1 unless
+the title says another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
@@ -96,8 +98,8 @@ def _convnext() -> nn.Module:
     return timm.create_model("convnext_tiny")
 
 
-def _image() -> dict[str, torch.Tensor]:
-    return {"x": torch.randn(1, 3, 224, 224)}
+def _image(batch: int = 1) -> dict[str, torch.Tensor]:
+    return {"x": torch.randn(batch, 3, 224, 224)}
 
 
 def _tokens(count: int, vocabulary: int, name: str) -> Callable[[], dict[str, torch.Tensor]]:
@@ -118,6 +120,16 @@ MODELS = [
         lambda: {"x": torch.randn(1, 100, 256)},
     ),
     Entry("resnet34", "ResNet34 @224", _torchvision("resnet34"), _image),
+    *(
+        Entry(
+            f"resnet34-{n}",
+            f"ResNet34 @224, batch {n}",
+            _torchvision("resnet34"),
+            partial(_image, n),
+            "resnet34",
+        )
+        for n in (8, 32)
+    ),
     Entry("mobilenetv2", "MobileNetV2 @224", _torchvision("mobilenet_v2"), _image),
     Entry("convnext-tiny", "ConvNeXt-tiny @224", _convnext, _image),
 ]
