@@ -9,6 +9,7 @@
 #include "backends/cpu/executable.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/lowerings.h"
+#include "backends/cpu/segments.h"
 #include "backends/reference/reference.h"
 #include "base/error.h"
 #include "base/threads.h"
@@ -17,34 +18,10 @@
 namespace pycandle {
 namespace {
 
-void collect_symbols(const Shape& shape, std::vector<std::string>& symbols) {
-  for (const Dim d : shape) d.collect_symbols(symbols);
-}
-
-// Some node gives a size that neither its operands have nor its attributes say.
-bool finds_sizes(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& node) {
-    std::vector<std::string> known, given;
-    for (const ValueId v : node.operands) {
-      if (v != kNoValue) collect_symbols(g.type(v).shape, known);
-    }
-    for (const auto& [name, value] : node.attributes) {
-      const auto* dim = name == "count" ? nullptr : std::get_if<Dim>(&value);  // count names what the run finds
-      if (dim) dim->collect_symbols(known);
-      if (const auto* dims = std::get_if<Dims>(&value)) collect_symbols(*dims, known);
-    }
-    for (const ValueId v : node.results) collect_symbols(g.type(v).shape, given);
-    const bool has_new = std::any_of(given.begin(), given.end(), [&](const std::string& s) {
-      return std::find(known.begin(), known.end(), s) == known.end();
-    });
-    return has_new || std::any_of(node.regions.begin(), node.regions.end(), finds_sizes);
-  });
-}
-
 // Sizes that only the run finds out cannot be planned for. A slice of a program has symbols that no input binds too, but
 // whoever runs it says how large they are.
 bool has_data_bound_sizes(const Program& p) {
-  return std::any_of(p.symbols.begin(), p.symbols.end(), [](const Symbol& s) { return s.axis < 0; }) && finds_sizes(p.graph);
+  return std::any_of(p.symbols.begin(), p.symbols.end(), [](const Symbol& s) { return s.axis < 0; }) && cpu::finds_sizes(p.graph);
 }
 
 // "naive" decomposes a functional whatever the backend could do with it.
@@ -112,8 +89,14 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Executable> compile(const Program& p, const OpTable& table, std::shared_ptr<const ParameterSource> parameters,
                                       const PipelineOptions& options, std::vector<PassTiming>* timings) const override {
     cpu::kernels();  // a wrong PYCANDLE_ISA is told here, not as the error of the first op that is planned
-    if (has_data_bound_sizes(p)) return reference_backend().compile(p, table, std::move(parameters), options, timings);
     check_overrides(options, table, *this);
+    if (has_data_bound_sizes(p)) {
+      if (!cpu::can_be_cut(p)) return reference_backend().compile(p, table, std::move(parameters), options, timings);
+      return cpu::in_segments(p, parameters, [&](const Program& piece, bool finds_sizes) {
+        const Backend& backend = finds_sizes ? reference_backend() : static_cast<const Backend&>(*this);
+        return backend.compile(piece, table, parameters, options, timings);
+      });
+    }
     check_threads(options.threads);
     const auto claimed = [&](const Call& call) {
       const auto choice = options.overrides.find(call.op().name);
