@@ -36,6 +36,9 @@ struct ConvolutionSteps {
   }
 };
 
+// Of a node, with what is folded into its weights.
+ConvolutionSteps convolution_steps(Planner&, size_t node, const Call&);
+
 // In blocks of channels, where its input lies so or its result is wanted so; false when neither.
 bool add_blocked(ConvolutionSteps&, size_t node);
 void add_blocked_pool(Planner&, const Node&, const Pool&);

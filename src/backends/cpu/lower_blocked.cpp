@@ -76,6 +76,159 @@ View constant_blocks(Planner& p, const std::vector<double>& values, int64_t grou
   return dense_view(p.constant_buffer(store(DType::f32, sizes, out)), DType::f32, sizes);
 }
 
+namespace {
+
+// A convolution of blocks as a step: its arguments, what it reads but for x, and what it swallows.
+struct BlockedStep {
+  BlockedConvolution args;
+  std::vector<Bound> reads;
+  FusedEpilogue fused;
+  double work;
+};
+
+BlockedStep blocked_step(ConvolutionSteps& l, const BlockedConvolution& args, const View& packed, bool is_depthwise) {
+  BlockedStep s{args, {{offsetof(BlockedConvolution, packed), packed}}, {}, 0};
+  constexpr size_t kEpilogue = offsetof(BlockedConvolution, epilogue);
+  if (l.bias.buffer != kNoBuffer)
+    s.reads.push_back({kEpilogue + offsetof(Epilogue, bias), blocked_bias(l, is_depthwise ? 1 : l.v.groups)});
+  s.fused = fuse_blocked_epilogue(l.p, l.y);
+  s.args.epilogue = s.fused.epilogue;
+  for (const Bound& r : s.fused.reads) s.reads.push_back({kEpilogue + r.at, r.view});
+  s.work = static_cast<double>(l.v.batch * l.v.out_channels * l.v.positions()) *
+           static_cast<double>(l.v.channels / l.v.groups * l.v.taps());
+  return s;
+}
+
+// ---- a 1×1 convolution and the depthwise one after it, a panel of channels at a time: what is between them stays in the second
+// cache
+
+constexpr int64_t kBetween = 128 << 10;  // floats
+
+// How the pair is cut: panels of channels, and bands of rows of the result.
+struct Pair {
+  BlockedConvolution expand, depthwise;
+  int64_t blocks, panel, panels, band, bands;  // panel: blocks of channels
+
+  Pair(const BlockedConvolution& first, const BlockedConvolution& second) : expand(first), depthwise(second) {
+    const int64_t lanes = kernels().lanes, row = first.width * lanes;
+    blocks = (first.out_channels + lanes - 1) / lanes;
+    panel = kernels().blocked_panel(first) / lanes;
+    panels = (blocks + panel - 1) / panel;
+    const int64_t rows = std::max<int64_t>(1, kBetween / (panel * row)) - second.window.kernel[0];
+    band = first.channels <= lanes ? std::max<int64_t>(4, rows / second.window.stride[0]) : second.out_height;
+    bands = (second.out_height + band - 1) / band;
+  }
+  // Rows of what is between that a band of rows of the result reads.
+  int64_t most_rows() const {
+    if (bands == 1) return expand.height;
+    return std::min(expand.height, band * depthwise.window.stride[0] + depthwise.window.kernel[0]);
+  }
+  int64_t between() const { return panel * most_rows() * expand.width * kernels().lanes; }
+  int64_t units() const { return expand.batch * bands * panels; }
+};
+
+void run_pair(const Pair& pair, int64_t unit, float* scratch) {
+  const Kernels& k = kernels();
+  const int64_t lanes = k.lanes, panel = unit % pair.panels, at = unit / pair.panels, band = at % pair.bands, n = at / pair.bands;
+  const int64_t block = panel * pair.panel, count = std::min(pair.panel, pair.blocks - block);
+  const BlockedConvolution &first = pair.expand, &second = pair.depthwise;
+  const int64_t in_blocks = (first.channels + lanes - 1) / lanes, plane = first.height * first.width * lanes;
+  const int64_t begin = band * pair.band, end = std::min(second.out_height, begin + pair.band);
+  const Window& w = second.window;
+  const int64_t top = begin * w.stride[0] - w.padding[0];
+  // All rows where there is one band: then the blocks of the image lie as far apart as they do.
+  const int64_t from = pair.bands == 1 ? 0 : std::max<int64_t>(0, top);
+  const int64_t past = (end - 1) * w.stride[0] - w.padding[0] + w.kernel[0];
+  const int64_t to = pair.bands == 1 ? first.height : std::min(first.height, past);
+  BlockedConvolution expand = first;
+  expand.batch = 1;
+  expand.height = expand.out_height = to - from;
+  expand.out_channels = count * lanes;
+  expand.x = first.x + n * in_blocks * plane + from * first.width * lanes;
+  expand.packed = first.packed + block * first.channels * lanes;
+  if (first.epilogue.bias != nullptr) expand.epilogue.bias = first.epilogue.bias + block * lanes;
+  expand.out = scratch;
+  k.blocked_convolution(expand, 0, k.blocked_convolution_units(expand), nullptr);
+  const int64_t out_row = second.out_width * lanes, rows = expand.height * first.width * lanes;
+  for (int64_t b = 0; b < count; ++b) {
+    const int64_t out = ((n * pair.blocks + block + b) * second.out_height + begin) * out_row;
+    BlockedDepthwise own{second};
+    BlockedConvolution& g = own.shape;
+    g.batch = 1;
+    g.channels = g.out_channels = g.groups = lanes;
+    g.height = expand.height;
+    g.out_height = end - begin;
+    g.window.padding[0] = from - top;
+    g.x = scratch + b * rows;
+    g.packed = second.packed + (block + b) * w.kernel[0] * w.kernel[1] * lanes;
+    g.out = second.out + out;
+    Epilogue& e = g.epilogue;
+    if (e.bias != nullptr) e.bias += (block + b) * lanes;
+    if (e.residual != nullptr) e.residual += out;
+    if (e.multiplier != nullptr) e.multiplier += out;
+    k.blocked_depthwise(own, 0, k.blocked_depthwise_units(own), scratch + pair.between());
+  }
+}
+
+// The depthwise convolution that alone reads what a 1×1 convolution of blocks gives.
+std::optional<size_t> depthwise_after(const Planner& p, const ConvolutionSteps& l, const BlockedStep& first) {
+  const auto& users = p.shared().users[first.fused.value];
+  if (!l.v.is_plain_product() || l.v.groups != 1 || !first.fused.reads.empty() || p.uses(first.fused.value) != 1 ||
+      users.size() != 1 || p.is_done(users[0]) || blocked_kind(p, users[0]) != BlockedKind::depthwise)
+    return std::nullopt;
+  const Call c = p.call(users[0]);
+  const bool is_known = p.is_constant(c.value("weight")) && (!c.has("bias") || p.is_constant(c.value("bias")));
+  const int64_t padding = c.boolean("same") ? 0 : c.integers("padding")[0], kernel = p.sizes(c.value("weight"))[2];
+  if (!is_known || c.value("x") != first.fused.value || c.integers("dilation") != Ints(2, 1) || padding >= kernel)
+    return std::nullopt;
+  return users[0];
+}
+
+bool add_pair(Planner& p, const View& from, const BlockedStep& first, size_t depthwise) {
+  const Call c = p.call(depthwise);
+  ConvolutionSteps l = convolution_steps(p, depthwise, c);
+  BlockedConvolution args = shape_of(l.v);
+  const Pair shape(first.args, args);
+  if (shape.between() > 2 * kBetween) return false;
+  const BlockedStep second = blocked_step(l, args, packed_depthwise(p, c.value("weight"), args, l.scales), true);
+  p.mark_done(depthwise);
+  const View out = p.blocked_result(second.fused.value);
+  const Kernels& k = kernels();
+  Pair pair(first.args, second.args);
+  const int parts = parts_for(p.threads(), pair.units(), first.work + second.work);
+  const int64_t scratch = pair.between() + (k.blocked_depthwise_scratch({second.args}) + 15) / 16 * 16;
+  const View memory = dense_view(p.new_buffer(static_cast<size_t>(scratch * parts) * 4), DType::f32, {scratch * parts});
+  std::vector<Bound> reads = first.reads;
+  reads.push_back({offsetof(BlockedConvolution, x), from});
+  std::vector<Bound> more = second.reads;
+  more.push_back({offsetof(BlockedConvolution, out), out});
+  Step step;
+  step.kernel = "expand_depthwise";
+  step.work = first.work + second.work;
+  for (const auto* bounds : {&reads, &more})
+    for (const Bound& b : *bounds) {
+      if (b.view.buffer != out.buffer) step.reads.push_back(b.view.buffer);
+      step.bytes += b.view.bytes();
+    }
+  step.writes = {out.buffer, memory.buffer};
+  step.run = [pair, reads, more, parts, scratch, memory](Context& context) {
+    Pair filled = pair;
+    filled.expand = with_pointers(pair.expand, reads, context);
+    filled.depthwise = with_pointers(pair.depthwise, more, context);
+    float* shared = context.pointer(memory);
+    const int64_t units = filled.units();
+    run_parts(parts, [&](int part) {
+      for (int64_t u = part_of(units, parts, part); u < part_of(units, parts, part + 1); ++u)
+        run_pair(filled, u, shared + part * scratch);
+    });
+  };
+  p.add(std::move(step));
+  p.define_blocked(second.fused.value, out);
+  return true;
+}
+
+}  // namespace
+
 bool add_blocked(ConvolutionSteps& l, size_t index) {
   Planner& p = l.p;
   const ValueId x = l.c.value("x"), weight = l.c.value("weight");
@@ -91,16 +244,15 @@ bool add_blocked(ConvolutionSteps& l, size_t index) {
   const View packed = transformed    ? *transformed
                       : is_depthwise ? packed_depthwise(p, weight, args, l.scales)
                                      : packed_blocked(p, weight, args, l.scales);
-  std::vector<Bound> reads = {{offsetof(BlockedConvolution, x), from}, {offsetof(BlockedConvolution, packed), packed}};
-  constexpr size_t kEpilogue = offsetof(BlockedConvolution, epilogue);
-  if (l.bias.buffer != kNoBuffer)
-    reads.push_back({kEpilogue + offsetof(Epilogue, bias), blocked_bias(l, is_depthwise ? 1 : l.v.groups)});
-  const FusedEpilogue fused = fuse_blocked_epilogue(p, l.y);
-  args.epilogue = fused.epilogue;
-  for (const Bound& r : fused.reads) reads.push_back({kEpilogue + r.at, r.view});
-  const View out = p.blocked_result(fused.value);
-  const double work = static_cast<double>(l.v.batch * l.v.out_channels * l.v.positions()) *
-                      static_cast<double>(l.v.channels / l.v.groups * l.v.taps());
+  BlockedStep step = blocked_step(l, args, packed, is_depthwise);
+  if (!transformed && !is_depthwise && !args.from_planes) {
+    if (const auto next = depthwise_after(p, l, step); next && add_pair(p, from, step, *next)) return true;
+  }
+  step.reads.push_back({offsetof(BlockedConvolution, x), from});
+  const std::vector<Bound>& reads = step.reads;
+  const double work = step.work;
+  args = step.args;
+  const View out = p.blocked_result(step.fused.value);
   const Bound to{offsetof(BlockedConvolution, out), out};
   static_assert(offsetof(Winograd, shape) == 0);
   if (transformed) {
@@ -114,7 +266,7 @@ bool add_blocked(ConvolutionSteps& l, size_t index) {
     add_kernel<BlockedConvolution>(p, {"convolution", work}, k.blocked_convolution, k.blocked_convolution_units,
                                    k.blocked_convolution_scratch, args, reads, {to});
   }
-  p.define_blocked(fused.value, out);
+  p.define_blocked(step.fused.value, out);
   return true;
 }
 

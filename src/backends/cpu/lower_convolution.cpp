@@ -287,10 +287,7 @@ void add_products(const ConvolutionSteps& l) {
 
 bool lower_convolution(Planner& p, size_t index) {
   const Call c = p.call(index);
-  ConvolutionSteps l{p, c, convolution_of(p, index), {}, {}, p.node(index).results[0], {}, std::nullopt};
-  require_a_window(l.v.out_height, l.v.out_width, p.sizes(c.value("x")));
-  if (c.has("bias")) l.bias = p.dense(c.value("bias"));
-  fold_batch_norm(l);
+  ConvolutionSteps l = convolution_steps(p, index, c);
   if (add_blocked(l, index)) return true;
   l.x = p.dense(c.value("x"));
   if (l.v.groups == l.v.channels && l.v.groups > 1)
@@ -341,6 +338,14 @@ bool lower_pool(Planner& p, size_t index) {
 }
 
 }  // namespace
+
+ConvolutionSteps convolution_steps(Planner& p, size_t index, const Call& c) {
+  ConvolutionSteps l{p, c, convolution_of(p, index), {}, {}, p.node(index).results[0], {}, std::nullopt};
+  require_a_window(l.v.out_height, l.v.out_width, p.sizes(c.value("x")));
+  if (c.has("bias")) l.bias = p.dense(c.value("bias"));
+  fold_batch_norm(l);
+  return l;
+}
 
 std::vector<Lowering> convolution_lowerings() {
   return {{"conv1d", claims_convolution, lower_convolution},
