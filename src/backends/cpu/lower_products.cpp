@@ -19,6 +19,72 @@ View left_matrix(Planner& p, const View& x, int64_t rows, int64_t k) {
 
 bool claims_linear(const Call& c) { return c.type("x").dtype == DType::f32 && c.rank("weight") == 2; }
 
+// What a layer's result, with its columns moved to another axis, is multiplied with: a constant for each column, as ConvNeXt's
+// layer scale. It becomes a part of the weights.
+struct ColumnScales {
+  std::vector<double> scales;
+  size_t transpose, mul;
+};
+
+std::optional<size_t> only_user(const Planner& p, ValueId v, const char* op) {
+  const auto& users = p.shared().users[v];
+  if (p.uses(v) != 1 || users.size() != 1 || p.is_done(users[0]) || p.node(users[0]).op->name != op) return std::nullopt;
+  return users[0];
+}
+
+std::optional<ColumnScales> column_scales(Planner& p, ValueId y, int64_t n) {
+  const auto transpose = only_user(p, y, "transpose");
+  const auto mul = transpose ? only_user(p, p.node(*transpose).results[0], "mul") : std::nullopt;
+  if (!mul) return std::nullopt;
+  const Values& operands = p.node(*mul).operands;
+  const ValueId factor = operands[0] == p.node(*transpose).results[0] ? operands[1] : operands[0];
+  const NodeId by = p.graph().values[factor].node;
+  if (by == kNoNode || p.node(static_cast<size_t>(by)).op->name != "broadcast") return std::nullopt;
+  const Call broadcast = p.call(static_cast<size_t>(by));
+  ValueId source = p.node(static_cast<size_t>(by)).operands[0];
+  const Sizes sizes = p.sizes(source);
+  const Ints &permutation = p.call(*transpose).integers("permutation"), &axes = broadcast.integers("axes");
+  for (size_t a = 0; a < sizes.size(); ++a) {
+    const bool is_column = permutation[static_cast<size_t>(axes[a])] == p.graph().type(y).rank() - 1;
+    if (sizes[a] != (is_column ? n : 1)) return std::nullopt;
+  }
+  while (!p.is_constant(source)) {
+    const NodeId node = p.graph().values[source].node;
+    if (node == kNoNode || p.node(static_cast<size_t>(node)).op->name != "reshape") return std::nullopt;
+    source = p.node(static_cast<size_t>(node)).operands[0];
+  }
+  std::vector<double> scales = load_double(*p.constant(source));
+  if (static_cast<int64_t>(scales.size()) != n) return std::nullopt;
+  return ColumnScales{std::move(scales), *transpose, *mul};
+}
+
+// The scales, when the weights can take them: packed, as rows of outputs, with a bias that is known.
+std::optional<View> add_scaled(Planner& p, const Call& c, ValueId y, int64_t k, int64_t n, std::optional<ColumnScales>& found) {
+  if (c.string("weight_order") == "in_out" || (c.has("bias") && !p.is_constant(c.value("bias")))) return std::nullopt;
+  found = column_scales(p, y, n);
+  return found ? scaled_right(p, c.value("weight"), k, n, found->scales) : std::nullopt;
+}
+
+View scaled_bias(Planner& p, const Call& c, const std::vector<double>& scales) {
+  std::vector<double> bias = load_double(*p.constant(c.value("bias")));
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] *= scales[i];
+  const Sizes sizes{static_cast<int64_t>(bias.size())};
+  return dense_view(p.constant_buffer(store(DType::f32, sizes, bias)), DType::f32, sizes);
+}
+
+void define_scaled(Planner& p, const ColumnScales& scaled, const View& out) {
+  p.mark_done(scaled.transpose);
+  p.mark_done(scaled.mul);
+  p.define(p.node(scaled.mul).results[0], transposed(out, p.call(scaled.transpose).integers("permutation")));
+}
+
+void check_width(const View& x, int64_t k) {
+  if (x.sizes.back() == k) return;
+  throw Error(ErrorCode::bad_input, "the last dim of x is not what the weight takes in")
+      .expected(std::to_string(k))
+      .found(std::to_string(x.sizes.back()));
+}
+
 bool lower_linear(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const Call c = p.call(index);
@@ -26,11 +92,7 @@ bool lower_linear(Planner& p, size_t index) {
   const View x = p.view(c.value("x"));
   const Sizes weight_sizes = p.sizes(c.value("weight"));
   const int64_t k = weight_sizes[in_out ? 0 : 1], n = weight_sizes[in_out ? 1 : 0];
-  if (x.sizes.back() != k) {
-    throw Error(ErrorCode::bad_input, "the last dim of x is not what the weight takes in")
-        .expected(std::to_string(k))
-        .found(std::to_string(x.sizes.back()));
-  }
+  check_width(x, k);
   const ValueId y = node.results[0];
   const int64_t m = k == 0 ? element_count(p.sizes(y)) / std::max<int64_t>(n, 1) : x.count() / k;
   const View a = left_matrix(p, x, m, k);
@@ -45,7 +107,13 @@ bool lower_linear(Planner& p, size_t index) {
   constexpr int64_t kFewRows = 4;
   const bool is_shared = m <= kFewRows && p.uses(c.value("weight")) > 1 && args.a_col == 1;
   std::vector<RightSide> sides;
-  if (narrow) {
+  std::optional<ColumnScales> scaled;
+  std::optional<View> scaled_weight;
+  if (!narrow && !is_shared && p.is_constant(c.value("weight"))) scaled_weight = add_scaled(p, c, y, k, n, scaled);
+  if (scaled_weight) {
+    sides = {{0, n, *scaled_weight, true}};
+    args.as_if_packed = true;
+  } else if (narrow) {
     args.format = narrow->format;
     sides = {{0, n, narrow->bytes, true}};
   } else if (p.is_constant(c.value("weight")) && !is_shared) {
@@ -56,7 +124,7 @@ bool lower_linear(Planner& p, size_t index) {
     sides = {{0, n, b, false, b.strides[in_out ? 0 : 1], b.strides[in_out ? 1 : 0]}};
   }
   View bias;
-  if (c.has("bias")) bias = p.dense(c.value("bias"));
+  if (c.has("bias")) bias = scaled_weight ? scaled_bias(p, c, scaled->scales) : p.dense(c.value("bias"));
   FusedEpilogue fused = fuse_epilogue(p, y, m, n);
   const float* none = nullptr;
   args.epilogue = fused.epilogue;
@@ -88,7 +156,10 @@ bool lower_linear(Planner& p, size_t index) {
                        {{offsetof(Gemm, c), columns(out)}}, may_share);
     }
   }
-  p.define(fused.value, out);
+  if (scaled_weight)
+    define_scaled(p, *scaled, out);
+  else
+    p.define(fused.value, out);
   return true;
 }
 

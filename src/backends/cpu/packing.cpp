@@ -82,6 +82,11 @@ View packed_right(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_tran
   }));
 }
 
+std::optional<View> scaled_right(Planner& p, ValueId weight, int64_t k, int64_t n, const std::vector<double>& scales) {
+  if (!p.wants(weight, name_of_right(true, scales))) return std::nullopt;
+  return packed_right(p, weight, k, n, true, scales);
+}
+
 std::vector<RightSide> right_sides(Planner& p, ValueId weight, int64_t k, int64_t n, bool is_transposed) {
   if (p.wants(weight, name_of_right(is_transposed, {}))) return {{0, n, packed_right(p, weight, k, n, is_transposed), true}};
   const size_t axis = is_transposed ? 0 : 1;

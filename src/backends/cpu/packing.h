@@ -22,6 +22,8 @@ struct RightSide {
   bool is_packed = false;
   int64_t b_row = 0, b_col = 1;  // when it is not
 };
+// With a scale for each column of b, or nothing in a plan that does not pack.
+std::optional<View> scaled_right(Planner&, ValueId weight, int64_t k, int64_t n, const std::vector<double>& scales);
 std::vector<RightSide> right_sides(Planner&, ValueId weight, int64_t k, int64_t n, bool is_transposed);
 
 // The constant `weight` where it is one that is kept in fewer bytes along `axis`, packed for narrow_gemm and
