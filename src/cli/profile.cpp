@@ -57,8 +57,9 @@ std::string to_text(const Profile& p) {
          (p.passes.empty() ? "" : preparations(p)) +
          fmt::format(
              "{} threads: at most {:.0f} GFLOP/s and {:.1f} GB/s, as measured here\n"
-             "{:.3f} ms in {} steps, {:.1f} % of it accounted for, {:.1f} % on evaluators of the reference\n",
-             p.threads, p.peaks.gflops, p.peaks.read_gbs, p.seconds * 1e3, steps, 100 * p.accounted(), 100 * p.evaluated());
+             "{:.3f} ms in {} steps, {:.1f} % of it accounted for{}\n",
+             p.threads, p.peaks.gflops, p.peaks.read_gbs, p.seconds * 1e3, steps, 100 * p.accounted(),
+             p.evaluated() > 0 ? fmt::format(", {:.1f} % on evaluators of the reference", 100 * p.evaluated()) : "");
 }
 
 void RunsProfile::print() const {

@@ -16,7 +16,8 @@ namespace {
 
 // Kernels whose work is counted in multiply-adds.
 bool multiplies(const std::string& kernel) {
-  static const std::set<std::string> names = {"gemm", "attention", "convolution", "depthwise", "winograd2", "winograd4"};
+  static const std::set<std::string> names = {"gemm",      "attention", "convolution", "depthwise", "expand_depthwise",
+                                              "winograd2", "winograd4"};
   return names.contains(kernel);
 }
 

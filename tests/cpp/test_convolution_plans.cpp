@@ -180,6 +180,40 @@ TEST(ConvolutionPlan, PoolsOfThreeAxesAgree) {
   }
 }
 
+// ConvNeXt's layer scale becomes a part of the weights from the second call on, where it belongs to the columns.
+TEST(ConvolutionPlan, AScaleOfEachChannelAfterALayerAgrees) {
+  for (const char* shape : {"[1, 24, 1, 1]", "[24, 1, 1]", "[1, 1, 6, 1]", "[1, 1, 1, 1]"}) {
+    const bool is_three = std::string(shape) == "[24, 1, 1]";
+    const std::string body = fmt::format(R"(input %0 "x": f32[2, 6, 5, 20]
+
+parameter %1 "w": f32[24, 20]
+parameter %2 "b": f32[24]
+parameter %3 "scale": f32{}
+parameter %4 "deep": f32[24, 1, 3, 3]
+
+%5 = linear(%0, %1, %2): f32[2, 6, 5, 24]
+%6 = transpose(%5) {{permutation = [0, 3, 1, 2]}}: f32[2, 24, 6, 5]
+%7 = broadcast(%3) {{shape = [2, 24, 6, 5], axes = {}}}: f32[2, 24, 6, 5]
+%8 = mul(%6, %7): f32[2, 24, 6, 5]
+%9 = conv2d(%8, %4, _) {{padding = [1, 1], groups = 24}}: f32[2, 24, 6, 5]
+%10 = add(%9, %8): f32[2, 24, 6, 5]
+
+output "y" %10
+)",
+                                         shape, is_three ? "[1, 2, 3]" : "[0, 1, 2, 3]");
+    SCOPED_TRACE(body);
+    const Sizes sizes = is_three                                ? Sizes{24, 1, 1}
+                        : std::string(shape) == "[1, 24, 1, 1]" ? Sizes{1, 24, 1, 1}
+                        : std::string(shape) == "[1, 1, 6, 1]"  ? Sizes{1, 1, 6, 1}
+                                                                : Sizes{1, 1, 1, 1};
+    expect_as_reference(body, {numbers(DType::f32, {2, 6, 5, 20})},
+                        {{"w", numbers(DType::f32, {24, 20}, 2)},
+                         {"b", numbers(DType::f32, {24}, 3)},
+                         {"scale", numbers(DType::f32, sizes, 4)},
+                         {"deep", numbers(DType::f32, {24, 1, 3, 3}, 5)}});
+  }
+}
+
 // A decoder's step: the sizes of the image are open, and what follows is folded in.
 TEST(ConvolutionPlan, ATransposedConvolutionOfAnOpenSizeWithItsNormAgrees) {
   const std::string body = R"(symbol s0 in [1, 64] example 8 from "x" axis 2
