@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/diff.h"
+#include "cli/export.h"
 #include "cli/generate.h"
 #include "cli/in_python.h"
 #include "cli/nearest.h"
@@ -110,6 +111,7 @@ void add_all(Command& commands, Context& context) {
   add_gen_bench(commands, context);
   add_weights(commands, context);
   add_onnx_convert(commands, context);
+  add_export(commands, context);
   add_bundle(commands, context);
   add_embed(commands, context);
   add_tokenize(commands, context);
