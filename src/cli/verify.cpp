@@ -15,6 +15,7 @@
 #include "cli/terminal.h"
 #include "cli/verify_bundle.h"
 #include "cli/verify_decode.h"
+#include "cli/verify_onnx.h"
 #include "cli/verify_report.h"
 #include "cli/verify_stream.h"
 #include "cli/weights.h"
@@ -28,7 +29,11 @@
 namespace pycandle::cli {
 namespace {
 
+constexpr const char* kOnnxRuntime = "onnxruntime";
+
 struct Options {
+  std::vector<std::string> sizes;
+  uint64_t seed = 0;
   std::string model, out, baseline, source, repro, inputs, python;
   std::optional<double> atol, rtol;
   RunOptions run;  // --tune, --checkpoint, --ledger
@@ -50,6 +55,12 @@ void add_traces(const std::filesystem::path& folder, std::vector<std::filesystem
   traces.insert(traces.end(), found.begin(), found.end());
 }
 
+std::vector<std::string> backend_names_and(const std::string& more) {
+  std::vector<std::string> names = backend_names();
+  names.push_back(more);
+  return names;
+}
+
 void write_ledger(const Options& options, const VerifyResult& result) {
   if (result.ledger) return write_text(options.run.ledger, to_json(*result.ledger) + "\n");
   const Recording recording = import_manifest(options.model, catalogue());
@@ -57,6 +68,8 @@ void write_ledger(const Options& options, const VerifyResult& result) {
 }
 
 void refuse_what_does_not_go_together(const Options& options) {
+  if (options.verify.against != kOnnxRuntime && (!options.sizes.empty() || options.seed != 0))
+    throw Error(ErrorCode::usage, "--set and --seed are for the inputs of --against onnxruntime");
   if (!options.decode && options.cache != "f32") throw Error(ErrorCode::usage, "--cache needs --decode");
   if (options.decode && options.run.profile)
     throw Error(ErrorCode::usage, "--profile is for the forward pass").hint("pycandle generate --profile times the decode step");
@@ -85,7 +98,15 @@ void run_verify(Options& options, Context& context) {
   verify.progress = [&progress](size_t done, size_t total) { progress.update(done, total); };
   if (options.atol || options.rtol) verify.tolerance = Tolerance{options.atol.value_or(0), options.rtol.value_or(0)};
   std::optional<StreamedGoldens> streamed;
-  if (options.stream) {
+  std::optional<OnnxGoldens> by_onnx_runtime;
+  if (verify.against == kOnnxRuntime) {
+    progress.stage("verify: ONNX Runtime computes the goldens");
+    by_onnx_runtime.emplace(options.model, options.inputs, options.sizes, options.seed, options.python);
+    progress.stage("verify");
+    options.model = by_onnx_runtime->manifest().string();
+    verify.against.clear();
+    verify.goldens_by = "ONNX Runtime";
+  } else if (options.stream) {
     progress.stage("verify: torch computes the goldens");
     streamed.emplace(options.model, options.inputs, options.python);
     progress.stage("verify");
@@ -148,8 +169,11 @@ void add_verify(Command& app, Context& context) {
   command.add_option("--backend", options->verify.backend, "what is verified").suggests(backend_names()).shows_default();
   command
       .add_option("--against", options->verify.against,
-                  "another backend: its values stand for PyTorch's, so a recording without goldens will do")
-      .suggests(backend_names());
+                  "another backend: its values stand for PyTorch's, so a recording without goldens will do; onnxruntime, of an "
+                  "ONNX file: it computes every value of the file")
+      .suggests(backend_names_and(kOnnxRuntime));
+  command.add_option("--set", options->sizes, "with --against onnxruntime: the size of an open axis, such as s0=4 (repeatable)");
+  command.add_option("--seed", options->seed, "with --against onnxruntime: of the random inputs").shows_default();
   command.add_flag("--decode", options->decode,
                    "derive the decode step of a causal model and prove that it is the forward pass (docs/decoding.md)");
   command.add_option("--cache", options->cache, "with --decode: the dtype that rows of the cache are kept in")
@@ -164,12 +188,13 @@ void add_verify(Command& app, Context& context) {
                      "goldens of the same recording at other inputs (GoldenRecorder.add_goldens); repeatable");
   command.add_option(
       "--inputs", options->inputs,
-      "a folder of such files, *_trace.safetensors: all of them; with --stream a safetensors file of inputs by name");
+      "a folder of such files, *_trace.safetensors: all of them; with --stream and --against onnxruntime a safetensors file of "
+      "inputs by name");
   Option stream = command.add_flag("--stream", options->stream,
                                    "torch computes the goldens now, reading one layer's weights at a time (docs/meta-trace.md)");
   stream.excludes(command.get_option("--against"));
   stream.excludes(command.get_option("--trace"));
-  command.add_option("--python", options->python, "the Python with torch for --stream");
+  command.add_option("--python", options->python, "the Python with torch for --stream, or with onnxruntime");
   add_budget_option(command, options->verify.parameter_budget);
   add_weights_options(command, options->run);
   command.add_option("--atol", options->atol, "wrong is what differs by more than this, whatever rounding explains (0)")

@@ -99,6 +99,11 @@ void skip(const TapId& tap, const std::string& why, VerifyResult& result) {
     result.skipped.push_back({tap, why});
 }
 
+// Whose values stand for PyTorch's; empty: its own do.
+const std::string& stands_for_torch(const VerifyOptions& options) {
+  return options.against.empty() ? options.goldens_by : options.against;
+}
+
 // Every layer of one golden file.
 class CallVerification {
  public:
@@ -108,7 +113,7 @@ class CallVerification {
         p_(s.program()),
         captured_(s.captured),
         goldens_(s.goldens_of(file)),
-        whose_(s.options.against.empty() ? "PyTorch" : s.options.against),
+        whose_(stands_for_torch(s.options).empty() ? "PyTorch" : stands_for_torch(s.options)),
         trials_(s.table, s.weights.parameters, all_sizes(p_, s.table, *s.weights.parameters, goldens_)),
         floors_(kept_floors(s, file)),
         slicer_(p_, known_values(p_, goldens_)),
@@ -326,7 +331,7 @@ VerifyResult started(const Subject& s) {
   if (!result.ledger) result.damaged = check_weights(s.recording, *s.weights.parameters).damaged;
   result.name = s.program().name;
   result.backend = s.backend.name();
-  result.against = s.options.against;
+  result.against = stands_for_torch(s.options);
   for (const GoldenFile& file : s.goldens) result.planned += values_to_judge(s.program(), s.goldens_of(file)).size();
   if (s.options.on_start) s.options.on_start(result);
   return result;

@@ -18,6 +18,7 @@ struct VerifyResult;
 struct VerifyOptions {
   std::string backend = "reference";
   std::string against;                   // another backend whose values stand for PyTorch's; empty: PyTorch's do
+  std::string goldens_by = {};            // who computed the goldens, where that was not PyTorch
   const Backend* backend_object = nullptr;  // instead of one by its name
   bool all_taps = false;                 // also print/keep taps whose value another tap already shows
   std::filesystem::path program;         // captured from source code (Compiled::save): judged in place of the recorded one
@@ -51,7 +52,7 @@ struct OutputError {
 };
 
 struct VerifyResult {
-  std::string name, backend, against;    // against: empty, or the backend whose values stand for PyTorch's
+  std::string name, backend, against;    // against: empty, or whose values stand for PyTorch's
   std::shared_ptr<const Ledger> ledger;  // of options.checkpoint
   std::map<std::string, std::string> hashes;  // of manifest, weights, goldens, library; empty unless asked for
   size_t planned = 0;                    // values to judge, known before the first layer

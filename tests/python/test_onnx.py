@@ -186,6 +186,19 @@ def test_commands_take_an_onnx_file_in_place_of_a_manifest(net, tmp_path, pycand
     assert "no goldens" in pycandle("verify", path, status=2).stderr
 
 
+def test_a_file_alone_is_verified_against_onnx_runtime(net, tmp_path, pycandle) -> None:
+    path, _ = net
+    for backend, size in (("reference", "s0=3"), ("cpu", "s0=1")):
+        result = pycandle.json(
+            "verify", path, "--against", "onnxruntime", "--set", size, "--backend", backend, "--seed", "3"
+        )
+        assert result["against"] == "ONNX Runtime" and len(result["layers"]) > 10
+    manifest = tmp_path / "x_manifest.json"
+    manifest.write_text("{}")
+    assert "export" in pycandle("verify", manifest, "--against", "onnxruntime", status=2).stderr
+    assert "onnxruntime" in pycandle("verify", path, "--seed", "3", status=2).stderr
+
+
 # ---- single files
 
 
