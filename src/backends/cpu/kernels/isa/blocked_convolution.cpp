@@ -81,9 +81,8 @@ template <int kPixel, int... kPixels> constexpr WindowsTable windows_table(std::
 
 WindowsFn windows_function(int64_t pixels, int64_t vectors, int64_t pixel) {
   using Pixels = std::make_integer_sequence<int, kMostPixels>;
-  static constexpr WindowsTable one = windows_table<kLanes>(Pixels()), two = windows_table<2 * kLanes>(Pixels()),
-                                other = windows_table<0>(Pixels());
-  const WindowsTable& table = pixel == kLanes ? one : pixel == 2 * kLanes ? two : other;
+  static constexpr WindowsTable one = windows_table<kLanes>(Pixels()), other = windows_table<0>(Pixels());
+  const WindowsTable& table = pixel == kLanes ? one : other;
   return table.at[pixels - 1][vectors - 1];
 }
 
