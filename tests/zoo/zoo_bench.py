@@ -130,7 +130,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = suite_parser("zoo.zoo_bench", __doc__, STATE)
-    parser.set_defaults(jobs=1)
+    parser.set_defaults(jobs=1, gigabytes=100)  # torch maps the file of weights once for each of them
     add = parser.add_argument
     add("--threads", type=int, default=1, help="of each runner (%(default)s)")
     add("--for-each", type=float, default=1.0, help="seconds in which each runner is timed (%(default)s)")
