@@ -171,11 +171,8 @@ int run(int argc, char** argv) {
     show_error(unexpected_words(app), json);
     return 2;
   } catch (const CLI::ParseError& error) {
-    if (json) {
-      show_error(Error(ErrorCode::usage, error.what()).hint("--help shows what there is"), json);
-    } else {
-      app.exit(error);
-    }
+    const std::string what = app.get_subcommands().empty() ? "a command is missing" : error.what();
+    show_error(Error(ErrorCode::usage, what).hint("--help shows what there is"), json);
     return 2;
   } catch (const Error& error) {
     show_error(error, json);

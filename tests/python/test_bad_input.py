@@ -360,6 +360,22 @@ def test_a_word_that_is_near_nothing_gets_no_suggestion(pycandle) -> None:
     assert "there is no command xyzzy" in said and "did you mean" not in said
 
 
+@pytest.mark.parametrize(
+    ("typed", "what"),
+    [
+        ([], "a command is missing"),
+        (["verify"], "model is required"),
+        (["forward", "m", "--threads", "0"], "--threads: Value 0 not in range"),
+        (["verify", "m", "--atol", "nan"], "--atol: expected a finite number, found nan"),
+        (["report", "m", "--format", "pdf"], "--format: pdf not in {html,md,json}"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_arguments_look_like_every_other_error(typed, what, pycandle) -> None:
+    lines = pycandle(*typed, status=2).stderr.splitlines()
+    assert lines[0].startswith(f"error: {what}") and lines[1:] == ["  hint  --help shows what there is"]
+
+
 @pytest.mark.parametrize("seed", ["-1", "1.5", str(2**63)])
 def test_a_seed_out_of_range_is_refused_by_record(seed: str, tmp_path, pycandle) -> None:
     said = pycandle("record", "--model", "torch.nn:ReLU", "--input", "input=f32[2]", "--seed", seed, status=2)
