@@ -173,7 +173,7 @@ FoldedProgram fold_parameters(Program p, const OpTable& table, std::shared_ptr<c
     if (!folding.is_folded(node) || !folding.is_wanted(node)) return std::nullopt;
     Values results;
     for (const ValueId v : node.results) {
-      const Array value = folding.result(v);
+      const Array& value = folding.result(v);
       Parameter q;
       do q.name = "folded." + std::to_string(number++);
       while (taken.count(q.name) != 0);

@@ -289,7 +289,7 @@ void SafetensorsStream::finish() {
   std::string text = header_text(path_, entries_, {});
   require(text.size() <= room_, "a stream of tensors got names that it was not told of");
   text.resize(room_, ' ');
-  std::rewind(file_.get());
+  if (std::fseek(file_.get(), 0, SEEK_SET) != 0) throw bad(path_.string(), "cannot be written");
   write(length_bytes(room_).data(), kLengthBytes);
   write(text.data(), text.size());
   if (std::fclose(file_.release()) != 0) throw bad(path_.string(), "cannot be written");
