@@ -133,7 +133,7 @@ class Importer {
   void while_in_body(const Node&, const Graph& body, const Items& initial);
   void unrolled_loop(const Node&, const Graph& body, int64_t trips, Items carried);
   const Graph& graph_attribute(const Node&, std::string_view name) const;
-  Items scanned(const Graph& body, Items states, Items sequences, const Node&);
+  Items scanned(const Graph& body, Items states, const Items& sequences, const Node&);
   Items unrolled_scan(const Graph& body, Items states, const Items& sequences, int64_t length);
   ValueId stacked(const Items&);
 

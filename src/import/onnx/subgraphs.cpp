@@ -399,7 +399,7 @@ void Importer::scan(const Node& n) {
 }
 
 // states and sequences (axis 0) → states and what each step gives.
-Items Importer::scanned(const Graph& g, Items states, Items sequences, const Node& n) {
+Items Importer::scanned(const Graph& g, Items states, const Items& sequences, const Node& n) {
   Values carried, xs;
   for (const Item& i : states) carried.push_back(tensor(i));
   for (const Item& i : sequences) xs.push_back(tensor(i));
