@@ -461,7 +461,7 @@ class DraftWriter {
 
   void add_step(const RawStep& raw) {
     Step step;
-    draft_->text += "\n";
+    draft_->text += '\n';
     if (raw.unit.node >= 0) {
       step.node = raw.unit.node;
       add_node_text(raw.unit.node);
@@ -521,7 +521,7 @@ class DraftWriter {
     draft_->text += " " + node.op->name;
     for (size_t i = 0; i < tree_->implicit().operand_count(n); ++i) {
       const Operand& operand = tree_->implicit().operand(n, i);
-      draft_->text += " ";
+      draft_->text += ' ';
       if (const ValueId* v = std::get_if<ValueId>(&operand)) {
         draft_->text += *v == kNoValue ? "_" : name(*v);
       } else if (const Dim* d = std::get_if<Dim>(&operand)) {
@@ -547,12 +547,12 @@ class DraftWriter {
     const Place whole{static_cast<int32_t>(n), key, -1};
     if (const Dim* d = std::get_if<Dim>(&value)) return add_dim(*d, {{}, key, whole, {}});
     if (const Dims* dims = std::get_if<Dims>(&value)) {
-      draft_->text += "[";
+      draft_->text += '[';
       for (size_t i = 0; i < dims->size(); ++i) {
         add_dim((*dims)[i], {{}, key, Place{static_cast<int32_t>(n), key, static_cast<int32_t>(i)}, {}});
-        draft_->text += ",";
+        draft_->text += ',';
       }
-      draft_->text += "]";
+      draft_->text += ']';
       return;
     }
     if (is_number(value) && !is_structural(key)) {
