@@ -185,6 +185,8 @@ std::optional<size_t> depthwise_after(const Planner& p, const ConvolutionSteps& 
 }
 
 bool add_pair(Planner& p, const View& from, const BlockedStep& first, size_t depthwise) {
+  const BlockedConvolution& e = first.args;
+  if (e.out_channels * e.height * e.width <= kBetween / 2) return false;  // what is between stays in the cache by itself
   const Call c = p.call(depthwise);
   ConvolutionSteps l = convolution_steps(p, depthwise, c);
   BlockedConvolution args = shape_of(l.v);
