@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "backends/c/c.h"
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "base/error.h"
@@ -12,7 +13,7 @@
 namespace pycandle {
 namespace {
 
-std::vector<const Backend*> all_backends() { return {&reference_backend(), &cpu_backend()}; }
+std::vector<const Backend*> all_backends() { return {&reference_backend(), &cpu_backend(), &c_backend()}; }
 
 }  // namespace
 

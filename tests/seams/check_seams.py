@@ -23,6 +23,7 @@ ORDER = [
     "backends/reference",
     "backends/cpu/kernels",
     "backends/cpu",
+    "backends/c",
     "runtime",
     "verify/judging",
     "verify/diagnosing",
@@ -42,6 +43,7 @@ ORDER = [
 UNSEEN = {("backends/cpu/kernels", other) for other in ORDER if other not in ("base", "backends/cpu/kernels")}
 UNSEEN |= {("text", other) for other in ORDER if other not in ("base", "text")}
 UNSEEN |= {(other, "generate") for other in ORDER if other not in ("generate", "cli")}
+UNSEEN |= {("backends/c", other) for other in ("backends/reference", "backends/cpu/kernels", "backends/cpu")}
 UNSEEN.add(("cli", "text"))  # it has the public header
 UNSEEN |= {("emit/rust", "emit/cpp"), ("emit/proof", "emit/cpp"), ("emit/proof", "emit/rust")}
 UNSEEN |= {("report", "emit/rust")}
