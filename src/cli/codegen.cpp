@@ -90,7 +90,7 @@ emit::EmittedFiles emitted(const Options& options, const emit::cpp::PrintedModel
   if (ending == ".hpp" || ending == ".h") {
     return {out.parent_path(), {{out.filename(), header}}};
   }
-  static const std::set<std::string> kFiles{".cpp", ".cc", ".cxx", ".c", ".hh", ".hxx", ".txt", ".json", ".py", ".rs"};
+  static const std::set<std::string> kFiles{".cpp", ".cc", ".cxx", ".hh", ".hxx", ".txt", ".json", ".py", ".rs"};
   if (kFiles.count(ending) != 0) {
     throw Error(ErrorCode::usage, "the output is neither a header nor a folder")
         .expected("a file that ends in .hpp, or a folder, which becomes a project")
@@ -199,14 +199,18 @@ void finish_codegen(const Options& options, Context& context, emit::EmittedFiles
 
 void add_codegen(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
-  Command command = add_command(app, context, "codegen", "write a recorded model as C++ or Rust source",
+  Command command = add_command(app, context, "codegen", "write a recorded model as C++, Rust or C source",
                                 "pycandle codegen --manifest pycandle_trace --out src/model.hpp");
   command.add_option("--manifest", options->manifest, "a manifest, or the folder of one").required();
   command.add_option("--out", options->out,
-                     "a header (model.hpp), a Rust file (src/lib.rs), or a folder, which becomes a project");
+                     "a header (model.hpp), a Rust file (src/lib.rs), a C file (model.c), or a folder, which becomes a project");
   command.add_option("--model", options->model, "the name of the model's class; Python's by default");
-  command.add_option("--target", options->target, "the language: cpp, or candle for Rust (by default what --out ends in)")
-      .one_of({"cpp", "candle"});
+  command.add_option("--target", options->target, "the language: cpp, candle for Rust, or c (by default what --out ends in)")
+      .one_of({"cpp", "candle", "c"});
+  command.add_option("--set", options->sizes, "c: a size other than the recorded one, such as s0=4 (repeatable)");
+  command.add_flag("--embed-weights", options->embed_weights, "c: the weights stand in the C file, up to 16 MB");
+  command.add_flag("--freestanding", options->freestanding, "c: mathematical functions of its own, no libm");
+  command.add_flag("--report", options->report, "c: flash, RAM and multiply-adds of each layer");
   command.add_flag("--stateful", options->stateful,
                    "the decode step of a causal model: forward() takes new tokens and a Cache (docs/decoding.md)");
   command.add_flag("--analyze-only", options->analyze_only, "report coverage and gaps; exit 1 when there are gaps");
@@ -222,6 +226,7 @@ void add_codegen(Command& app, Context& context) {
     if (options->out.empty()) {
       throw Error(ErrorCode::usage, "codegen needs a place to write to").expected("--out src/model.hpp, or --analyze-only");
     }
+    if (wants_c(*options)) return generate_c(*options, context);
     wants_candle(*options) ? generate_candle(*options, context) : generate(*options, context);
   });
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "cli/command.h"
@@ -15,6 +16,9 @@ struct CodegenOptions {
   std::string manifest, out, model, target;
   bool analyze_only = false, allow_gaps = false, without_weights = false, diff = false, check = false, merge = false,
        stateful = false;
+  // --target c
+  std::vector<std::string> sizes;
+  bool embed_weights = false, freestanding = false, report = false;
 };
 
 // In program form.
@@ -27,6 +31,9 @@ void finish_codegen(const CodegenOptions&, Context&, emit::EmittedFiles&, Json f
 // Rust on Candle: --target candle, a .rs file, or a Cargo.toml beside the output.
 bool wants_candle(const CodegenOptions&);
 void generate_candle(const CodegenOptions&, Context&);
+// A C library: --target c, or a .c file.
+bool wants_c(const CodegenOptions&);
+void generate_c(const CodegenOptions&, Context&);
 // gen-test and gen-bench of a crate: tests/parity.rs, benches/inference.rs. Returns the struct that the program is for.
 enum class CandleProgram { test, benchmark };
 std::string write_candle_program(const CodegenOptions&, CandleProgram);
