@@ -163,7 +163,11 @@ std::optional<View> epilogue_of_pending(Generator& g, Scope& s, ValueId v) {
   if (!product || s.graph.type(v).dtype != s.graph.type(product->result).dtype) return std::nullopt;
   seen.clear();
   make_fit(g, s, v, *product, seen);
-  return product->emit(g, s, v);
+  const Origin now = g.origin;  // the product's layer is what runs, whatever follows in its epilogue
+  if (&s.graph == &g.program.graph) g.origin = s.graph.nodes[s.graph.values[product->result].node].origin;
+  const View made = product->emit(g, s, v);
+  g.origin = now;
+  return made;
 }
 
 }  // namespace pycandle::c

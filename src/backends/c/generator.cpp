@@ -261,7 +261,11 @@ View Generator::view(Scope& s, ValueId v) {
   }
   require(known.kind != Known::Kind::none, "a value of the C backend is used before it is known");
   if (std::shared_ptr<const Product> product = known.product) {
-    define(s, v, product->emit(*this, s, v));
+    const Origin now = origin;
+    if (&s.graph == &program.graph) origin = s.graph.nodes[s.graph.values[v].node].origin;
+    const View made = product->emit(*this, s, v);
+    origin = now;
+    define(s, v, made);
   } else if (std::optional<View> made = epilogue_of_pending(*this, s, v)) {
     define(s, v, *made);
   } else {

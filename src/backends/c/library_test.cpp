@@ -189,7 +189,8 @@ std::string library_test(const Generator& g, const LibraryOptions& options, cons
   if (options.embeds_weights)
     text += fmt::format("  if ({}_init(0) != 0) return 2;\n", options.name);
   else
-    text += fmt::format("  if ({0}_init(read_all(\"{0}.weights\", {1}_WEIGHT_BYTES)) != 0) return 2;\n", options.name, macro);
+    text += fmt::format("  void *file = read_all(\"{0}.weights\", {1}_WEIGHT_BYTES);\n  if ({0}_init(file) != 0) return 2;\n",
+                        options.name, macro);
   text += fmt::format(
       "  goldens = malloc({} + 8);\n  if (!goldens) return 2;\n  for (size_t i = 0; i < {}; ++i) ((unsigned char *)goldens)[i] = "
       "recorded[{} + i];\n",
@@ -212,6 +213,7 @@ std::string library_test(const Generator& g, const LibraryOptions& options, cons
       text += fmt::format("  compare(&layers[{}], {}, golden_of({}));\n", i, blocks[inputs + goldens[i].tap].name, i);
   }
   for (const Block& b : blocks) text += fmt::format("  free({});\n", b.name);
+  if (!options.embeds_weights) text += "  free(file);\n";
   text += "  free(goldens);\n  free(recorded);\n  printf(\"%d wrong\\n\", failures);\n  return failures != 0;\n}\n";
   return text;
 }
