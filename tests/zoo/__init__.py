@@ -10,6 +10,7 @@ recordings.py            recordings that are kept for the next run
 on_backend.py            `--backend cpu`: what one model must satisfy on another backend; docs/zoo-cpu.md is what came out
 zoo_emit.py              `make zoo-emit`: the same models as C++ source; docs/zoo-emit.md is what came out
 emit.py                  what one model must satisfy as source code
+reading.py               how that code reads beside its Python, in numbers
 sampling.py              a few of the models, for `make test`
 """
 

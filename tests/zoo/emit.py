@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from . import reading
 from .check import PROGRAM, Failed, Stages, judged
 from .entry import Entry
 from .recordings import Recordings
@@ -28,8 +29,22 @@ SOURCE_STAGES = ("codegen", "g++", "test", "round trip")
 SOURCE_COLUMNS = {"Python lines": fact("python_lines"), "C++ lines": fact("emitted_lines")}
 
 
+# reading.py says what these are.
+READING_COLUMNS = {
+    "classes / Python's": "read_classes",
+    "numbers": "read_numbers",
+    "names": "read_names",
+    "lines / Python's": "read_lines",
+    "longest line": "read_longest",
+}
+
+
 def _lines(name: str) -> Count:
     return lambda count, rows: sum(row[name] for row in rows if row["status"] == "passed")
+
+
+def _read(name: str) -> Count:
+    return lambda count, rows: reading.summed([row for row in rows if row["status"] == "passed"], name)
 
 
 PAGE = Page(
@@ -43,13 +58,19 @@ PAGE = Page(
         "parameters": parameters,
         **SOURCE_COLUMNS,
         "classes": fact("classes"),
+        **{title: fact(name) for title, name in READING_COLUMNS.items()},
         "g++ s": fact("build_seconds"),
         "clang s": fact("clang_build_seconds"),
         "test s": seconds_of("test"),
         "clang test s": seconds_of("clang test"),
         "commit": fact("commit"),
     },
-    counts={**COUNTS, "Python lines": _lines("python_lines"), "C++ lines": _lines("emitted_lines")},
+    counts={
+        **COUNTS,
+        "Python lines": _lines("python_lines"),
+        "C++ lines": _lines("emitted_lines"),
+        **{title: _read(name) for title, name in READING_COLUMNS.items()},
+    },
 )
 
 
@@ -91,6 +112,8 @@ class EmitCheck:
         """Emits, compiles and tests a recorded model in this folder."""
         recording = manifest.parent
         facts |= stages.run("codegen", lambda: _emitted(manifest, folder))
+        text, recorded = (folder / "model.hpp").read_text(), json.loads(manifest.read_text())
+        facts |= reading.read(text, recorded).facts()
         facts["build_seconds"] = stages.run("g++", lambda: self._built("g++", folder))
         stages.run("test", lambda: _tested("g++", folder, recording, "-*.IsTheRecordedProgram", "test"))
         stages.run(

@@ -210,6 +210,7 @@ def test_every_file_of_the_zoo_is_in_its_map() -> None:
         "on_backend.py",
         "zoo_emit.py",
         "emit.py",
+        "reading.py",
         "suite.py",
         "sampling.py",
     ):
