@@ -17,9 +17,9 @@ BENCH_FLAGS ?=
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
-test test-full zoo zoo-emit zoo-decode zoo-bench people op-db faults twins: export OMP_NUM_THREADS ?= 1
+test test-full zoo zoo-emit zoo-rust zoo-decode zoo-bench people op-db faults twins: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build build-tests demo shakespeare test test-cpp test-full zoo zoo-emit zoo-decode zoo-bench people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
+.PHONY: help build build-tests demo shakespeare test test-cpp test-full zoo zoo-emit zoo-rust zoo-decode zoo-bench people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,7 @@ shakespeare: build ## train a small GPT for a minute on Shakespeare's plays, and
 	@.venv/bin/python examples/shakespeare/run.py
 
 test: build-tests ## every test a change can break: C++ and Python
+	@scripts/setup.sh rust
 	@$(CTEST) --preset release | $(ONLY_NEWS)
 	@.venv/bin/python -m pytest $(PYTEST_FLAGS) -n $(PYTEST_JOBS) --dist loadfile tests
 
@@ -56,6 +57,10 @@ test-full: build-tests ## all tests, the slow ones too; writes the dated table d
 
 zoo: build ## published models, each recorded, run and verified; writes docs/zoo.md (ZOO_FLAGS="--filter llama")
 	@PYTHONPATH=tests .venv/bin/python -m zoo --jobs $(JOBS) $(ZOO_FLAGS)
+
+zoo-rust: build ## models of the zoo as Rust crates on Candle, compiled and tested (ZOO_FLAGS as above)
+	@scripts/setup.sh rust
+	@PYTHONPATH=tests .venv/bin/python -m zoo.zoo_rust --jobs $(JOBS) $(ZOO_FLAGS)
 
 zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes docs/zoo-emit.md (ZOO_FLAGS as above)
 	@scripts/setup.sh build clang

@@ -49,6 +49,10 @@ class Model:
     def header(self) -> Path:
         return MODELS / self.name / ("decode.hpp" if self.stateful else "model.hpp")
 
+    @property
+    def rust(self) -> Path:
+        return self.header.with_suffix(".rs")
+
 
 def torchvision_model(name: str, title: str) -> Model:
     def make() -> nn.Module:
@@ -118,6 +122,9 @@ ALL = [
 ]
 
 
+IN_RUST = [model for model in ALL if model.name != "lstm_tagger"]
+
+
 def recorded(model: Model, folder: Path) -> Path:
     """Its manifest in the folder. A model and its decode step share one."""
     manifest = folder / f"{model.name}_manifest.json"
@@ -130,10 +137,10 @@ def recorded(model: Model, folder: Path) -> Path:
     return manifest
 
 
-def emitted(model: Model, folder: Path) -> str:
-    """The header that codegen writes for the model; recordings are kept in the folder."""
+def emitted(model: Model, folder: Path, ending: str = ".hpp") -> str:
+    """The header, or the Rust file, that codegen writes for the model; recordings are kept in the folder."""
     program = Path(sys.executable).with_name("pycandle")
-    header = folder / "model.hpp"
+    header = folder / f"model{ending}"
     command = [
         program,
         "codegen",
@@ -187,7 +194,12 @@ def table() -> str:
             for path, lines in sorted(mirrors.items())
         )
         lines = len(header.splitlines())
-        rows.append(f"| [{model.title}]({model.name}/{model.header.name}) | {lines} | {python} | {places} |")
+        in_rust = "–"
+        if model in IN_RUST:
+            in_rust = f"[{len(model.rust.read_text().splitlines())}]({model.name}/{model.rust.name})"
+        rows.append(
+            f"| [{model.title}]({model.name}/{model.header.name}) | {lines} | {in_rust} | {python} | {places} |"
+        )
     return "\n".join(rows)
 
 
@@ -196,8 +208,8 @@ README = """# Models as emitted
 What `pycandle codegen` writes for well-known models at their full size; nobody has touched it. `make models` writes them again, and the
 tests fail where that would change anything. [emitted-gpt2.md](../docs/emitted-gpt2.md) and [emitted-resnet34.md](../docs/emitted-resnet34.md) walk through two of them.
 
-| model | lines of C++ | lines of Python | the Python classes that it mirrors |
-|---|---|---|---|
+| model | lines of C++ | of Rust | of Python | the Python classes that it mirrors |
+|---|---|---|---|---|
 {table}
 
 Lines of Python are those of the classes, all of them: constructors, docstrings, and branches that inference does not take.
@@ -213,13 +225,19 @@ def readme() -> str:
 # ---- what the documents show
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("emitted-*.md"))]
-_SHOWN = re.compile(r"<!-- (\S+) (\w+) (\S+ )?-->\n\n```cpp\n.*?^```", re.MULTILINE | re.DOTALL)
+_SHOWN = re.compile(r"<!-- (\S+) (\w+) (\S+ )?-->\n\n```(?:cpp|rust)\n.*?^```", re.MULTILINE | re.DOTALL)
 _PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def struct_of(header: str, name: str) -> str:
     """A class of a header with the comment above it."""
     return re.search(rf"^(// [^\n]*\n)?struct {name} .*?^}};$", header, re.MULTILINE | re.DOTALL).group()
+
+
+def rust_struct_of(text: str, name: str) -> str:
+    """A struct with its comment and its functions."""
+    pattern = rf"^/// [^\n]*\n#\[derive[^\n]*\npub struct {name} .*?^}}\n\nimpl {name} .*?^}}$"
+    return re.search(pattern, text, re.MULTILINE | re.DOTALL).group()
 
 
 def showcase(file: str, name: str, sizes: str, source: str) -> str:
@@ -250,10 +268,11 @@ def page(text: str) -> str:
         if sizes:
             code = showcase(place, name, sizes, _PYTHON.findall(text[: match.start()])[-1])
         else:
-            path = MODELS / place if place.endswith(".hpp") else MODELS / place / "model.hpp"
-            code = struct_of(path.read_text(), name)
+            path = MODELS / place if Path(place).suffix else MODELS / place / "model.hpp"
+            of = rust_struct_of if path.suffix == ".rs" else struct_of
+            code = of(path.read_text(), name)
         head = match.group().split("\n", 1)[0]
-        return f"{head}\n\n```cpp\n{code}\n```"
+        return f"{head}\n\n```{'rust' if place.endswith('.rs') else 'cpp'}\n{code}\n```"
 
     return _SHOWN.sub(shown, text)
 
@@ -270,6 +289,9 @@ def main() -> None:
             header.parent.mkdir(exist_ok=True)
             header.write_text(emitted(model, Path(recordings)))
             print(f"{header.relative_to(ROOT)}: {len(header.read_text().splitlines())} lines")
+            if model in IN_RUST:
+                model.rust.write_text(emitted(model, Path(recordings), ".rs"))
+                print(f"{model.rust.relative_to(ROOT)}: {len(model.rust.read_text().splitlines())} lines")
     (MODELS / "README.md").write_text(readme())
     for path in PAGES:
         path.write_text(page(path.read_text()))

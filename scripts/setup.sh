@@ -126,7 +126,7 @@ candle() {
 }
 
 rust() {
-  command -v cargo >/dev/null || packages cargo-web rustc-web rustfmt-web rust-web-clippy
+  { command -v cargo && command -v rustfmt; } >/dev/null || packages cargo-web rustc-web rustfmt-web rust-web-clippy
 }
 
 mkdir -p build

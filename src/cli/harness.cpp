@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string manifest, model, out, header = "model.hpp";
+  std::string manifest = "pycandle_trace", model, out, header = "model.hpp";
   bool diff = false, merge = false, stateful = false;
 };
 
@@ -79,6 +79,7 @@ void write_rust(const Options& options, Context& context, bool is_test) {
   given.manifest = options.manifest;
   given.out = options.out;
   given.model = options.model;
+  given.stateful = options.stateful;
   given.diff = options.diff;
   given.merge = options.merge;
   const std::string model = write_candle_program(given, is_test ? CandleProgram::test : CandleProgram::benchmark);
@@ -94,7 +95,7 @@ void add(Command& app, Context& context, const std::string& name, const std::str
          std::string (*print)(const emit::cpp::Harness&)) {
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, name, summary, example);
-  command.add_option("--manifest", options->manifest, "a manifest, or the folder of one").required();
+  command.add_option("--manifest", options->manifest, "a manifest, or the folder of one (pycandle_trace)");
   command.add_option("--model", options->model, "the emitted class, as given to codegen; Python's by default");
   command.add_option("--out", options->out, "the file to write").required();
   command.add_option("--header", options->header, "what to include (model.hpp)");

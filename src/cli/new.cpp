@@ -1,4 +1,4 @@
-// pycandle new: a C++ project around a model, ready for init, record and codegen.
+// pycandle new: a C++ or Rust project around a model, ready for init, record and codegen.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,13 +40,15 @@ void make_project(const fs::path& folder, const std::vector<ProjectFile>& files)
 
 void add_new(Command& app, Context& context) {
   struct Options {
-    std::string folder, model;
+    std::string folder, model, target = "cpp";
   };
   auto options = std::make_shared<Options>();
-  Command command = add_command(app, context, "new", "make a C++ project for a model: CMake, presets, tests, next steps",
+  Command command = add_command(app, context, "new", "make a C++ or Rust project for a model: its build, tests, next steps",
                                 "pycandle new my_llm --model GPT2");
   command.add_option("name", options->folder, "the project's folder; its last part is the project's name").required();
-  command.add_option("--model", options->model, "the model's class in C++ (by default the project's name: my_llm gives MyLlm)");
+  command.add_option("--model", options->model,
+                     "the name of the model's class (by default the project's name: my_llm gives MyLlm)");
+  command.add_option("--target", options->target, "the language: cpp, or candle for Rust").one_of({"cpp", "candle"});
   command.callback([options, &context] {
     const fs::path folder = fs::path(options->folder).lexically_normal();
     const std::string name = folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string();
@@ -57,7 +59,9 @@ void add_new(Command& app, Context& context) {
     }
     const std::string model = options->model.empty() ? emit::camel_case(name) : options->model;
     if (!is_word(model, "_")) {
-      throw Error(ErrorCode::usage, "this cannot be a C++ class").expected("a letter, then letters, digits and _").found(model);
+      throw Error(ErrorCode::usage, "this cannot be the name of a class")
+          .expected("a letter, then letters, digits and _")
+          .found(model);
     }
     const fs::path target = folder.has_filename() ? folder : folder.parent_path();
     if (fs::exists(fs::symlink_status(target))) {
@@ -66,7 +70,8 @@ void add_new(Command& app, Context& context) {
           .found(target.string())
           .hint("to prepare an existing folder for recording, run pycandle init in it");
     }
-    const std::vector<ProjectFile> files = project_files(name, model);
+    const std::vector<ProjectFile> files = options->target == "candle" ? candle_project_files(name, model)
+                                                                       : project_files(name, model);
     make_project(target, files);
     if (context.json) {
       Json paths = Json::array();

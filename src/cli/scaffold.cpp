@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "cli/python_finder.h"
 #include "emit/cpp/text.h"
+#include "emit/rust/project.h"
 
 namespace pycandle::cli {
 namespace {
@@ -236,6 +238,14 @@ std::vector<ProjectFile> project_files(const std::string& name, const std::strin
                                     {"tests/.gitkeep", ""},
                                     {".pycandle/project.json", kProject}};
   for (ProjectFile& file : files) file.text = emit::cpp::filled(emit::cpp::filled(file.text, "@NAME@", name), "@MODEL@", model);
+  return files;
+}
+
+std::vector<ProjectFile> candle_project_files(const std::string& name, const std::string& model) {
+  std::vector<ProjectFile> files;
+  for (emit::rust::CrateFile& file : emit::rust::new_crate_files(name, model, find_crate()))
+    files.push_back({file.path, std::move(file.text)});
+  files.push_back({".pycandle/project.json", emit::cpp::filled(emit::cpp::filled(kProject, "@NAME@", name), "@MODEL@", model)});
   return files;
 }
 

@@ -14,6 +14,8 @@ struct ProjectFile {
 
 // CMake, presets, README and the like, for a C++ program around src/model.hpp.
 std::vector<ProjectFile> project_files(const std::string& name, const std::string& model);
+// Cargo.toml, README and the like, for a Rust crate around src/lib.rs.
+std::vector<ProjectFile> candle_project_files(const std::string& name, const std::string& model);
 // The same around a model that codegen wrote: the README says from what.
 struct EmittedFrom {
   std::string recording, manifest;  // its name, and where it is as seen from the project

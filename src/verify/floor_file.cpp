@@ -44,21 +44,38 @@ RunFloors floors_from(const Json& json) {
   return floors;
 }
 
+const char* part_of(Sums sums) { return sums == Sums::in_blocks ? "calls" : "calls_in_any_order"; }
+
+// What is kept of this very recording; null when nothing is.
+Json kept_floors(const fs::path& manifest, const Recording& recording) {
+  const fs::path file = floor_file(manifest);
+  std::error_code failure;
+  if (!fs::is_regular_file(file, failure)) return nullptr;
+  try {
+    Json json = parse_json(read_text(file), file.string());
+    if (json.value("format", "") == kFormat && json.value("of", "") == identity_of(manifest, recording)) return json;
+  } catch (const std::exception&) {  // damaged: as if it were not there
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-bool write_floor_file(const fs::path& given) {
+bool write_floor_file(const fs::path& given, Sums sums) {
   try {
     const fs::path manifest = find_manifest(given);
     const Recording recording = import_manifest(manifest, catalogue());
     if (recording.trace_file.empty()) return false;
-    if (!read_floor_file(manifest, recording).empty()) return true;
+    Json file = kept_floors(manifest, recording);
+    if (file.is_object() && file.contains(part_of(sums))) return true;
     const Program p = program_to_judge(recording.program, catalogue());
     const auto parameters = recorded_parameters(recording);
     Json calls = Json::array();
     for (const fs::path& trace : recording.traces())
-      calls.push_back(to_json(run_floors(p, catalogue(), *parameters, Goldens(p, trace))));
-    write_text(floor_file(manifest),
-               Json{{"format", kFormat}, {"of", identity_of(manifest, recording)}, {"calls", calls}}.dump(1) + "\n");
+      calls.push_back(to_json(run_floors(p, catalogue(), *parameters, Goldens(p, trace), sums)));
+    if (!file.is_object()) file = {{"format", kFormat}, {"of", identity_of(manifest, recording)}};
+    file[part_of(sums)] = std::move(calls);
+    write_text(floor_file(manifest), file.dump(1) + "\n");
     return true;
   } catch (const Error&) {
     return false;
@@ -66,16 +83,13 @@ bool write_floor_file(const fs::path& given) {
 }
 
 std::vector<RunFloors> read_floor_file(const fs::path& manifest, const Recording& recording) {
-  const fs::path file = floor_file(manifest);
-  std::error_code failure;
-  if (!fs::is_regular_file(file, failure)) return {};
   try {
-    const Json json = parse_json(read_text(file), file.string());
-    if (json.value("format", "") != kFormat || json.value("of", "") != identity_of(manifest, recording)) return {};
+    const Json json = kept_floors(manifest, recording);
     std::vector<RunFloors> calls;
-    for (const Json& call : json.at("calls")) calls.push_back(floors_from(call));
+    if (!json.is_object() || !json.contains(part_of(Sums::in_blocks))) return {};
+    for (const Json& call : json.at(part_of(Sums::in_blocks))) calls.push_back(floors_from(call));
     return calls;
-  } catch (const std::exception&) {  // damaged: as if it were not there
+  } catch (const std::exception&) {
     return {};
   }
 }

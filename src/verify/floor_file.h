@@ -12,7 +12,8 @@ namespace pycandle {
 
 // Computes and writes it, unless the one that is there is of this recording. False when the recording has no goldens or no
 // weights, cannot be run, or the folder takes no file: tests then guess a tolerance, and say so.
-bool write_floor_file(const std::filesystem::path& manifest);
+// In any order: the crate of emitted Rust reads that part; the Checker, the other one.
+bool write_floor_file(const std::filesystem::path& manifest, Sums = Sums::in_blocks);
 // The floors of each recorded call; empty when there is no such file, or when it is of another recording.
 std::vector<RunFloors> read_floor_file(const std::filesystem::path& manifest, const Recording&);
 

@@ -23,7 +23,7 @@ def cargo(crate: Path, *arguments: str, **environment: str) -> subprocess.Comple
         command,
         capture_output=True,
         text=True,
-        env={**os.environ, "CARGO_TARGET_DIR": str(BUILT), **environment},
+        env={**os.environ, "CARGO_TARGET_DIR": str(BUILT), "CARGO_PROFILE_DEV_DEBUG": "0", **environment},
         check=False,
     )
 

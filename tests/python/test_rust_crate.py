@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
+from rust_crates import CRATE, cargo, passes
 from safetensors.torch import save_file
-
-CRATE = Path(__file__).parents[2] / "rust" / "pycandle"
-BUILT = Path(__file__).parents[2] / "build" / "rust"  # what is compiled of candle is shared by all crates
 
 NAN = float("nan")
 
@@ -201,8 +195,6 @@ def layers() -> Cases:
 
 @pytest.mark.full
 def test_every_operator_gives_what_torch_gives(tmp_path):
-    if shutil.which("cargo") is None:
-        pytest.fail("cargo is not there: scripts/setup.sh rust installs it")
     torch.manual_seed(0)
     with torch.no_grad():
         for name, (inputs, function) in (elementwise() | moving_and_reducing() | layers()).items():
@@ -211,7 +203,4 @@ def test_every_operator_gives_what_torch_gives(tmp_path):
                 {**{k: v.clone() for k, v in tensors.items()}, "out": function(*inputs).contiguous()},
                 tmp_path / f"{name}.safetensors",
             )
-    environment = {**os.environ, "PYCANDLE_GOLDENS": str(tmp_path), "CARGO_TARGET_DIR": str(BUILT)}
-    command = ["cargo", "test", "--release", "--locked", "--manifest-path", str(CRATE / "Cargo.toml")]
-    run = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
+    passes(cargo(CRATE, "test", "--release", "--locked", "--test", "goldens", PYCANDLE_GOLDENS=str(tmp_path)))

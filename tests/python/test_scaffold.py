@@ -54,7 +54,7 @@ def test_the_second_init_keeps_what_was_edited(pycandle, tmp_path):
     [
         (["there"], "the folder exists"),
         (["two words"], "cannot be a project's name"),
-        (["fine", "--model", "3d"], "cannot be a C++ class"),
+        (["fine", "--model", "3d"], "cannot be the name of a class"),
         (["file/below"], "cannot be made"),
     ],
 )

@@ -28,18 +28,20 @@ def recordings(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("recordings")
 
 
-FEW = 5  # layers, a number that none of these headers has
+FEW = 5  # layers, a number that none of these files has
+LANGUAGES = [(model, ".hpp") for model in models.ALL] + [(model, ".rs") for model in models.IN_RUST]
+SHOWN = [f"{model.name}/{model.header.stem}{ending}" for model, ending in LANGUAGES]
 
 
-@pytest.mark.parametrize("model", models.ALL, ids=NAMES)
-def test_a_shown_model_is_what_codegen_writes(model: models.Model, recordings) -> None:
+@pytest.mark.parametrize(("model", "ending"), LANGUAGES, ids=SHOWN)
+def test_a_shown_model_is_what_codegen_writes(model: models.Model, ending: str, recordings) -> None:
     """With few layers, which is quicker: the text differs in their number alone."""
-    kept = model.header.read_text()
+    kept = model.header.with_suffix(ending).read_text()
     if not model.layers:
-        assert models.emitted(model, recordings) == kept, "make models writes it again"
+        assert models.emitted(model, recordings, ending) == kept, "make models writes it again"
         return
     assert not re.search(rf"\b{FEW}\b", kept)
-    few = models.emitted(model.with_layers(FEW), recordings)
+    few = models.emitted(model.with_layers(FEW), recordings, ending)
     assert re.sub(rf"\b{FEW}\b", str(model.layers), few) == kept, "make models writes it again"
 
 
@@ -95,6 +97,22 @@ def test_the_shown_models_are_short() -> None:
     assert len(resnet.splitlines()) <= 160
     assert gpt2.count("struct GPT2Block ") == 1
     assert "for (const GPT2Block& block : h)" in gpt2
+
+
+@pytest.mark.parametrize("model", models.IN_RUST, ids=lambda model: f"{model.name}/{model.rust.name}")
+def test_a_shown_model_reads_well_in_rust(model: models.Model) -> None:
+    text = model.rust.read_text()
+    assert max(map(len, text.splitlines())) <= 100
+    assert not re.search(r"\blet (mut )?\w+_\d+ =", text), "a numbered temporary"
+    assert text.count("todo!") == 0
+    check = ["rustfmt", "--check", "--edition", "2021", model.rust]
+    assert subprocess.run(check, capture_output=True, text=True).stdout == ""
+
+
+def test_the_shown_models_are_short_in_rust() -> None:
+    lines = {model.rust: len(model.rust.read_text().splitlines()) for model in models.IN_RUST}
+    assert lines[models.GPT2.rust] <= 220
+    assert lines[models.LLAMA.rust] <= 260
 
 
 @pytest.mark.full

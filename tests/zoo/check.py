@@ -38,6 +38,10 @@ class Failed(Exception):
         super().__init__(detail)
 
 
+class Refused(Failed):
+    """By an error that says what is missing: that is in the table as well."""
+
+
 def check(entry: Entry, folder: Path, at_stage: Callable[[str], None]) -> dict:
     """The facts of a row. `at_stage` is told what is about to happen, for when this process does not survive it."""
 
@@ -60,6 +64,14 @@ def judged(
     try:
         check(stages, facts)
         return {**facts, "status": "passed"}
+    except Refused as refusal:
+        return {
+            **facts,
+            "status": "refused",
+            "reason": refusal.word,
+            "detail": str(refusal),
+            "stage": stages.now,
+        }
     except Failed as failure:
         found = {"status": "failed", "reason": failure.word, "detail": str(failure)}
     except Exception as error:

@@ -8,12 +8,10 @@ use std::sync::{Arc, Mutex};
 use candle_core::{bail, DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
 
+use crate::compare::{compare, Comparison};
 use crate::floors::{self, Floor};
 use crate::recording::{Recording, TensorFile};
-
-/// A floor is what one order of rounding gave; another correct order may give this many times as much.
-const RMS_FACTOR: f64 = 4.0;
-const MAX_FACTOR: f64 = 16.0;
+use crate::result;
 
 /// The golden values of a recording, and what was compared with them so far.
 ///
@@ -38,24 +36,6 @@ struct Shared {
 struct State {
     calls: HashMap<String, usize>,
     results: Vec<Comparison>,
-}
-
-/// How far a value is from PyTorch's.
-#[derive(Debug, Clone)]
-pub struct Comparison {
-    pub layer: String,
-    pub mse: f64,
-    pub max_diff: f64,
-    pub cosine: f64,
-    /// Root mean square of the difference, relative to that of the golden values.
-    pub error: f64,
-    /// What `error` may be at most.
-    pub tolerance: f64,
-    /// Nothing was at hand that says what rounding does here.
-    pub guessed: bool,
-    pub passed: bool,
-    /// One sentence when it did not pass.
-    pub why: String,
 }
 
 impl fmt::Debug for PyChecker {
@@ -164,6 +144,22 @@ impl PyChecker {
         Ok(result)
     }
 
+    /// What was compared so far, as the result file of `pycandle verify --out`: for `pycandle report` and `pycandle dashboard`.
+    pub fn write_result(&self, path: impl AsRef<Path>) -> Result<()> {
+        let results = self.report().results;
+        result::write(path.as_ref(), &self.shared.recording, &results)
+    }
+
+    /// An error of a run, with the layer that was checked last before it.
+    pub fn placed<T>(&self, run: Result<T>) -> Result<T> {
+        run.map_err(
+            |error| match self.shared.state.lock().unwrap().results.last() {
+                Some(last) => error.context(format!("after the layer {}", last.layer)),
+                None => error.context("before the first layer"),
+            },
+        )
+    }
+
     /// What was compared so far, in its order.
     pub fn report(&self) -> Report {
         Report {
@@ -183,6 +179,7 @@ impl PyChecker {
         let golden = self.golden(key)?;
         let mut result = compare(&golden, value, self.shared.floors.get(key))?;
         result.layer = name.to_string();
+        result.facts.key = key.to_string();
         if !result.passed {
             result.why = format!("{name} {}", result.why);
         }
@@ -252,6 +249,41 @@ impl<C: Checks> Checks for Option<C> {
     }
 }
 
+/// A tensor that is checked: what is lent gives nothing, what is given comes back.
+pub trait Checked {
+    type Back;
+    fn tensor(&self) -> &Tensor;
+    fn back(self) -> Self::Back;
+}
+
+impl Checked for &Tensor {
+    type Back = ();
+    fn tensor(&self) -> &Tensor {
+        self
+    }
+    fn back(self) {}
+}
+
+impl Checked for Tensor {
+    type Back = Self;
+    fn tensor(&self) -> &Tensor {
+        self
+    }
+    fn back(self) -> Self {
+        self
+    }
+}
+
+/// What [`py_check!`](crate::py_check) calls.
+pub fn checked<V: Checked>(
+    checker: &impl Checks,
+    layer: &dyn fmt::Display,
+    value: V,
+) -> Result<V::Back> {
+    checker.check(layer, value.tensor())?;
+    Ok(value.back())
+}
+
 /// The checker of a module below this one.
 pub trait Scoped {
     fn pp(&self, path: impl fmt::Display) -> Self;
@@ -314,93 +346,6 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
-}
-
-fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
-}
-
-fn as_f64(x: &Tensor) -> Result<Vec<f64>> {
-    x.to_dtype(DType::F64)?.flatten_all()?.to_vec1()
-}
-
-fn rms(values: impl Iterator<Item = f64>, count: usize) -> f64 {
-    (values.map(|v| v * v).sum::<f64>() / count.max(1) as f64).sqrt()
-}
-
-fn compare(golden: &Tensor, value: &Tensor, floor: Option<&Floor>) -> Result<Comparison> {
-    let mut result = Comparison {
-        layer: String::new(),
-        mse: f64::INFINITY,
-        max_diff: f64::INFINITY,
-        cosine: 0.0,
-        error: f64::INFINITY,
-        tolerance: 0.0,
-        guessed: false,
-        passed: false,
-        why: String::new(),
-    };
-    if golden.dims() != value.dims() || golden.dtype() != value.dtype() {
-        result.why = format!(
-            "is {:?} {:?} where PyTorch has {:?} {:?}",
-            value.dtype(),
-            value.dims(),
-            golden.dtype(),
-            golden.dims()
-        );
-        return Ok(result);
-    }
-    let (ours, theirs) = (as_f64(value)?, as_f64(golden)?);
-    let special = |x: f64| !x.is_finite();
-    let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
-    let pairs = || ours.iter().copied().zip(theirs.iter().copied());
-    let mismatches = pairs()
-        .filter(|&(a, b)| (special(a) || special(b)) && !same(a, b))
-        .count();
-    let finite: Vec<_> = pairs()
-        .filter(|&(a, b)| !special(a) && !special(b))
-        .collect();
-    let error = rms(finite.iter().map(|(a, b)| a - b), finite.len());
-    let (ours_size, size) = (
-        rms(finite.iter().map(|p| p.0), finite.len()),
-        rms(finite.iter().map(|p| p.1), finite.len()),
-    );
-    let dot = finite.iter().map(|(a, b)| a * b).sum::<f64>() / finite.len().max(1) as f64;
-    result.mse = error * error;
-    result.max_diff = finite
-        .iter()
-        .map(|(a, b)| (a - b).abs())
-        .fold(0.0, f64::max);
-    result.cosine = if ours_size * size > 0.0 {
-        dot / (ours_size * size)
-    } else {
-        f64::from(error == 0.0)
-    };
-    result.error = if size > 0.0 { error / size } else { error };
-    let mut worst = f64::INFINITY;
-    match floor {
-        _ if !is_float(golden.dtype()) => result.tolerance = 0.0,
-        Some(floor) => {
-            let floor = floor.of_candle(golden.dtype(), size);
-            result.tolerance = RMS_FACTOR * floor.rms / if size > 0.0 { size } else { 1.0 };
-            worst = MAX_FACTOR * floor.max;
-        }
-        None => {
-            result.tolerance = floors::guessed_tolerance(golden.dtype());
-            result.guessed = true;
-        }
-    }
-    result.passed = mismatches == 0 && result.error <= result.tolerance && result.max_diff <= worst;
-    if !result.passed {
-        result.why = format!(
-            "is off by {:.2e} of its size (rounding explains {:.2e}), {:.2e} at the worst element",
-            result.error, result.tolerance, result.max_diff
-        );
-        if mismatches > 0 {
-            result.why += &format!(", and has NaN or infinities elsewhere, {mismatches} of them");
-        }
-    }
-    Ok(result)
 }
 
 const DEBUG_SCRIPT: &str = include_str!("debug_layer.py");

@@ -24,9 +24,13 @@ pub mod bridge;
 #[cfg(feature = "candle")]
 mod checker;
 #[cfg(feature = "candle")]
+mod compare;
+#[cfg(feature = "candle")]
 mod floors;
 #[cfg(feature = "candle")]
 mod recording;
+#[cfg(feature = "candle")]
+mod result;
 
 #[cfg(feature = "candle")]
 pub mod nn;
@@ -36,17 +40,20 @@ pub mod ops;
 #[cfg(feature = "bridge")]
 pub use bridge::Model;
 #[cfg(feature = "candle")]
-pub use checker::{Checks, Comparison, PyChecker, Report, Scoped};
+pub use checker::{checked, Checked, Checks, PyChecker, Report, Scoped};
+#[cfg(feature = "candle")]
+pub use compare::Comparison;
 #[cfg(feature = "candle")]
 pub use recording::Recording;
 
 /// Compares a layer's value with the one that PyTorch gave. Does nothing where there is no checker, or no such value.
 ///
+/// The value is lent, or given, and then it comes back: `let y = py_check!(checker, "linear", linear.forward(&x)?);`.
 /// The checker is a [`PyChecker`] or an `Option<PyChecker>`. The error of a wrong layer leaves the function with `?`.
 #[cfg(feature = "candle")]
 #[macro_export]
 macro_rules! py_check {
     ($checker:expr, $layer:expr, $value:expr) => {
-        $crate::Checks::check(&$checker, &$layer, $value)?
+        $crate::checked(&$checker, &$layer, $value)?
     };
 }

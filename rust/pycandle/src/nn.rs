@@ -1,6 +1,6 @@
 //! Layers that `candle_nn` lacks, or that it computes otherwise than PyTorch.
 
-use candle_core::{bail, Result, Tensor};
+use candle_core::{bail, Result, Tensor, D};
 use candle_nn::{Linear, Module, VarBuilder};
 
 use crate::ops::{self, Cell};
@@ -84,6 +84,74 @@ impl Module for RmsNorm {
     }
 }
 
+/// `nn.Conv1d` with a square kernel.
+pub fn conv1d(
+    in_channels: usize,
+    out_channels: usize,
+    kernel_size: usize,
+    stride: usize,
+    padding: usize,
+    vb: VarBuilder,
+) -> Result<candle_nn::Conv1d> {
+    let config = candle_nn::Conv1dConfig {
+        stride,
+        padding,
+        ..Default::default()
+    };
+    candle_nn::conv1d(in_channels, out_channels, kernel_size, config, vb)
+}
+
+/// `nn.Conv1d` with a square kernel and no bias.
+pub fn conv1d_no_bias(
+    in_channels: usize,
+    out_channels: usize,
+    kernel_size: usize,
+    stride: usize,
+    padding: usize,
+    vb: VarBuilder,
+) -> Result<candle_nn::Conv1d> {
+    let config = candle_nn::Conv1dConfig {
+        stride,
+        padding,
+        ..Default::default()
+    };
+    candle_nn::conv1d_no_bias(in_channels, out_channels, kernel_size, config, vb)
+}
+
+/// `nn.Conv2d` with a square kernel.
+pub fn conv2d(
+    in_channels: usize,
+    out_channels: usize,
+    kernel_size: usize,
+    stride: usize,
+    padding: usize,
+    vb: VarBuilder,
+) -> Result<candle_nn::Conv2d> {
+    let config = candle_nn::Conv2dConfig {
+        stride,
+        padding,
+        ..Default::default()
+    };
+    candle_nn::conv2d(in_channels, out_channels, kernel_size, config, vb)
+}
+
+/// `nn.Conv2d` with a square kernel and no bias.
+pub fn conv2d_no_bias(
+    in_channels: usize,
+    out_channels: usize,
+    kernel_size: usize,
+    stride: usize,
+    padding: usize,
+    vb: VarBuilder,
+) -> Result<candle_nn::Conv2d> {
+    let config = candle_nn::Conv2dConfig {
+        stride,
+        padding,
+        ..Default::default()
+    };
+    candle_nn::conv2d_no_bias(in_channels, out_channels, kernel_size, config, vb)
+}
+
 /// The shape of a convolution; one entry for each axis, or one for all. An empty list is the default.
 #[derive(Debug, Clone, Default)]
 pub struct ConvConfig {
@@ -149,6 +217,46 @@ impl Module for Conv {
         } else {
             ops::conv2d(x, &self.weight, options)
         }
+    }
+}
+
+/// Rows that a layer keeps of the tokens that it has seen, `[batch, heads, tokens, width]`.
+#[derive(Debug, Clone, Default)]
+pub struct CacheRows {
+    rows: Option<Tensor>,
+}
+
+impl CacheRows {
+    /// The rows so far with those of new tokens behind them.
+    pub fn append(&mut self, new: &Tensor) -> Result<Tensor> {
+        let all = match &self.rows {
+            Some(rows) => Tensor::cat(&[rows, new], D::Minus2)?,
+            None => new.contiguous()?,
+        };
+        self.rows = Some(all.clone());
+        Ok(all)
+    }
+}
+
+/// The caches of layers that are alike; those that nobody has asked for yet are empty.
+#[derive(Debug, Clone)]
+pub struct CacheList<T> {
+    caches: Vec<T>,
+}
+
+impl<T> Default for CacheList<T> {
+    fn default() -> Self {
+        Self { caches: Vec::new() }
+    }
+}
+
+impl<T: Default> CacheList<T> {
+    /// The cache of layer i.
+    pub fn at(&mut self, i: usize) -> &mut T {
+        if i >= self.caches.len() {
+            self.caches.resize_with(i + 1, T::default);
+        }
+        &mut self.caches[i]
     }
 }
 

@@ -48,6 +48,31 @@ impl Recording {
         Some(self.folder.join(name))
     }
 
+    pub(crate) fn manifest(&self) -> &Value {
+        &self.manifest
+    }
+
+    pub(crate) fn in_folder(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    pub(crate) fn trace_files(&self) -> Vec<&str> {
+        let files = ["trace", "second_trace"].iter();
+        files
+            .filter_map(|kind| self.manifest["files"][kind].as_str())
+            .collect()
+    }
+
+    /// Each once.
+    pub(crate) fn weight_files(&self) -> Vec<&str> {
+        let stored = [self.entries("parameters"), self.entries("states")];
+        let files = stored.iter().flat_map(|list| list.iter());
+        let mut files: Vec<_> = files.filter_map(|entry| entry["file"].as_str()).collect();
+        files.sort_unstable();
+        files.dedup();
+        files
+    }
+
     /// The file of that ending beside the manifest: "floors.json".
     pub(crate) fn beside(&self, ending: &str) -> PathBuf {
         self.folder.join(format!("{}_{ending}", self.name))

@@ -17,6 +17,7 @@ namespace pycandle::emit::rust {
 namespace {
 
 constexpr size_t kLongNested = 60;  // an expression that is longer gets a name when there is one
+constexpr size_t kMostOfArguments = 60;  // that rustfmt leaves on one line
 using Kind = Expression::Kind;
 
 class Body {
@@ -32,6 +33,7 @@ class Body {
 
   Forward write(const std::string& output_type, const std::vector<std::string>& fields) {
     for (const char* name : {"i", "ops", "nn"}) scope_.reserve(name);
+    if (!class_->cache_type.empty()) scope_.reserve("cache");
     name_inputs();
     for (step_ = 0; step_ < class_->steps.size(); ++step_) write_step(class_->steps[step_]);
     write_return(output_type, fields);
@@ -64,6 +66,8 @@ class Body {
       holder_[name] = v;
       if (is_used && any_tensor_.empty()) any_tensor_ = name;
     }
+    if (!class_->cache_type.empty()) parameters_.push_back(fmt::format("cache: &mut {}", class_->cache_type));
+    for (const TensorField& row : class_->rows) written_[row.value] = {Kind::place, "cache." + row.name};
     for (const TensorField& t : class_->tensors) {
       written_[t.value] = {Kind::place, "self." + t.name};
       if (any_tensor_.empty()) any_tensor_ = "self." + t.name;
@@ -74,6 +78,7 @@ class Body {
 
   Expression value(ValueId v) {
     if (const std::string* what = tree_->calls->gap(v)) return {Kind::value, fmt::format("todo!({})", quoted(*what))};
+    if (v == tree_->calls->cache_lengths() && !class_->cache_type.empty()) return lengths(v);
     const auto found = written_.find(v);
     if (found == written_.end()) internal_error(fmt::format("value %{} of {} is used before it is written", v, class_->name));
     const auto nested = depends_.find(v);
@@ -83,6 +88,16 @@ class Body {
       referred_.insert(nested->second.begin(), nested->second.end());
     }
     return found->second;
+  }
+
+  // Tokens of each sequence before the new ones: as many for all of them.
+  Expression lengths(ValueId v) {
+    if (class_->cache_type != "Cache") {
+      throw Error(ErrorCode::gap, "this decode step cannot be written in Rust yet: a layer makes positions itself")
+          .found(class_->name)
+          .hint("--target cpp has it");
+    }
+    return {Kind::value, fmt::format("Tensor::full(cache.seen as i64, {}, {})?", dim(graph().type(v).shape[0]), device())};
   }
 
   std::string dim(Dim d) {
@@ -189,6 +204,10 @@ class Body {
     const Node& node = graph().nodes[n];
     if (is_part_of_select(node)) return;
     const Expression e = printer_.node(n);
+    if (node.op->name == "cache_append" && uses_.count[node.results[0]] == 0) {  // rows for the next step alone
+      statements_.push_back({e.text + ";"});
+      return;
+    }
     if (!node.op->several_results) return define(node.results[0], e);
     std::vector<std::string> names;
     for (const ValueId v : node.results) names.push_back(uses_.count[v] > 0 ? new_name(v) : "_");
@@ -228,6 +247,7 @@ class Body {
       const Expression e = value(v);
       arguments.push_back(child.use.nn && is_strided(v) ? fmt::format("&{}.contiguous()?", e.text) : e.borrowed());
     }
+    if (takes_cache(child)) arguments.push_back(part_of_cache(child));
     const bool takes_mode = child.use.nn && child.use.nn->name.starts_with("BatchNorm");
     if (takes_mode) arguments.emplace_back("false");
     return fmt::format("{}.{}({})?", callee, takes_mode ? "forward_t" : "forward", joined(arguments));
@@ -237,15 +257,58 @@ class Body {
     return fmt::format("py_check!(self.checker, {}, &{});", layer, name);
   }
 
+  bool takes_cache(const Child& child) const {
+    return child.use.module_class >= 0 && !tree_->classes[child.use.module_class].cache_type.empty();
+  }
+  // The part of the cache that a module takes.
+  std::string part_of_cache(const Child& child) const {
+    if (class_->hands_cache_on) return "cache";
+    return child.is_list ? fmt::format("cache.{}.at(i)", child.name) : "&mut cache." + child.name;
+  }
+
+  // The new tokens are seen once all modules have them.
+  void count_tokens() {
+    const bool is_whole = class_ == &tree_->model() && !class_->cache_type.empty();
+    if (!is_whole) return;
+    for (const Node& node : graph().nodes) {
+      if (node.op->name != "cache_append") continue;
+      const Shape& rows = graph().type(node.operands[1]).shape;
+      const Dim tokens = rows[rows.size() - 2];
+      for (const ValueId v : class_->inputs) {
+        const Shape& shape = graph().type(v).shape;
+        const auto axis = std::find(shape.begin(), shape.end(), tokens);
+        const std::string& name = written_[v].text;
+        if (axis == shape.end() || holder_[name] != v) continue;
+        statements_.push_back({fmt::format("cache.seen += {}.dim({})?;", name, axis - shape.begin())});
+        return;
+      }
+    }
+    throw Error(ErrorCode::gap, "this decode step cannot be written in Rust yet: no input says how many tokens are new");
+  }
+
+  // py_check!(self.checker, "h", …) around the call, where rustfmt leaves that on one line; else empty.
+  static std::string checked_call(const std::string& layer, const std::string& text) {
+    const std::string arguments = fmt::format("self.checker, {}, {}", layer, text);
+    return arguments.size() <= kMostOfArguments ? fmt::format("py_check!({})", arguments) : "";
+  }
+
   void write_call(const Step& step) {
     const Child& child = class_->children[step.child];
     const std::string text = called(child, "self." + child.name, step.arguments);
     const Values& results = step.results;
     if (child.use.nn && child.use.nn->results.size() > 1) return write_parts(*child.use.nn, text);
     if (results.size() == 1) {
-      if (uses_.count[results[0]] == 0) return;
-      assign(results[0], {Kind::value, text});
-      statements_.push_back({check(quoted(child.use.path), written_[results[0]].text)});
+      const ValueId v = results[0];
+      if (uses_.count[v] == 0) return;
+      const std::string layer = quoted(child.use.path), short_form = checked_call(layer, text);
+      const bool is_last = step_ + 1 == class_->steps.size() && uses_.count[v] == 1 && uses_.user[v] == class_->steps.size() &&
+                           !takes_cache(child);
+      if (!short_form.empty() && is_last && short_form.size() <= kMostOfArguments) {
+        written_[v] = {Kind::value, short_form};
+        return;
+      }
+      assign(v, {Kind::value, short_form.empty() ? text : short_form});
+      if (short_form.empty()) statements_.push_back({check(layer, written_[v].text)});
       return;
     }
     std::vector<std::string> names;
@@ -282,11 +345,10 @@ class Body {
                                  : child.is_list ? fmt::format("self.{}[i]", child.name)
                                                  : "self." + child.name;
       const std::string text = called(child, callee, call.arguments);
-      lines.push_back(assigned_in_loop(step, call, text));
-      if (call.results.size() == 1) {
-        const std::string& name = written_.at(call.results[0]).text;
-        lines.push_back(check(child.is_list ? layer_of(child) : quoted(child.use.path), name));
-      }
+      const std::string layer = child.is_list ? layer_of(child) : quoted(child.use.path);
+      const std::string short_form = call.results.size() == 1 ? checked_call(layer, text) : "";
+      lines.push_back(assigned_in_loop(step, call, short_form.empty() ? text : short_form));
+      if (call.results.size() == 1 && short_form.empty()) lines.push_back(check(layer, written_.at(call.results[0]).text));
     }
     if (one_list) {
       statements_.push_back({fmt::format("for (i, {}) in self.{}.iter().enumerate() {{", element, first.name)});
@@ -394,6 +456,7 @@ class Body {
 
   void write_return(const std::string& output_type, const std::vector<std::string>& fields) {
     step_ = class_->steps.size();
+    count_tokens();
     std::set<std::string> moved;
     // every use of a variable but its last is a copy
     std::map<ValueId, int> left;

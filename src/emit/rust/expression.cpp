@@ -344,6 +344,11 @@ std::string ExpressionPrinter::filled(NodeId n, const std::string& place) const 
   }
   const Attribute& value = attribute_of(node, name);
   if (how == "count") return std::to_string(std::get<Dims>(value).size());
+  if (how == "1") {
+    if (std::holds_alternative<Dims>(value)) return dims(n, name).front();
+    const std::string field = field_at(n, name, 0);
+    return field.empty() ? std::to_string(std::get<Ints>(value).front()) : field;
+  }
   if (how == "D") {
     const auto rank = static_cast<int64_t>(type(node.operands[0]).shape.size());
     const int64_t axis = std::get<int64_t>(value);

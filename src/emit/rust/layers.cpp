@@ -55,6 +55,12 @@ LayerText convolution(const NnModule& nn, const Arguments& a) {
     for (const char* name : {"stride", "padding", "dilation", "groups"}) {
       if (!a.is_default(name)) given.push_back(a.text(name) == name ? name : fmt::format("{}: {}", name, a.text(name)));
     }
+    const bool is_usual = a.is_default("dilation") && a.is_default("groups");
+    if (is_usual && !(a.is_default("stride") && a.is_default("padding"))) {
+      return {fmt::format("Conv{}d", n),
+              fmt::format("nn::conv{}d{}", n, bias ? "" : "_no_bias"),
+              {a.text("in_channels"), a.text("out_channels"), a.text("kernel_size"), a.text("stride"), a.text("padding")}};
+    }
     return {
         fmt::format("Conv{}d", n),
         fmt::format("conv{}d{}", n, bias ? "" : "_no_bias"),

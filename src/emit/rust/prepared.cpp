@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 
 #include "emit/rust/expression.h"
 #include "emit/rust/layers.h"
 #include "emit/rust/printer.h"
+#include "passes/decode_step.h"
 #include "passes/passes.h"
 
 namespace pycandle::emit::rust {
@@ -55,13 +57,15 @@ void refuse_what_is_missing(const Program& p) {
 }  // namespace
 
 Program prepared(Program p, const OpTable& table) {
-  if (!p.states.empty()) {
+  const bool is_decode_step = std::any_of(p.graph.nodes.begin(), p.graph.nodes.end(),
+                                          [](const Node& node) { return node.op->name == "cache_append"; });
+  if (!p.states.empty() && !is_decode_step) {
     throw Error(ErrorCode::gap, "Rust code cannot change buffers yet")
         .found(fmt::format("the buffer {}", p.states[0].name))
         .hint("--target cpp has states");
   }
   for (const Symbol& symbol : p.symbols) {
-    if (symbol.axis < 0)
+    if (symbol.axis < 0 && !(is_decode_step && symbol.name == kCapacity))
       throw Error(ErrorCode::gap, "Rust code cannot have sizes that the data decides yet")
           .found(symbol.name)
           .hint("use --target cpp");

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "emit/caches.h"
 #include "emit/class_names.h"
 #include "emit/names.h"
 #include "emit/results.h"
@@ -60,8 +61,9 @@ const std::vector<std::pair<const char*, const char*>>& imports() {
 
 // Types that a struct of the model must not hide.
 bool is_taken_type(const std::string& name) {
-  static const std::set<std::string> more{"Module", "ModuleT", "Scoped", "Config", "Output", "Option",  "Some",  "None", "Ok",
-                                          "Err",    "Vec",     "String", "Box",    "Self",   "Default", "Debug", "Clone"};
+  static const std::set<std::string> more{"Module", "ModuleT", "Scoped", "Cache",   "Config", "Output",
+                                          "Option", "Some",    "None",   "Ok",      "Err",    "Vec",
+                                          "String", "Box",     "Self",   "Default", "Debug",  "Clone"};
   if (more.count(name) != 0) return true;
   return std::any_of(imports().begin(), imports().end(), [&](const auto& import) { return import.second == name; });
 }
@@ -108,6 +110,7 @@ void rename(ModelTree& tree, const std::string& model) {
     Scope scope;
     for (const char* name : {"vb", "c", "checker", "i"}) scope.reserve(name);
     for (TensorField& t : c.tensors) t.name = scope.take(rust_name(t.name));
+    for (TensorField& row : c.rows) row.name = rust_name(row.name);
     for (Child& child : c.children) child.name = scope.take(rust_name(child.name));
     for (NumberField& number : c.numbers) number.name = scope.take(rust_name(number.name));
     for (Setting& setting : c.settings) setting.name = scope.take(rust_name(setting.name));
@@ -368,6 +371,17 @@ std::string config_struct(const ModelTree& tree) {
   return out + "        }\n    }\n}\n";
 }
 
+std::string cache_struct(const CacheStruct& cache) {
+  const bool is_whole = cache.name == "Cache";
+  std::string out = fmt::format("/// What {} keeps of {}.\n#[derive(Debug, Clone, Default)]\npub struct {} {{\n", cache.of,
+                                is_whole ? "the tokens that it has seen" : "every token", cache.name);
+  if (is_whole) out += "    /// Tokens of each sequence.\n    pub seen: usize,\n";
+  for (const TensorField& row : cache.rows) out += fmt::format("    pub {}: nn::CacheRows,\n", row.name);
+  for (const CacheStruct::Part& part : cache.parts)
+    out += fmt::format("    pub {}: {},\n", part.name, part.is_list ? "nn::CacheList<" + part.type + ">" : part.type);
+  return out + "}\n";
+}
+
 std::string uses(const std::string& body) {
   std::map<std::string, std::vector<std::string>> by_crate;
   for (const auto& [crate, name] : imports()) {
@@ -396,6 +410,7 @@ std::string uses(const std::string& body) {
 PrintedModel print_module(const ModelTree& given, const std::string& name) {
   ModelTree tree = given;
   rename(tree, name);
+  find_caches(tree);
   const ModuleClass& model = tree.model();
   PrintedModel printed;
   printed.name = model.name;
@@ -403,6 +418,8 @@ PrintedModel print_module(const ModelTree& given, const std::string& name) {
   printed.dtype = usual_dtype(*tree.program);
   std::string body;
   if (!tree.config.empty()) body += "\n" + config_struct(tree);
+  printed.has_cache = !tree.caches.empty();
+  for (const CacheStruct& cache : tree.caches) body += "\n" + cache_struct(cache);
   for (size_t c = 0; c < tree.classes.size(); ++c) {
     body += "\n" + ClassPrinter(tree, tree.classes[c], c + 1 == tree.classes.size(), printed.dtype).text();
   }

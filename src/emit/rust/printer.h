@@ -16,6 +16,8 @@ struct PrintedModel {
   std::vector<std::string> outputs;  // their names in the recording; of one: what forward() returns
   std::vector<std::string> fields;   // how each is said: "", ".0", ".logits"
   DType dtype = DType::f32;          // of the weights
+  bool has_cache = false;            // it is a decode step: forward() takes new tokens and a Cache
+  std::vector<int> input_axes, output_axes;  // then: where each has a place for a token; -1: nowhere
 };
 
 // What Candle and the crate lack is decomposed. What is still missing then is refused by name: an Error (gap) with the places.

@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char* kTest = R"text(//! @MODEL@ against what PyTorch computed, layer by layer. Made by `pycandle codegen`.
 
-use candle_core::{DType, Device, Result};
-use @CRATE@::@MODEL@;
+use candle_core::{DType, Device, Result@TENSOR@};
+use @CRATE@::@NAMES@;
 use pycandle::PyChecker;
 
 /// PYCANDLE_TRACE names another folder with the recording.
@@ -35,9 +35,28 @@ fn agrees_layer_by_layer() -> Result<()> {
     let checker = checker()?;
     let model = @MODEL@::load(checker.weights(@DTYPE@)?, Some(checker.clone()))?;
     let inputs = checker.inputs()?;
-    let output = model.forward(@INPUTS@)?;
+    let output = checker.placed(model.forward(@INPUTS@))?;
 @OUTPUTS@    let report = checker.report();
     println!("{report}");
+    checker.write_result(concat!(env!("CARGO_MANIFEST_DIR"), "/target/result.jsonl"))?;
+    assert!(report.passed(), "{report}");
+    Ok(())
+}
+)text";
+
+constexpr const char* kDecodeTest = R"text(
+/// Token by token, over a cache: the rows of the whole pass.
+#[test]
+fn agrees_token_by_token() -> Result<()> {
+    let checker = checker()?;
+    let model = @MODEL@::load(checker.weights(@DTYPE@)?, None)?;
+    let inputs = checker.inputs()?;
+    let mut cache = Cache::default();
+    let mut steps = Vec::new();
+    for i in 0..@TOKENS@ {
+        steps.push(model.forward(@STEP_INPUTS@, &mut cache)?);
+    }
+@STEP_OUTPUTS@    let report = checker.report();
     assert!(report.passed(), "{report}");
     Ok(())
 }
@@ -97,6 +116,19 @@ cargo test --release     # layer by layer against PyTorch's values; says which l
 another place. A wrong layer is kept in `target/failures`, with a script that shows where it differs.
 )text";
 
+constexpr const char* kNewReadme = R"text(# @NAME@
+
+@MODEL@, from PyTorch to Rust on [Candle](https://github.com/huggingface/candle) with PyCandle.
+
+1. `pycandle init` makes `.pycandle/` with the recording script.
+2. Edit `.pycandle/scripts/recorder.py` so that it builds and loads @MODEL@.
+3. `pycandle record --script .pycandle/scripts/recorder.py --name @NAME@` writes `pycandle_trace/`.
+4. `pycandle codegen --manifest pycandle_trace/@NAME@_manifest.json --model @MODEL@ --out src/lib.rs` writes the model, and its test in `tests/parity.rs`.
+5. `cargo test --release` compares every layer with PyTorch's values, and says which is wrong first.
+6. `pycandle gen-bench --model @MODEL@ --out benches/inference.rs`, then `cargo bench`.
+7. `pycandle dashboard target/result.jsonl` shows what the test found.
+)text";
+
 std::string filled(std::string text, const PrintedModel& model, const Crate& crate) {
   std::vector<std::string> inputs;
   for (size_t i = 0; i < model.inputs.size(); ++i) inputs.push_back(fmt::format("&inputs[{}]", i));
@@ -104,11 +136,38 @@ std::string filled(std::string text, const PrintedModel& model, const Crate& cra
   for (size_t i = 0; i < model.outputs.size(); ++i) {
     outputs += fmt::format("    checker.verify_output({}, &output{})?;\n", pycandle::quoted(model.outputs[i]), model.fields[i]);
   }
+  std::string step_inputs, step_outputs, tokens = "1";
+  for (size_t i = 0; i < model.input_axes.size(); ++i) {
+    if (i > 0) step_inputs += ", ";
+    step_inputs += fmt::format("&inputs[{}]", i);
+    if (model.input_axes[i] >= 0) step_inputs += fmt::format(".narrow({}, i, 1)?", model.input_axes[i]);
+    if (model.input_axes[i] >= 0) tokens = fmt::format("inputs[{}].dim({})?", i, model.input_axes[i]);
+  }
+  for (size_t i = 0; i < model.output_axes.size(); ++i) {
+    if (model.output_axes[i] < 0) continue;
+    if (model.fields[i].empty()) {
+      step_outputs += fmt::format("    checker.verify_output({}, &Tensor::cat(&steps, {})?)?;\n",
+                                  pycandle::quoted(model.outputs[i]), model.output_axes[i]);
+      continue;
+    }
+    step_outputs += fmt::format(
+        "    let parts: Vec<_> = steps.iter().map(|step| step{}.clone()).collect();\n"
+        "    checker.verify_output({}, &Tensor::cat(&parts, {})?)?;\n",
+        model.fields[i], pycandle::quoted(model.outputs[i]), model.output_axes[i]);
+  }
+  if (model.has_cache) {
+    inputs.emplace_back(text.find("bencher") == std::string::npos ? "&mut Cache::default()" : "&mut Default::default()");
+  }
   const std::string folder = crate.folder.empty() ? "." : crate.folder;
   const bool is_absolute = folder.starts_with('/');
   const std::pair<const char*, std::string> places[] = {
       {"@OUTPUTS@", outputs},
       {"@INPUTS@", joined(inputs)},
+      {"@TOKENS@", tokens},
+      {"@STEP_INPUTS@", step_inputs},
+      {"@STEP_OUTPUTS@", step_outputs},
+      {"@TENSOR@", model.has_cache ? ", Tensor" : ""},
+      {"@NAMES@", model.has_cache ? fmt::format("{{Cache, {}}}", model.name) : model.name},
       {"@MODEL@", model.name},
       {"@CRATE@", library_name(crate.name)},
       {"@NAME@", crate.name},
@@ -134,16 +193,32 @@ std::string library_name(const std::string& package) {
   return name;
 }
 
-std::string print_test(const PrintedModel& model, const Crate& crate) { return formatted(filled(kTest, model, crate)); }
+std::string print_test(const PrintedModel& model, const Crate& crate) {
+  return formatted(filled(kTest, model, crate) + (model.has_cache ? filled(kDecodeTest, model, crate) : ""));
+}
 std::string print_benchmark(const PrintedModel& model, const Crate& crate) { return formatted(filled(kBenchmark, model, crate)); }
 
-std::vector<CrateFile> crate_files(const PrintedModel& model, const Crate& crate) {
+namespace {
+
+std::vector<CrateFile> files_around(const char* readme, const PrintedModel& model, const Crate& crate) {
   std::vector<CrateFile> files{{"Cargo.toml", filled(kCargo, model, crate)},
-                               {"README.md", filled(kReadme, model, crate)},
-                               {".gitignore", "/target/\n*.safetensors\n"}};
+                               {"README.md", filled(readme, model, crate)},
+                               {".gitignore", "/target/\n/.pycandle/venv/\n__pycache__/\n*.safetensors\n"}};
   const std::filesystem::path lock = crate.runtime / "Cargo.lock";  // the versions that were tested
   std::error_code failure;
   if (std::filesystem::is_regular_file(lock, failure)) files.push_back({"Cargo.lock", read_text(lock)});
+  return files;
+}
+
+}  // namespace
+
+std::vector<CrateFile> crate_files(const PrintedModel& model, const Crate& crate) { return files_around(kReadme, model, crate); }
+
+std::vector<CrateFile> new_crate_files(const std::string& name, const std::string& model, const std::filesystem::path& runtime) {
+  PrintedModel named;
+  named.name = model;
+  std::vector<CrateFile> files = files_around(kNewReadme, named, {name, name, "pycandle_trace", runtime});
+  for (const char* folder : {"src", "tests", "benches"}) files.push_back({std::string(folder) + "/.gitkeep", ""});
   return files;
 }
 

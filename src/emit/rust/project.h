@@ -23,6 +23,8 @@ std::string print_test(const PrintedModel&, const Crate&);
 std::string print_benchmark(const PrintedModel&, const Crate&);
 // Cargo.toml and what else stays as a person leaves it.
 std::vector<CrateFile> crate_files(const PrintedModel&, const Crate&);
+// The same for a crate without a model yet.
+std::vector<CrateFile> new_crate_files(const std::string& name, const std::string& model, const std::filesystem::path& runtime);
 // "my-llm" → my_llm: what the package's library is called.
 std::string library_name(const std::string& package);
 

@@ -1,5 +1,7 @@
 #include "emit/rust/spellings.h"
 
+#include <algorithm>
+
 namespace pycandle::emit::rust {
 namespace {
 
@@ -23,7 +25,35 @@ bool is_f32_tanh(const Call& c) { return is_f32(c) && c.string("approximate") ==
 bool is_f32_erf(const Call& c) { return is_f32(c) && c.string("approximate") == "none"; }
 bool is_tanh(const Call& c) { return c.string("approximate") == "tanh"; }
 bool has_no_alibi(const Call& c) { return !c.has("alibi_slopes") && (c.has("scale") || c.shape("query").back().is_number()); }
+// With everything else as it usually is.
+bool is_plain_causal(const Call& c) {
+  for (const char* name : {"attn_mask", "key_mask", "alibi_slopes", "scale", "window", "masked_bias"}) {
+    if (c.has(name)) return false;
+  }
+  return c.boolean("is_causal") && !c.boolean("eager") && c.dim("query_offset") == Dim(0) && c.shape("query").back().is_number();
+}
+bool is_plain_rotary(const Call& c) {
+  return !c.boolean("interleaved") && !c.boolean("paired") && c.has("unsqueeze_dim") && c.integer("unsqueeze_dim") == 1;
+}
+bool is_usual_append(const Call& c) { return c.integer("axis") + 2 == c.rank("cache"); }
+bool is_cached_without_masks(const Call& c) {
+  for (const char* name : {"attn_mask", "key_mask", "alibi_slopes", "masked_bias"}) {
+    if (c.has(name)) return false;
+  }
+  return c.has("scale") || c.shape("query").back().is_number();
+}
+bool is_plain_cached(const Call& c) {
+  return is_cached_without_masks(c) && !c.has("scale") && !c.has("window") && !c.boolean("eager");
+}
 bool is_in_out(const Call& c) { return c.string("weight_order") == "in_out"; }
+bool is_one_number(const Ints& list) {
+  return !list.empty() && std::all_of(list.begin(), list.end(), [&](int64_t n) { return n == list[0]; });
+}
+bool is_square_pool(const Call& c) {
+  const Ints dilation = c.integers("dilation");
+  return !c.boolean("ceil_mode") && is_one_number(c.integers("kernel_size")) && is_one_number(c.integers("stride")) &&
+         is_one_number(c.integers("padding")) && std::all_of(dilation.begin(), dilation.end(), [](int64_t n) { return n == 1; });
+}
 bool has_all_sizes(const Call& c) { return c.dim("diagonal").is_number(); }
 bool is_1d(const Call& c) { return c.rank("x") >= 1; }
 
@@ -31,7 +61,9 @@ bool is_1d(const Call& c) { return c.rank("x") >= 1; }
 #define METHOD(name, method) {#name, "{x.}." method "()?", is_f32}, FUNCTION(name)
 #define CONVOLUTION(name) \
   {#name, "ops::" #name "({x}, {weight}, {ops::Conv: bias stride padding dilation groups same output_padding})?"}
-#define MAX_POOL(n) {"max_pool" #n "d", "ops::max_pool({x}, {kernel_size&}, {ops::Pool: stride padding dilation ceil_mode})?"}
+#define MAX_POOL(n)                                                                                            \
+  {"max_pool" #n "d", "ops::max_pool" #n "d({x}, {kernel_size:1}, {stride:1}, {padding:1})?", is_square_pool}, \
+      {"max_pool" #n "d", "ops::max_pool({x}, {kernel_size&}, {ops::Pool: stride padding dilation ceil_mode})?"}
 #define AVG_POOL(n)                                                                                              \
   {"avg_pool" #n "d",                                                                                            \
    "ops::avg_pool({x}, {kernel_size&}, {ops::Pool: stride padding ceil_mode count_include_pad=!without_padding " \
@@ -131,11 +163,17 @@ constexpr Spelling kSpellings[] = {
     CONVOLUTION(conv_transpose3d),
     {"convolution",
      "ops::convolution({x}, {weight}, {ops::Convolution: strides padding_low padding_high dilation input_dilation groups !})?"},
+    {"scaled_dot_product_attention", "ops::causal_attention({query}, {key}, {value})?", is_plain_causal},
     {"scaled_dot_product_attention",
      "ops::scaled_dot_product_attention({query}, {key}, {value}, {ops::Attention: attn_mask key_mask is_causal scale window "
      "query_offset masked_bias eager})?",
      has_no_alibi},
+    {"rotary_embedding", "ops::rotary({x}, {cos}, {sin})?", is_plain_rotary},
     {"rotary_embedding", "ops::rotary_embedding({x}, {cos}, {sin}, {ops::Rotary: interleaved paired unsqueeze_dim})?"},
+    {"cached_attention", "ops::cached_attention({query}, {key}, {value})?", is_plain_cached},
+    {"cached_attention", "ops::cached_attention_with({query}, {key}, {value}, {ops::Attention: scale window eager})?",
+     is_cached_without_masks},
+    {"cache_append", "{cache.}.append({rows})?", is_usual_append},
     {"split_heads", "ops::split_heads({x}, {heads})?"},
     {"merge_heads", "ops::merge_heads({x})?"},
     {"lstm",

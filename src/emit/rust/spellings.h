@@ -3,6 +3,7 @@
 //   {x}      an operand, borrowed           {x.}     before a method            {mask?}  Some(&mask) or None
 //   {xs*}    all of a variadic operand      {dim}    an attribute               {axes&}  a list, borrowed
 //   {scale?} Some(0.5) or None              {device} of a tensor at hand        {shape#} a tuple: (2, 3)
+//   {stride:1} of equal numbers one
 //   {Options: a b=name} a struct with the attributes and optional operands that are not at their defaults
 #pragma once
 

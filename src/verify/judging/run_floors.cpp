@@ -27,7 +27,8 @@ void run_in_modes(const Program& p, const OpTable& table, const ParameterSource&
                       });
 }
 
-RunFloors run_floors(const Program& p, const OpTable& table, const ParameterSource& parameters, const Goldens& goldens) {
+RunFloors run_floors(const Program& p, const OpTable& table, const ParameterSource& parameters, const Goldens& goldens,
+                     Sums sums) {
   const PerValue<bool> is_drawn = drawn_values(p, goldens);
   std::map<ValueId, std::vector<std::string>> keys_of;
   Values wanted;
@@ -39,7 +40,13 @@ RunFloors run_floors(const Program& p, const OpTable& table, const ParameterSour
     keys_of[v].push_back(key);
   }
   RunFloors floors;
-  run_in_modes(p, table, parameters, goldens, wanted, first_modes(), [&](ValueId v, Evidence&& e) {
+  std::vector<ReferenceMode> modes = first_modes();
+  if (sums == Sums::in_any_order) {
+    for (const ReferenceMode& mode : more_modes()) {
+      if (mode.long_sums) modes.push_back(mode);
+    }
+  }
+  run_in_modes(p, table, parameters, goldens, wanted, modes, [&](ValueId v, Evidence&& e) {
     const RunFloor floor = run_floor(e);
     for (const std::string& key : keys_of[v]) floors.emplace(key, floor);
   });

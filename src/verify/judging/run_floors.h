@@ -22,7 +22,11 @@ void run_in_modes(const Program&, const OpTable&, const ParameterSource&, const 
 
 using RunFloors = std::map<std::string, RunFloor>;  // by the golden's name in the trace file; floats alone
 
+// Whose runs the floors are for. torch, and our backends, add the terms of sums in blocks; another library may add them one after
+// another, and its sums err by more.
+enum class Sums { in_blocks, in_any_order };
+
 // For a Checker, which sees such a run.
-RunFloors run_floors(const Program&, const OpTable&, const ParameterSource&, const Goldens&);
+RunFloors run_floors(const Program&, const OpTable&, const ParameterSource&, const Goldens&, Sums = Sums::in_blocks);
 
 }  // namespace pycandle

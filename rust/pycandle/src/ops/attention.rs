@@ -123,6 +123,34 @@ pub fn scaled_dot_product_attention(
     matmul(&weights, &value)?.to_dtype(dtype)
 }
 
+/// softmax(query · keyᵀ / sqrt(width)) · value, where query i attends to keys up to i.
+pub fn causal_attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Result<Tensor> {
+    let options = Attention {
+        is_causal: true,
+        ..Default::default()
+    };
+    scaled_dot_product_attention(query, key, value, options)
+}
+
+/// The same for the last tokens of a sequence: the keys begin with those of the tokens before them.
+pub fn cached_attention(query: &Tensor, key: &Tensor, value: &Tensor) -> Result<Tensor> {
+    cached_attention_with(query, key, value, Attention::default())
+}
+
+pub fn cached_attention_with(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    options: Attention,
+) -> Result<Tensor> {
+    let options = Attention {
+        is_causal: true,
+        query_offset: key.dim(D::Minus2)? - query.dim(D::Minus2)?,
+        ..options
+    };
+    scaled_dot_product_attention(query, key, value, options)
+}
+
 /// The kernel of `candle-flash-attn`, where it computes the same: half precision on CUDA, without a mask that is data.
 #[cfg(feature = "flash-attn")]
 fn flash(
@@ -133,9 +161,10 @@ fn flash(
 ) -> Result<Option<Tensor>> {
     let is_half = matches!(query.dtype(), DType::F16 | DType::BF16);
     let has_mask = options.attn_mask.is_some() || options.key_mask.is_some();
-    let is_plain = options.window.is_none() && !options.eager && options.query_offset == 0;
-    // the kernel lines up the ends of queries and keys, PyTorch their starts
-    let lined_up = !options.is_causal || query.dim(D::Minus2)? == key.dim(D::Minus2)?;
+    let is_plain = options.window.is_none() && !options.eager;
+    // the kernel lines up the ends of queries and keys
+    let end = query.dim(D::Minus2)? + options.query_offset;
+    let lined_up = !options.is_causal || end == key.dim(D::Minus2)?;
     let fits = query.rank() == 4 && query.dim(D::Minus1)? <= 256;
     if !query.device().is_cuda() || !is_half || has_mask || !is_plain || !lined_up || !fits {
         return Ok(None);
@@ -179,6 +208,15 @@ fn joined(first: &Tensor, second: &Tensor, x: &Tensor, interleaved: bool) -> Res
         return Tensor::cat(&[first, second], D::Minus1);
     }
     Tensor::stack(&[first, second], first.rank())?.reshape(x.shape())
+}
+
+/// Llama's rotary embedding of heads: cos and sin are `[batch, sequence, width]`.
+pub fn rotary(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    let options = Rotary {
+        unsqueeze_dim: Some(1),
+        ..Default::default()
+    };
+    rotary_embedding(x, cos, sin, options)
 }
 
 /// Pairs of elements of x turned by the angles of cos and sin. What is behind them stays.

@@ -157,6 +157,35 @@ pub fn max_pool(x: &Tensor, kernel: &[usize], options: Pool) -> Result<Tensor> {
     })
 }
 
+fn square_max_pool<const N: usize>(
+    x: &Tensor,
+    kernel: usize,
+    stride: usize,
+    padding: usize,
+) -> Result<Tensor> {
+    let options = Pool {
+        stride: &[stride; N],
+        padding: &[padding; N],
+        ..Default::default()
+    };
+    max_pool(x, &[kernel; N], options)
+}
+
+/// The same over the last axis, with one number for each axis.
+pub fn max_pool1d(x: &Tensor, kernel: usize, stride: usize, padding: usize) -> Result<Tensor> {
+    square_max_pool::<1>(x, kernel, stride, padding)
+}
+
+/// The same over the last two axes, with one number for each axis.
+pub fn max_pool2d(x: &Tensor, kernel: usize, stride: usize, padding: usize) -> Result<Tensor> {
+    square_max_pool::<2>(x, kernel, stride, padding)
+}
+
+/// The same over the last three axes, with one number for each axis.
+pub fn max_pool3d(x: &Tensor, kernel: usize, stride: usize, padding: usize) -> Result<Tensor> {
+    square_max_pool::<3>(x, kernel, stride, padding)
+}
+
 /// The mean of each window of the last axes.
 pub fn avg_pool(x: &Tensor, kernel: &[usize], options: Pool) -> Result<Tensor> {
     over(x, &windows_of(x, kernel, &options), |values, padded| {
