@@ -194,6 +194,16 @@ def layers() -> Cases:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("feature", ["cuda", "flash-attn", "metal"])
+def test_what_a_gpu_needs_is_in_the_lock_file(feature):
+    """Not built: there is no nvcc here."""
+    needs = cargo(CRATE, "tree", "--locked", "--features", feature, "--edges", "normal", "--target", "all")
+    passes(needs)
+    crate = {"cuda": "cudarc", "flash-attn": "candle-flash-attn", "metal": "candle-metal-kernels"}[feature]
+    assert crate in needs.stdout
+
+
+@pytest.mark.full
 def test_every_operator_gives_what_torch_gives(tmp_path):
     torch.manual_seed(0)
     with torch.no_grad():
