@@ -7,18 +7,11 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "verify/judging/floors.h"
 #include "verify/judging/goldens.h"
-#include "verify/judging/layer_result.h"
-#include "verify/judging/slices.h"
-#include "verify/judging/trials.h"
+#include "verify/judging/slice_judge.h"
 #include "verify/judging/whole_run.h"
 
 namespace pycandle {
-
-struct Tolerance {
-  double atol = 0, rtol = 0;  // |ours - golden| <= atol + rtol * |golden|
-};
 
 // Values that depend on one that is wrong.
 class Taint {
@@ -61,10 +54,6 @@ class LayerJudge {
   const WholeRun& whole_run() const { return whole_; }
 
  private:
-  void judge_by_floor(const std::string& key, const Slice&, const std::vector<Array>& inputs, Evidence&, LayerResult&) const;
-  bool judge_as_asked(const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
-  void judge_sizes(const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
-  void judge_integers(const Slice&, const std::vector<Array>& inputs, const Evidence&, LayerResult&) const;
   LayerResult of_whole_run(const WholeRun::Result&, const Slice&) const;
   std::vector<LayerResult> choices_as_a_whole() const;
   std::vector<LayerResult> wrong_as_a_whole() const;
@@ -74,7 +63,7 @@ class LayerJudge {
   const Backend& backend_;
   const Goldens& goldens_;
   const Trials& trials_;
-  KeptFloors& floors_;
+  const SliceJudge slices_;
   const Options options_;
   const WholeRun whole_;
   const PerValue<bool> is_from_inputs_;
