@@ -9,6 +9,7 @@
 #include "backends/fold_parameters.h"  // IWYU pragma: export
 #include "backends/groups.h"           // IWYU pragma: export
 #include "backends/in_place.h"         // IWYU pragma: export
+#include "backends/pattern.h"          // IWYU pragma: export
 #include "backends/plugin.h"           // IWYU pragma: export
 #include "base/half.h"                 // IWYU pragma: export
 #include "base/parallel.h"             // IWYU pragma: export

@@ -48,10 +48,10 @@ constexpr uint64_t kit_layout() {
 }  // namespace pycandle
 
 // NOLINTNEXTLINE(cppcoreguidelines-macro-usage): the symbol and the version of the headers must be the library's own
-#define PYCANDLE_BACKEND(expression)                                                                               \
-  extern "C" __attribute__((visibility("default"), used)) const ::pycandle::BackendPlugin pycandle_backend_plugin; \
-  const ::pycandle::BackendPlugin pycandle_backend_plugin = {                                                      \
-      {'p', 'y', 'c', 'a', 'n', 'd', 'l', 'e', ' ', 'b', 'a', 'c', 'k', 'e', 'n', 'd'},                            \
-      PYCANDLE_KIT_VERSION,                                                                                        \
-      ::pycandle::kit_layout(),                                                                                    \
+#define PYCANDLE_BACKEND(expression)                                                                         \
+  extern "C" __attribute__((visibility("default"))) const ::pycandle::BackendPlugin pycandle_backend_plugin; \
+  const ::pycandle::BackendPlugin pycandle_backend_plugin = {                                                \
+      {'p', 'y', 'c', 'a', 'n', 'd', 'l', 'e', ' ', 'b', 'a', 'c', 'k', 'e', 'n', 'd'},                      \
+      PYCANDLE_KIT_VERSION,                                                                                  \
+      ::pycandle::kit_layout(),                                                                              \
       []() -> const ::pycandle::Backend& { return expression; }}

@@ -161,5 +161,118 @@ output "y" %3
   EXPECT_EQ(fold_parameters(p, catalogue(), weights, 300).program.graph.nodes.size(), 1U);
 }
 
+// relu(x + broadcast(bias)) * scale
+struct BiasedRelu {
+  ValueId x = kNoValue, bias = kNoValue;
+  double scale = 0;
+  FoundNode broadcast;
+  static Pattern<BiasedRelu> pattern() {
+    using V = BiasedRelu;
+    return node<V>("mul",
+                   node<V>("maximum", node<V>("add", hole(&V::x), node<V>("broadcast", hole(&V::bias)).as(&V::broadcast)),
+                           node<V>("broadcast", node<V>("constant"))),
+                   number(&V::scale));
+  }
+};
+
+std::string biased_relu(const std::string& broadcast_on_the_left, const std::string& extra = {}) {
+  const bool left = !broadcast_on_the_left.empty();
+  return R"(
+input %0 "x": f32[2, 3]
+parameter %1 "b": f32[3]
+%2 = broadcast(%1) {shape = [2, 3], axes = [1]}: f32[2, 3]
+%3 = add()" +
+         std::string(left ? "%2, %0" : "%0, %2") + R"(): f32[2, 3]
+%4 = constant() {value = 0.0, shape = [], dtype = f32}: f32[]
+%5 = broadcast(%4) {shape = [2, 3], axes = []}: f32[2, 3]
+%6 = maximum(%3, %5): f32[2, 3]
+%7 = constant() {value = 0.5, shape = [], dtype = f32}: f32[]
+%8 = broadcast(%7) {shape = [2, 3], axes = []}: f32[2, 3]
+%9 = mul(%8, %6): f32[2, 3]
+%10 = neg(%9): f32[2, 3]
+output "y" %10
+)" + extra;
+}
+
+Program with_biased_relu(Program p, int& found) {
+  return rewrite_matches<BiasedRelu>(std::move(p), catalogue(), [&](Builder& b, const BiasedRelu& v) -> std::optional<ValueId> {
+    ++found;
+    EXPECT_EQ(v.scale, 0.5);
+    EXPECT_EQ(std::get<Ints>(v.broadcast.attribute("axes")), (Ints{1}));
+    EXPECT_EQ(b.shape(v.bias).size(), 1U);
+    const ValueId sum = b.add(v.x, b.broadcast(v.bias, b.shape(v.x), {1}));
+    return b.mul(b.unary("relu", sum), v.scale);
+  });
+}
+
+TEST(Patterns, a_match_is_replaced_whatever_the_order_of_commutative_operands) {
+  const auto weights = memory_parameters({{"b", numbers(DType::f32, {3}, 7)}});
+  for (const char* order : {"", "left"}) {
+    const Program before = parsed(biased_relu(order));
+    int found = 0;
+    const Program after = with_biased_relu(before, found);
+    verify(after, "the pattern");
+    EXPECT_EQ(found, 1);
+    EXPECT_EQ(print(after).find("maximum"), std::string::npos) << print(after);
+    const Array x = numbers(DType::f32, {2, 3});
+    const Array expected = run(*reference_backend().compile(before, catalogue(), weights), {x}).at(0);
+    EXPECT_TRUE(run(*reference_backend().compile(after, catalogue(), weights), {x}).at(0).same_bytes(expected));
+  }
+}
+
+TEST(Patterns, a_value_that_others_read_is_not_swallowed) {
+  int found = 0;
+  const Program p = with_biased_relu(parsed(biased_relu("", "output \"sum\" %3\n")), found);
+  EXPECT_EQ(found, 0);
+  EXPECT_NE(print(p).find("maximum"), std::string::npos);
+}
+
+TEST(Patterns, a_tap_on_a_swallowed_value_is_inside_the_new_one) {
+  int found = 0;
+  const Program p = with_biased_relu(
+      parsed(biased_relu("", "tap \"m@0/output\" %3 key \"m\"\ntap \"n@0/output\" %9 key \"n\"\n")), found);
+  verify(p, "the pattern");
+  EXPECT_EQ(found, 1);
+  EXPECT_TRUE(p.taps[0].inside);
+  EXPECT_FALSE(p.taps[1].inside);
+  EXPECT_EQ(p.taps[0].value, p.taps[1].value);
+  EXPECT_EQ(p.graph.nodes.size(), with_biased_relu(parsed(biased_relu("")), found).graph.nodes.size());
+}
+
+TEST(Patterns, a_replacement_may_be_declined_and_a_wrong_pattern_is_said) {
+  const Program p = parsed(biased_relu(""));
+  const auto declined = [](Builder&, const BiasedRelu&) { return std::optional<ValueId>(); };
+  EXPECT_TRUE(structurally_equal(rewrite_matches<BiasedRelu>(p, catalogue(), declined).graph, p.graph));
+  PatternTerms unknown;
+  unknown.terms.push_back({PatternTerm::Kind::node, "no_such_op", {}, {}});
+  EXPECT_THROW(rewrite_matches(p, catalogue(), unknown, [](Builder&, const PatternMatch&) { return std::nullopt; }), Error);
+}
+
+TEST(Patterns, a_backend_has_ops_of_its_own) {
+  static const OpDef twice =
+      primitive("mine.twice").operands("x").infer([](const Call& c) { return c.type("x"); }).evaluator([](const Evaluation& e) {
+        std::vector<double> x = load_double(e.array("x"));
+        for (double& v : x) v *= 2;
+        return store(e.out_dtype(), e.array("x").shape(), x);
+      });
+  struct Doubled {
+    ValueId x = kNoValue;
+    static Pattern<Doubled> pattern() { return node<Doubled>("add", hole(&Doubled::x), hole(&Doubled::x)); }
+  };
+  const Program p = parsed(R"(
+input %0 "x": f32[4]
+%1 = add(%0, %0): f32[4]
+%2 = neg(%1): f32[4]
+output "y" %2
+)");
+  const Program own = rewrite_matches<Doubled>(p, catalogue(),
+                                               [](Builder& b, const Doubled& v) { return own_node(b, twice, {v.x}).at(0); });
+  verify(own, "the pattern");
+  EXPECT_NE(print(own).find("mine.twice"), std::string::npos);
+  const Array x = numbers(DType::f32, {4});
+  const Array expected = run(*reference_backend().compile(p, catalogue(), memory_parameters({})), {x}).at(0);
+  EXPECT_TRUE(run(*reference_backend().compile(own, catalogue(), memory_parameters({})), {x}).at(0).same_bytes(expected));
+}
+
 }  // namespace
 }  // namespace pycandle

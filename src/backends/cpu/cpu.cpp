@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/at_sizes.h"
 #include "backends/cpu/executable.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/lowerings.h"
@@ -17,12 +18,6 @@
 
 namespace pycandle {
 namespace {
-
-// Sizes that only the run finds out cannot be planned for. A slice of a program has symbols that no input binds too, but
-// whoever runs it says how large they are.
-bool has_data_bound_sizes(const Program& p) {
-  return std::any_of(p.symbols.begin(), p.symbols.end(), [](const Symbol& s) { return s.axis < 0; }) && cpu::finds_sizes(p.graph);
-}
 
 // "naive" decomposes a functional whatever the backend could do with it.
 void check_overrides(const PipelineOptions& options, const OpTable& table, const Backend& backend) {

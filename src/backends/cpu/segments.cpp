@@ -7,28 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "backends/at_sizes.h"
+
 namespace pycandle::cpu {
 namespace {
-
-void collect_symbols(const Shape& shape, std::vector<std::string>& symbols) {
-  for (const Dim d : shape) d.collect_symbols(symbols);
-}
-
-bool finds_a_size(const Graph& g, const Node& node) {
-  std::vector<std::string> known, given;
-  for (const ValueId v : node.operands) {
-    if (v != kNoValue) collect_symbols(g.type(v).shape, known);
-  }
-  for (const auto& [name, value] : node.attributes) {
-    const auto* dim = name == "count" ? nullptr : std::get_if<Dim>(&value);  // count names what the run finds
-    if (dim) dim->collect_symbols(known);
-    if (const auto* dims = std::get_if<Dims>(&value)) collect_symbols(*dims, known);
-  }
-  for (const ValueId v : node.results) collect_symbols(g.type(v).shape, given);
-  const bool has_new = std::any_of(given.begin(), given.end(),
-                                   [&](const std::string& s) { return std::find(known.begin(), known.end(), s) == known.end(); });
-  return has_new || std::any_of(node.regions.begin(), node.regions.end(), finds_sizes);
-}
 
 bool draws_numbers(const Graph& g) {
   return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& node) {
@@ -223,10 +205,6 @@ class Segments final : public Executable {
 };
 
 }  // namespace
-
-bool finds_sizes(const Graph& g) {
-  return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& node) { return finds_a_size(g, node); });
-}
 
 bool can_be_cut(const Program& p) { return p.states.empty() && !draws_numbers(p.graph); }
 

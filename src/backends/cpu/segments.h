@@ -9,9 +9,6 @@
 
 namespace pycandle::cpu {
 
-// Some node gives a size that neither its operands have nor its attributes say.
-bool finds_sizes(const Graph&);
-
 // Whether the program can be cut: states and random numbers belong to a run as a whole.
 bool can_be_cut(const Program&);
 
