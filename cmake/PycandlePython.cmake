@@ -13,7 +13,10 @@ set(python_output "${PROJECT_BINARY_DIR}/python/pycandle")
 nanobind_add_module(_core NB_STATIC ${python_sources})
 set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${python_output}")
 target_link_libraries(_core PRIVATE pycandle_flags pycandle_verify pycandle_generate $<LINK_ONLY:pycandle_text>)
-target_link_options(_core PRIVATE ${PYCANDLE_HIDES_STATIC_LIBRARIES})
+pycandle_hosts_backends(_core)
+target_link_options(_core PRIVATE ${PYCANDLE_HIDES_STATIC_LIBRARIES} LINKER:-Bsymbolic-functions
+  LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
+set_target_properties(_core PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/exports.map")
 
 nanobind_add_stub(pycandle_stub MODULE _core OUTPUT "${python_output}/_core.pyi" PYTHON_PATH "${python_output}" DEPENDS _core)
 

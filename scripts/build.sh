@@ -38,6 +38,7 @@ cmp -s "$build/bin/pycandle" .venv/bin/pycandle ||
 
 mkdir -p .venv/lib/cmake && ln -sfn "$PWD/$build/lib/cmake/pycandle" .venv/lib/cmake/pycandle # pycandle --cmake-dir
 mkdir -p .venv/lib/rust && ln -sfn "$PWD/rust/pycandle" .venv/lib/rust/pycandle # pycandle --crate-dir
+ln -sfn "$PWD/tests/backend/pack" .venv/lib/backend_tests # pycandle test-backend
 
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 version=$(.venv/bin/pycandle --version | cut -d ' ' -f 2)

@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 
 
 def backends() -> list[str]:
-    """The backends of this build."""
+    """
+    The backends of this build, and those in the folders of PYCANDLE_BACKEND_PATH.
+    """
 
 class Error(RuntimeError):
     pass
@@ -86,6 +88,10 @@ class Model:
 
     @property
     def notes(self) -> list[str]: ...
+
+    @property
+    def ptir(self) -> str:
+        """The program in text form, in program form."""
 
     @property
     def output_tree(self) -> str:

@@ -36,6 +36,7 @@ void add_gen_bench(Command&, Context&);
 void add_weights(Command&, Context&);
 void add_bundle(Command&, Context&);
 void add_embed(Command&, Context&);
+void add_test_backend(Command&, Context&);
 void add_ops(Command&, Context&);
 void add_doctor(Command&, Context&);
 void add_completions(Command&, Context&);

@@ -17,6 +17,7 @@
 #include "runtime/backends.h"
 #include "runtime/machine.h"
 #include "runtime/model.h"
+#include "runtime/plugins.h"
 
 namespace pycandle::cli {
 namespace {
@@ -50,6 +51,10 @@ std::vector<Finding> findings(const std::string& named) {
   all.push_back({"pycandle", version()});
   all.push_back({"operators", fmt::format("{} ops, {} ATen overloads", catalogue().all().size(), catalogue().aten().size())});
   all.push_back({"backends", fmt::format("{}", fmt::join(backend_names(), ", "))});
+  for (const FoundPlugin& plugin : found_plugins()) {
+    all.push_back({"backend " + plugin.name, plugin.refused ? plugin.refused->message() : plugin.library.string(),
+                   plugin.refused ? State::damaged : State::ok, plugin.refused ? plugin.refused->hint() : ""});
+  }
   all.push_back({"kernels",
                  fmt::format("{} (the first is used, or the one that PYCANDLE_ISA names)", fmt::join(instruction_sets(), ", "))});
   all.push_back({"threads", fmt::format("{}", std::thread::hardware_concurrency())});

@@ -115,6 +115,7 @@ void add_all(Command& commands, Context& context) {
   add_bundle(commands, context);
   add_embed(commands, context);
   add_tokenize(commands, context);
+  add_test_backend(commands, context);
   add_ops(commands, context);
   add_doctor(commands, context);
   add_completions(commands, context);

@@ -111,4 +111,15 @@ std::string find_crate() {
       .hint("make build puts it there, as the wheel does");
 }
 
+std::string find_backend_tests() {
+  std::error_code error;
+  for (const fs::path& library : libraries_beside()) {
+    const fs::path tests = library / "backend_tests";
+    if (fs::exists(tests / "cases.jsonl", error)) return tests.string();
+  }
+  throw Error(ErrorCode::bad_input, "there are no backend tests beside this program")
+      .expected("lib/backend_tests/cases.jsonl")
+      .hint("cmake --install puts them there, as the wheel does; --pack names another folder");
+}
+
 }  // namespace pycandle::cli

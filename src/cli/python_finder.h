@@ -19,5 +19,7 @@ std::optional<FoundPython> find_python(const std::string& from_option = {});
 std::optional<std::string> find_cmake_package();
 // The folder of the Rust crate `pycandle`, which emitted Candle code depends on.
 std::string find_crate();
+// The folder of the tests that `pycandle test-backend` runs.
+std::string find_backend_tests();
 
 }  // namespace pycandle::cli

@@ -19,6 +19,7 @@
 #include "decoding.h"
 #include "generation.h"
 #include "import/single_call.h"
+#include "ir/text.h"
 #include "ops/core/catalogue.h"
 #include "runtime/backends.h"
 #include "runtime/bundle.h"
@@ -263,6 +264,8 @@ void bind_model(nb::module_& m) {
                    })
       .def_prop_ro("notes", [](const Model& model) { return model.recording().notes; })
       .def_prop_ro(
+          "ptir", [](const Model& model) { return print(model.program()); }, "The program in text form, in program form.")
+      .def_prop_ro(
           "output_tree", [](const Model& model) { return model.recording().output_tree; },
           "The nesting of the outputs, as JSON text.");
 }
@@ -274,7 +277,7 @@ NB_MODULE(_core, m) {
   using namespace pycandle;
   m.doc() = "The C++ side of pycandle: load_model() in the package is what to use.";
   m.attr("__version__") = version();
-  m.def("backends", &backend_names, "The backends of this build.");
+  m.def("backends", &all_backend_names, "The backends of this build, and those in the folders of PYCANDLE_BACKEND_PATH.");
 
   bind_error(m);
   bind_model(m);

@@ -9,6 +9,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "base/error.h"
+#include "runtime/plugins.h"
 
 namespace pycandle {
 namespace {
@@ -21,9 +22,17 @@ const Backend& find_backend(const std::string& name) {
   for (const Backend* backend : all_backends()) {
     if (backend->name() == name) return *backend;
   }
-  throw Error(ErrorCode::usage, fmt::format("there is no backend {}", name))
-      .expected(fmt::format("one of {}", fmt::join(backend_names(), ", ")))
-      .found(name);
+  if (name.find('/') != std::string::npos || name.ends_with(".so")) return plugin_backend(name);
+  std::vector<std::string> refused;
+  for (const FoundPlugin& plugin : found_plugins()) {
+    if (plugin.name == name && !plugin.refused) return plugin_backend(plugin.library);
+    if (plugin.refused) refused.push_back(plugin.library.string());
+  }
+  Error error = Error(ErrorCode::usage, fmt::format("there is no backend {}", name))
+                    .expected(fmt::format("one of {}, or the path of a library", fmt::join(all_backend_names(), ", ")))
+                    .found(name);
+  if (!refused.empty()) error.hint(fmt::format("pycandle doctor says why {} is not loaded", fmt::join(refused, ", ")));
+  throw error;
 }
 
 std::string usual_backend(const char* otherwise) {
@@ -34,6 +43,14 @@ std::string usual_backend(const char* otherwise) {
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
   for (const Backend* backend : all_backends()) names.push_back(backend->name());
+  return names;
+}
+
+std::vector<std::string> all_backend_names() {
+  std::vector<std::string> names = backend_names();
+  for (const FoundPlugin& plugin : found_plugins()) {
+    if (!plugin.refused) names.push_back(plugin.name);
+  }
   return names;
 }
 

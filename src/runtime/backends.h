@@ -1,12 +1,16 @@
-// The backends that this build has. Each is a target of its own, so the list stands here, above all of them.
+// The backends that there are. Each of this build is a target of its own, so their list stands here, above all of them; others
+// are libraries of their own (runtime/plugins.h).
 #pragma once
 
 #include "backends/backend.h"
 
 namespace pycandle {
 
-const Backend& find_backend(const std::string& name);  // a usage error lists the names
-std::vector<std::string> backend_names();
+// One of this build, the path of a library (./libmine.so), or the name of one in a folder of PYCANDLE_BACKEND_PATH. A usage error
+// lists the names.
+const Backend& find_backend(const std::string& name);
+std::vector<std::string> backend_names();       // of this build
+std::vector<std::string> all_backend_names();   // and of the libraries that can be loaded
 // Where a person names none: PYCANDLE_BACKEND, or this one.
 std::string usual_backend(const char* otherwise = "cpu");
 

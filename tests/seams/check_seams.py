@@ -28,6 +28,7 @@ ORDER = [
     "verify/judging",
     "verify/diagnosing",
     "verify",
+    "suite",
     "generate",
     "capture",
     "emit",

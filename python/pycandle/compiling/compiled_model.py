@@ -14,6 +14,7 @@ from ..recording.inputs import gather_inputs
 from ..recording.preparation import unwrapped
 from ..recording.tracing.scripted import forward_signature
 from ..running.arrays import contiguous, to_torch
+from ..running.backends import is_library
 from ..running.model import Model
 from ..running.options import check_threads, check_weight_format
 from ..running.states import Stateful
@@ -97,7 +98,8 @@ def compile(
     options = Options(**given)
     check_threads(options.threads)
     check_weight_format(options.weights)
-    if options.backend is not None and options.backend not in _core.backends():
+    known = options.backend is None or is_library(options.backend) or options.backend in _core.backends()
+    if not known:
         raise UsageError(f"there is no backend {options.backend!r}: one of {', '.join(_core.backends())}")
     programs = CallPrograms(model, signature, options)
     try:

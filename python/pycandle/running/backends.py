@@ -12,8 +12,13 @@ _dump_final = False
 
 
 def list_backends() -> list[str]:
-    """The backends of this build."""
+    """The backends of this build, and those of the libraries in the folders of PYCANDLE_BACKEND_PATH."""
     return _core.backends()
+
+
+def is_library(name: str) -> bool:
+    """Whether a backend is named by the path of its library, which is looked at when a model is loaded."""
+    return "/" in name or name.endswith(".so")
 
 
 def get_backend() -> str:
@@ -24,7 +29,7 @@ def get_backend() -> str:
 def set_backend(name: str | None) -> None:
     """Models that are loaded from now on run on this backend; None: PYCANDLE_BACKEND, or cpu."""
     global _chosen
-    if name is not None and name not in list_backends():
+    if name is not None and not is_library(name) and name not in list_backends():
         raise ValueError(f"there is no backend {name!r}: {', '.join(list_backends())}")
     _chosen = name
 
