@@ -29,7 +29,8 @@ if(NOT SKBUILD)  # a wheel has no links: it would carry the library three times
   set_target_properties(pycandle_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 endif()
 set(exports "${PROJECT_SOURCE_DIR}/cmake/exports.map")
-target_link_options(pycandle_shared PRIVATE LINKER:--gc-sections LINKER:-Bsymbolic-functions LINKER:--version-script=${exports})
+target_link_options(pycandle_shared PRIVATE LINKER:--gc-sections LINKER:-Bsymbolic-functions LINKER:--version-script=${exports}
+  LINKER:-O2,-z,noseparate-code)  # without padding between its segments
 set_target_properties(pycandle_shared PROPERTIES LINK_DEPENDS "${exports}")
 add_library(pycandle::pycandle ALIAS pycandle)
 add_library(pycandle::shared ALIAS pycandle_shared)
