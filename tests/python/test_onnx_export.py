@@ -56,7 +56,8 @@ class Masked(nn.Module):
 
     def forward(self, ids, mask):
         x = self.layer(self.embed(ids), src_key_padding_mask=mask == 0)
-        return {"last": x, "pooled": torch.tanh(x[:, 0])}
+        tokens = torch.cat([x, x.flip(1)]).flatten(0, 1)  # of 2 * batch * sequence
+        return {"last": x, "pooled": torch.tanh(x[:, 0]), "tokens": tokens.softmax(0)}
 
 
 class Images(nn.Module):
@@ -214,6 +215,7 @@ def test_names_and_sizes_are_those_of_the_recording(recordings, tmp_path, pycand
     assert [i.name for i in graph.input] == ["ids", "mask"] and [o.name for o in graph.output] == [
         "last",
         "pooled",
+        "tokens",
     ]
     assert [d.dim_param for d in graph.input[0].type.tensor_type.shape.dim] == ["s0", "s1"]
     assert {"embed.weight", "layer.linear1.weight"} <= {t.name for t in graph.initializer}

@@ -18,6 +18,13 @@ Call call_of(const pycandle::Graph& g, const pycandle::Node& node) {
   return {*node.op, g, node.operands, node.attributes, node.regions};
 }
 
+bool is_symbol(Dim d) {
+  const detail::DimNode& node = detail::DimNode::of(d);
+  if (node.terms.size() != 1 || node.constant != 0) return false;
+  const detail::Term& term = node.terms[0];
+  return term.coefficient == 1 && term.atoms.size() == 1 && term.atoms[0]->kind == detail::AtomKind::symbol;
+}
+
 constexpr std::array<std::string_view, 5> kLate = {"constant", "numbers", "dim", "iota", "broadcast"};
 constexpr int64_t kMostListed = 65536;        // elements of a range that are written one by one
 
@@ -34,9 +41,7 @@ std::string GraphWriter::unique(const std::string& wanted) {
 void GraphWriter::bind(ValueId v, std::string name) {
   const Shape& shape = type(v).shape;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
-    const detail::DimNode& dim = detail::DimNode::of(shape[axis]);
-    if (dim.terms.empty() || Dim::symbol(dim.text) != shape[axis]) continue;
-    symbols_.try_emplace(dim.text, name, static_cast<int64_t>(axis));
+    if (is_symbol(shape[axis])) symbols_.try_emplace(shape[axis].text(), name, static_cast<int64_t>(axis));
   }
   names_[v] = std::move(name);
 }
