@@ -4,7 +4,10 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(parts pycandle_fmt)
-foreach(folder base ir ops import params passes backends ${PYCANDLE_BACKENDS} runtime generate verify/judging verify/diagnosing
+# What writes C is the program's alone: the library stays small.
+set(backends_of_library ${PYCANDLE_BACKENDS})
+list(REMOVE_ITEM backends_of_library backends/c)
+foreach(folder base ir ops import params passes backends ${backends_of_library} runtime generate verify/judging verify/diagnosing
     verify capture text)
   pycandle_target_name(${folder} part)
   list(APPEND parts ${part})

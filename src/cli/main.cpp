@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "backends/c/c.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/diff.h"
@@ -19,6 +20,7 @@
 #include "cli/python_finder.h"
 #include "cli/terminal.h"
 #include "cli/tokenize.h"
+#include "runtime/backends.h"
 
 namespace pycandle::cli {
 namespace {
@@ -194,4 +196,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace pycandle::cli
 
-int main(int argc, char** argv) { return pycandle::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  pycandle::add_backend(pycandle::c_backend());
+  return pycandle::cli::run(argc, argv);
+}

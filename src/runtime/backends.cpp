@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 
-#include "backends/c/c.h"
 #include "backends/cpu/cpu.h"
 #include "backends/reference/reference.h"
 #include "base/error.h"
@@ -14,9 +13,14 @@
 namespace pycandle {
 namespace {
 
-std::vector<const Backend*> all_backends() { return {&reference_backend(), &cpu_backend(), &c_backend()}; }
+std::vector<const Backend*>& all_backends() {
+  static std::vector<const Backend*> all{&reference_backend(), &cpu_backend()};
+  return all;
+}
 
 }  // namespace
+
+void add_backend(const Backend& backend) { all_backends().push_back(&backend); }
 
 const Backend& find_backend(const std::string& name) {
   for (const Backend* backend : all_backends()) {
