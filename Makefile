@@ -66,6 +66,9 @@ zoo-emit: build ## models of the zoo as C++ source, compiled and tested; writes 
 	@scripts/setup.sh build clang
 	@PYTHONPATH=tests .venv/bin/python -m zoo.zoo_emit --jobs $(JOBS) $(ZOO_FLAGS)
 
+zoo-onnx: build ## models of the zoo as ONNX files, run in ONNX Runtime; writes docs/zoo-onnx.md (ZOO_FLAGS as above)
+	@PYTHONPATH=tests .venv/bin/python -W ignore -m zoo.zoo_onnx --jobs $(JOBS) $(ZOO_FLAGS)
+
 zoo-decode: build ## models of the zoo that generate, token by token: is the derived step the forward pass? Writes docs/zoo-decode.md (ZOO_FLAGS="--models t5,bart")
 	@PYTHONPATH=tests .venv/bin/python -W ignore -m zoo.zoo_decode $(ZOO_FLAGS)
 
