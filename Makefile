@@ -96,6 +96,7 @@ bench: build ## whole models beside torch, ONNX Runtime, OpenVINO, candle and ll
 	@scripts/setup.sh bench
 	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m peers $(BENCH_FLAGS)
 	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m decoding --page docs/decoding-speed.md
+	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m first_token --page docs/decoding-speed.md
 	@PYTHONPATH=python:benchmarks .venv-bench/bin/python -m decoding.growth --picture docs/images/decoding-growth.svg
 
 bench-quick: build ## a few of those in under 3 minutes: what moved against benchmarks/baseline.json
