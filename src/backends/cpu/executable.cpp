@@ -162,6 +162,23 @@ void CpuExecutable::use_weights(const Plan& plan, const Step& step, const Contex
   }
 }
 
+std::unique_ptr<const FetchAhead> CpuExecutable::fetch_ahead(const Plan& plan, const Context& context) const {
+  const bool has_idle_core = std::thread::hardware_concurrency() > static_cast<unsigned>(context.threads);
+  if (!is_for_one_call(plan) || shared_.parameters->is_streamed() || !has_idle_core) return nullptr;
+  constexpr size_t kWorthwhile = size_t{4} << 20;
+  std::vector<Array> weights;
+  size_t bytes = 0;
+  for (const Step& step : plan.steps)
+    for (const BufferId b : step.reads) {
+      if (b == kNoBuffer || plan.buffers[b].kind != Buffer::Kind::constant) continue;
+      const Array& weight = context.arrays[b];
+      if (step.bytes < static_cast<double>(weight.bytes())) continue;  // a gather reads a few of its rows
+      weights.push_back(weight);
+      bytes += weight.bytes();
+    }
+  return bytes < kWorthwhile ? nullptr : std::make_unique<const FetchAhead>(std::move(weights));
+}
+
 void CpuExecutable::deliver(const Plan& plan, const Values& values, const Context& context) const {
   for (const ValueId v : values) {
     const View& blocks = plan.blocked[v];
@@ -241,6 +258,7 @@ std::vector<Array> CpuExecutable::run(const RunRequest& request, States states) 
   const Program& p = shared_.program;
   if (request.on_tap) deliver(plan, plan.defined_at_start, *context);
   if (is_timed) times.reserve(plan.steps.size() + 2);
+  const std::unique_ptr<const FetchAhead> ahead = fetch_ahead(plan, *context);
   execute(plan, request, *context, is_timed ? &times : nullptr);
   if (is_timed) {
     times.push_back(Clock::now());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/fetch_ahead.h"
 #include "backends/cpu/planner.h"
 #include "backends/in_place.h"
 #include "backends/placed.h"
@@ -44,6 +45,7 @@ class CpuExecutable final : public Executable, public RunsInPlace, public SaysPl
   void bind(const Plan&, const RunRequest&, States, Context&) const;
   void execute(const Plan&, const RunRequest&, Context&, std::vector<Clock::time_point>* times) const;
   void use_weights(const Plan&, const Step&, const Context&) const;  // those that this step reads
+  std::unique_ptr<const FetchAhead> fetch_ahead(const Plan&, const Context&) const;  // null: nothing is gained
   void deliver(const Plan&, const Values&, const Context&) const;
   void report(const Plan&, const RunRequest&, const std::vector<Clock::time_point>&) const;
 
