@@ -17,9 +17,9 @@ BENCH_FLAGS ?=
 CTEST := ctest -j $(JOBS) --output-on-failure
 ONLY_NEWS := sed -E '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +\#.* Passed +)/d'
 # Tests run side by side: one thread each.
-test test-full zoo zoo-emit zoo-rust zoo-decode zoo-bench people op-db faults twins: export OMP_NUM_THREADS ?= 1
+test test-full zoo zoo-emit zoo-rust zoo-decode zoo-bench zoo-onnx people op-db faults twins: export OMP_NUM_THREADS ?= 1
 
-.PHONY: help build build-tests demo shakespeare test test-cpp test-full zoo zoo-emit zoo-rust zoo-decode zoo-bench people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
+.PHONY: help build build-tests demo shakespeare test test-cpp test-full zoo zoo-emit zoo-rust zoo-decode zoo-bench zoo-onnx people op-db models faults twins bench bench-quick test-asan test-tsan format lint fuzz requirements web wheel clean
 
 help: ## list these goals
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -30,7 +30,9 @@ def programs(folder: Path) -> tuple[Path, Path]:
     import llama_cpp
 
     package = Path(llama_cpp.__file__).parent
-    found = subprocess.run([ROOT / ".venv/bin/pycandle", "--cmake-dir"], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [ROOT / ".venv/bin/pycandle", "--cmake-dir"], capture_output=True, text=True, check=True
+    )
     configure = ["cmake", "-S", Path(__file__).parent, "-B", folder, "-DCMAKE_BUILD_TYPE=Release"]
     configure += [f"-Dpycandle_DIR={found.stdout.strip()}", f"-DLLAMA={package}"]
     configure += [f"-DLLAMA_HEADERS={package.parent / 'include'}"]
@@ -85,7 +87,9 @@ def table(rows: list[tuple[int, int, dict[str, float]]]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m first_token", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m first_token",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     numbers = lambda text: [int(n) for n in text.split(",")]  # noqa: E731
     parser.add_argument("--threads", type=numbers, default=[1, 2])

@@ -1,5 +1,5 @@
 // What a backend is written with, in this repository or out of it (docs/adding-a-backend.md). These headers and those that they
-// include are installed as they are; CMakeLists.txt lists them.
+// include are installed as they are (cmake/PycandleKit.cmake).
 #pragma once
 
 #include "backends/arena.h"            // IWYU pragma: export

@@ -34,6 +34,7 @@ ORDER = [
     "emit",
     "emit/cpp",
     "emit/rust",
+    "emit/onnx",
     "emit/proof",
     "report",
     "text",
@@ -44,10 +45,12 @@ ORDER = [
 UNSEEN = {("backends/cpu/kernels", other) for other in ORDER if other not in ("base", "backends/cpu/kernels")}
 UNSEEN |= {("text", other) for other in ORDER if other not in ("base", "text")}
 UNSEEN |= {(other, "generate") for other in ORDER if other not in ("generate", "cli")}
+UNSEEN |= {(other, "suite") for other in ORDER if other not in ("suite", "cli")}
 UNSEEN |= {("backends/c", other) for other in ("backends/reference", "backends/cpu/kernels", "backends/cpu")}
 UNSEEN.add(("cli", "text"))  # it has the public header
 UNSEEN |= {("emit/rust", "emit/cpp"), ("emit/proof", "emit/cpp"), ("emit/proof", "emit/rust")}
-UNSEEN |= {("report", "emit/rust")}
+UNSEEN |= {("report", "emit/rust")} | {(other, "emit/onnx") for other in ("emit/proof", "report")}
+UNSEEN |= {("emit/onnx", "emit/cpp"), ("emit/onnx", "emit/rust")}
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 

@@ -190,7 +190,9 @@ class PythonSource:
             if function is None or function.__module__ not in {m.__name__ for m in self._files}:
                 continue
             tree = tree_of(inspect.unwrap(function))
-            if tree is not None and isinstance(tree.body[0], (ast.FunctionDef, ast.AsyncFunctionDef)):  # no lambda
+            if tree is not None and isinstance(
+                tree.body[0], (ast.FunctionDef, ast.AsyncFunctionDef)
+            ):  # no lambda
                 found[name] = tree
                 waiting |= set(_words(tree)) - seen
         return list(found.values())
