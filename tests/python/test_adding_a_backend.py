@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,13 +79,11 @@ def prefix(tmp_path_factory) -> Path:
 
 
 def write_files(folder: Path) -> None:
-    """Every file of the page, in an empty folder."""
-    found = re.findall(
-        r"^`([\w.]+)`[.:][^\n]*\n(?:[^`][^\n]*\n)*\n?```\w+\n(.*?)^```", PAGE.text, re.MULTILINE | re.DOTALL
-    )
-    assert [name for name, _ in found] == ["CMakeLists.txt", "kernels.h", "toy.cpp", "toy_test.cpp"]
-    for name, text in found:
-        (folder / name).write_text(text)
+    """The example that the page says to copy; what the page shows of it is there."""
+    shutil.copytree(ROOT / "examples/toy_backend", folder, dirs_exist_ok=True)
+    backend = (folder / "toy.cpp").read_text()
+    (shown,) = PAGE.blocks("cpp")
+    assert all(part.strip() in backend for part in shown.split("\n\n"))
 
 
 @pytest.fixture(scope="module")
