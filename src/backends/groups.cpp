@@ -72,8 +72,8 @@ class Grouping {
 
 }  // namespace
 
-std::vector<Group> fused_groups(const Program& p, const std::function<bool(const Node&)>& joins, Taps taps) {
-  std::vector<Group> groups;
+std::vector<LoopGroup> fused_groups(const Program& p, const std::function<bool(const Node&)>& joins, Taps taps) {
+  std::vector<LoopGroup> groups;
   PerValue<int> group_of(p.graph.values.size(), kNoLoop);
   for (std::vector<NodeId>& nodes : Grouping(p, joins).groups()) {
     for (const NodeId n : nodes) {
@@ -97,7 +97,7 @@ std::vector<Group> fused_groups(const Program& p, const std::function<bool(const
       }
     }
   }
-  for (Group& group : groups) {
+  for (LoopGroup& group : groups) {
     for (const NodeId n : group.nodes) {
       for (const ValueId v : p.graph.nodes[n].results) {
         if (wanted[v]) group.outputs.push_back(v);

@@ -12,7 +12,7 @@
 
 namespace pycandle {
 
-struct Group {
+struct LoopGroup {
   std::vector<NodeId> nodes;  // in the program's order: one node of any kind, or several that share a loop
   Values inputs;              // read from outside, each once, by first use
   Values outputs;             // wanted outside: by other groups, as outputs and states of the program, by taps
@@ -23,6 +23,6 @@ enum class Taps { kept, swallowed };
 // The groups in an order in which they can run. `joins` says which nodes may share a loop: those with one result, of which an
 // element depends on nothing but the elements of the operands at the same place, where an operand has the result's shape; an
 // operand of another shape (of a broadcast) is read from outside. Taps::swallowed: a tap alone does not make a value wanted.
-std::vector<Group> fused_groups(const Program&, const std::function<bool(const Node&)>& joins, Taps = Taps::swallowed);
+std::vector<LoopGroup> fused_groups(const Program&, const std::function<bool(const Node&)>& joins, Taps = Taps::swallowed);
 
 }  // namespace pycandle

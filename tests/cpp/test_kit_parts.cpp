@@ -47,10 +47,10 @@ TEST(Arena, a_chain_of_steps_needs_two_buffers) {
 bool is_pointwise(const Node& node) { return node.op->is_pointwise; }
 
 // Every group reads only what groups before it give, and every node stands in one group.
-void expect_runs_in_order(const Program& p, const std::vector<Group>& groups) {
+void expect_runs_in_order(const Program& p, const std::vector<LoopGroup>& groups) {
   std::set<ValueId> there(p.graph.inputs.begin(), p.graph.inputs.end());
   size_t nodes = 0;
-  for (const Group& group : groups) {
+  for (const LoopGroup& group : groups) {
     for (const ValueId v : group.inputs) EXPECT_EQ(there.count(v), 1U) << "%" << v << " is read before it exists";
     there.insert(group.outputs.begin(), group.outputs.end());
     nodes += group.nodes.size();
@@ -76,7 +76,7 @@ output "b" %5
 
 TEST(Groups, branches_of_one_shape_share_a_loop_until_somebody_reads_it) {
   const Program p = parsed(kTwoBranches);
-  const std::vector<Group> groups = fused_groups(p, is_pointwise);
+  const std::vector<LoopGroup> groups = fused_groups(p, is_pointwise);
   expect_runs_in_order(p, groups);
   ASSERT_EQ(groups.size(), 4U);
   EXPECT_EQ(groups[0].nodes, (std::vector<NodeId>{0, 1, 2, 3}));
@@ -96,8 +96,8 @@ input %0 "x": f32[4]
 output "a" %3
 output "b" %4
 )");
-  const std::vector<Group> groups = fused_groups(p,
-                                                 [](const Node& n) { return n.op->is_pointwise || n.op->name == "broadcast"; });
+  const std::vector<LoopGroup> groups = fused_groups(
+      p, [](const Node& n) { return n.op->is_pointwise || n.op->name == "broadcast"; });
   expect_runs_in_order(p, groups);
   ASSERT_EQ(groups.size(), 3U);
   EXPECT_EQ(groups[0].nodes, (std::vector<NodeId>{0}));
