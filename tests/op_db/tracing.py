@@ -190,8 +190,8 @@ class _Call(torch.nn.Module):
 def _exported(function: Callable, tensors: list[torch.Tensor]) -> Traced:
     """The recorder's own way."""
     model = _Call(function)
-    inputs = gather_inputs(inspect.signature(model.forward), (list(tensors),), {})
     try:
+        inputs = gather_inputs(inspect.signature(model.forward), (list(tensors),), {})
         with outside_recorded_form():
             program = build_program(export_model(model, inputs, [], {}), {})
     except Exception as error:
