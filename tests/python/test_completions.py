@@ -27,7 +27,7 @@ TYPED = {
     "pycandle weights extract --dty": {"--dtype"},
     "pycandle verify --weights int": {"int8", "int4"},
     "pycandle report --format ": {"html", "md", "json"},
-    "pycandle verify --backend ": {"cpu", "reference"},
+    "pycandle verify --backend ": {"c", "cpu", "reference"},
     "pycandle record --taps ": {"modules", "all", "none"},
     "pycandle completions ": {"bash", "zsh", "fish"},
     "pycandle bench-runn": set(),  # a hidden command

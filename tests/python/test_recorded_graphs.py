@@ -294,7 +294,7 @@ def test_dynamic_says_which_axes_stay_open(record, dynamic, shape):
     assert manifest["inputs"][0]["shape"] == shape
 
 
-@pytest.mark.parametrize("dynamic", ["all", {"nobody": [0]}, {"ids": [7]}, {"ids": 3}])
+@pytest.mark.parametrize("dynamic", ["every", {"nobody": [0]}, {"ids": [7]}, {"ids": 3}])
 def test_a_wrong_dynamic_is_a_usage_error(record, dynamic):
     with pytest.raises(UsageError):
         record(Calls(lambda ids: ids + 1), torch.randint(0, 9, (3, 5)), options={"dynamic": dynamic})
