@@ -226,7 +226,7 @@ int test_backend(const Options& options, bool json) {
 void add_test_backend(Command& app, Context& context) {
   auto options = std::make_shared<Options>();
   Command command = add_command(app, context, "test-backend",
-                                "run every op and small models on a backend, beside PyTorch's values",
+                                "run ops and small models on a backend, beside PyTorch's values",
                                 "pycandle test-backend ./libmine.so\n  pycandle test-backend cpu --filter softmax --all");
   command.add_option("backend", options->backend, "a backend's name, or the library of one").required();
   command.add_option("--filter", options->filter, "tests of this op, or with this text in their op or name");
