@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use candle_core::{bail, DType, Device, Result, Tensor};
 use candle_nn::VarBuilder;
 
-use crate::compare::{compare, Comparison};
+use crate::compare::{compare, for_each_sequence, Comparison};
 use crate::floors::{self, Floor};
 use crate::recording::{Recording, TensorFile};
 use crate::result;
@@ -26,8 +26,11 @@ struct Shared {
     recording: Recording,
     goldens: TensorFile,
     key_of: HashMap<String, String>,
+    /// "h.0.attn@0/output" → "h.0.attn@0/output.0": of what modules gave in parts, the part that is recorded first.
+    first_part: HashMap<String, String>,
     floors: HashMap<String, Floor>,
     only_collects: bool,
+    is_decode_step: bool,
     failures: Option<PathBuf>,
     state: Mutex<State>,
 }
@@ -54,17 +57,23 @@ impl PyChecker {
     pub fn load(name: &str, folder: impl AsRef<Path>, device: &Device) -> Result<Self> {
         let recording = Recording::open(name, folder, device)?;
         let goldens = recording.goldens()?;
-        let taps = recording.taps();
-        let key_of = taps
-            .map(|(id, key)| (id.to_string(), key.to_string()))
-            .collect();
+        let (mut key_of, mut first_part) = (HashMap::new(), HashMap::new());
+        for (id, key) in recording.taps() {
+            key_of.insert(id.to_string(), key.to_string());
+            if let Some(at) = id.find("/output.") {
+                let whole = id[..at + "/output".len()].to_string();
+                first_part.entry(whole).or_insert_with(|| id.to_string());
+            }
+        }
         let floors = floors::read(&recording);
         let shared = Shared {
             recording,
             goldens,
             key_of,
+            first_part,
             floors,
             only_collects: false,
+            is_decode_step: false,
             failures: None,
             state: Mutex::default(),
         };
@@ -81,6 +90,14 @@ impl PyChecker {
             shared.only_collects = true;
         }
         Ok(checker)
+    }
+
+    /// For a decode step: what PyTorch has once for a batch, as positions, the step has for each sequence.
+    pub fn for_decode_step(mut self) -> Self {
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.is_decode_step = true;
+        }
+        self
     }
 
     /// Keeps the first wrong layer in this folder: both values, and a script that shows where they differ.
@@ -116,13 +133,14 @@ impl PyChecker {
             .tensor(key, self.shared.recording.device())
     }
 
-    /// `layer` is "h.0.mlp" for the output of its first call; "h.0.mlp@1" and "h.0.mlp@0/output.1" say more.
+    /// `layer` is "h.0.mlp" for the output of its first call, the first part of it where it has several;
+    /// "h.0.mlp@1" and "h.0.mlp@0/output.1" say more.
     pub fn verify(&self, layer: &str, value: &Tensor) -> Result<Comparison> {
         let id = tap_id(&self.full_path(layer));
-        let Some(key) = self.shared.key_of.get(&id) else {
+        let Some((id, key)) = self.recorded(&id) else {
             bail!("there is no golden value of {id}");
         };
-        let result = self.compared(&id, key, value)?;
+        let result = self.compared(id, key, value)?;
         self.shared
             .state
             .lock()
@@ -176,7 +194,10 @@ impl PyChecker {
     }
 
     fn compared(&self, name: &str, key: &str, value: &Tensor) -> Result<Comparison> {
-        let golden = self.golden(key)?;
+        let mut golden = self.golden(key)?;
+        if self.shared.is_decode_step {
+            golden = for_each_sequence(&golden, value)?;
+        }
         let mut result = compare(&golden, value, self.shared.floors.get(key))?;
         result.layer = name.to_string();
         result.facts.key = key.to_string();
@@ -186,22 +207,41 @@ impl PyChecker {
         Ok(result)
     }
 
-    fn check_layer(&self, layer: &str, value: &Tensor) -> Result<()> {
-        let path = self.full_path(layer);
+    /// The id and the key of a golden value; the first part stands for a whole that has parts.
+    fn recorded<'a>(&'a self, id: &'a str) -> Option<(&'a str, &'a str)> {
+        let shared = &self.shared;
+        if let Some(key) = shared.key_of.get(id) {
+            return Some((id, key));
+        }
+        let part = shared.first_part.get(id)?;
+        Some((part, shared.key_of.get(part)?))
+    }
+
+    fn check_layer(&self, layer: &str, values: &[&Tensor]) -> Result<()> {
+        let layer = self.full_path(layer);
+        let (module, part) = layer.split_once('/').unwrap_or((&layer, "output"));
         let call = {
             let mut state = self.shared.state.lock().unwrap();
-            let count = state.calls.entry(path.clone()).or_default();
+            let count = state.calls.entry(layer.clone()).or_default();
             *count += 1;
             *count - 1
         };
-        let id = format!("{path}@{call}/output");
-        let Some(key) = self.shared.key_of.get(&id) else {
-            return Ok(());
-        };
-        if !self.shared.goldens.contains(key) {
-            return Ok(());
+        for (i, value) in values.iter().enumerate() {
+            let id = match values.len() {
+                1 => format!("{module}@{call}/{part}"),
+                _ => format!("{module}@{call}/{part}.{i}"),
+            };
+            if let Some((id, key)) = self.recorded(&id) {
+                if self.shared.goldens.contains(key) {
+                    self.check_value(id, key, value)?;
+                }
+            }
         }
-        let result = self.compared(&id, key, value)?;
+        Ok(())
+    }
+
+    fn check_value(&self, id: &str, key: &str, value: &Tensor) -> Result<()> {
+        let result = self.compared(id, key, value)?;
         let (passed, why) = (result.passed, result.why.clone());
         let is_first = {
             let mut state = self.shared.state.lock().unwrap();
@@ -210,7 +250,7 @@ impl PyChecker {
             is_first
         };
         if let (true, Some(folder)) = (is_first, &self.shared.failures) {
-            keep_failure(folder, &id, value, &self.golden(key)?)?;
+            keep_failure(folder, id, value, &self.golden(key)?)?;
         }
         if !passed && !self.shared.only_collects {
             bail!("{why}");
@@ -231,48 +271,78 @@ fn tap_id(layer: &str) -> String {
 
 /// What [`py_check!`](crate::py_check) calls.
 pub trait Checks {
-    fn check(&self, layer: &dyn fmt::Display, value: &Tensor) -> Result<()>;
+    /// Of several values, the parts of what a layer gave.
+    fn check(&self, layer: &dyn fmt::Display, values: &[&Tensor]) -> Result<()>;
 }
 
 impl Checks for PyChecker {
-    fn check(&self, layer: &dyn fmt::Display, value: &Tensor) -> Result<()> {
-        self.check_layer(&layer.to_string(), value)
+    fn check(&self, layer: &dyn fmt::Display, values: &[&Tensor]) -> Result<()> {
+        self.check_layer(&layer.to_string(), values)
     }
 }
 
 impl<C: Checks> Checks for Option<C> {
-    fn check(&self, layer: &dyn fmt::Display, value: &Tensor) -> Result<()> {
+    fn check(&self, layer: &dyn fmt::Display, values: &[&Tensor]) -> Result<()> {
         match self {
-            Some(checker) => checker.check(layer, value),
+            Some(checker) => checker.check(layer, values),
             None => Ok(()),
         }
     }
 }
 
-/// A tensor that is checked: what is lent gives nothing, what is given comes back.
+/// A tensor or a tuple of them that is checked: what is lent gives nothing, what is given comes back.
 pub trait Checked {
     type Back;
-    fn tensor(&self) -> &Tensor;
+    fn check(&self, checker: &impl Checks, layer: &dyn fmt::Display) -> Result<()>;
     fn back(self) -> Self::Back;
 }
 
 impl Checked for &Tensor {
     type Back = ();
-    fn tensor(&self) -> &Tensor {
-        self
+    fn check(&self, checker: &impl Checks, layer: &dyn fmt::Display) -> Result<()> {
+        checker.check(layer, &[self])
     }
     fn back(self) {}
 }
 
 impl Checked for Tensor {
     type Back = Self;
-    fn tensor(&self) -> &Tensor {
-        self
+    fn check(&self, checker: &impl Checks, layer: &dyn fmt::Display) -> Result<()> {
+        checker.check(layer, &[self])
     }
     fn back(self) -> Self {
         self
     }
 }
+
+macro_rules! checked_tuple {
+    ($($tensor:ident $name:ident),+) => {
+        impl Checked for ($(&$tensor,)+) {
+            type Back = ();
+            fn check(&self, checker: &impl Checks, layer: &dyn fmt::Display) -> Result<()> {
+                let ($($name,)+) = self;
+                checker.check(layer, &[$($name),+])
+            }
+            fn back(self) {}
+        }
+
+        impl Checked for ($($tensor,)+) {
+            type Back = Self;
+            fn check(&self, checker: &impl Checks, layer: &dyn fmt::Display) -> Result<()> {
+                let ($($name,)+) = self;
+                checker.check(layer, &[$($name),+])
+            }
+            fn back(self) -> Self {
+                self
+            }
+        }
+    };
+}
+checked_tuple!(Tensor a, Tensor b);
+checked_tuple!(Tensor a, Tensor b, Tensor c);
+checked_tuple!(Tensor a, Tensor b, Tensor c, Tensor d);
+checked_tuple!(Tensor a, Tensor b, Tensor c, Tensor d, Tensor e);
+checked_tuple!(Tensor a, Tensor b, Tensor c, Tensor d, Tensor e, Tensor f);
 
 /// What [`py_check!`](crate::py_check) calls.
 pub fn checked<V: Checked>(
@@ -280,7 +350,7 @@ pub fn checked<V: Checked>(
     layer: &dyn fmt::Display,
     value: V,
 ) -> Result<V::Back> {
-    checker.check(layer, value.tensor())?;
+    value.check(checker, layer)?;
     Ok(value.back())
 }
 

@@ -48,7 +48,7 @@ pub use recording::Recording;
 
 /// Compares a layer's value with the one that PyTorch gave. Does nothing where there is no checker, or no such value.
 ///
-/// The value is lent, or given, and then it comes back: `let y = py_check!(checker, "linear", linear.forward(&x)?);`.
+/// The value, or a tuple of the parts that a layer gives, is lent, or given, and then it comes back: `let y = py_check!(checker, "linear", linear.forward(&x)?);`.
 /// The checker is a [`PyChecker`] or an `Option<PyChecker>`. The error of a wrong layer leaves the function with `?`.
 #[cfg(feature = "candle")]
 #[macro_export]

@@ -8,6 +8,7 @@
 
 #include "emit/names.h"
 #include "emit/node_forms.h"
+#include "emit/rust/checks.h"
 #include "emit/rust/expression.h"
 #include "emit/rust/layers.h"
 #include "emit/uses.h"
@@ -17,7 +18,6 @@ namespace pycandle::emit::rust {
 namespace {
 
 constexpr size_t kLongNested = 60;  // an expression that is longer gets a name when there is one
-constexpr size_t kMostOfArguments = 60;  // that rustfmt leaves on one line
 using Kind = Expression::Kind;
 
 class Body {
@@ -31,12 +31,12 @@ class Body {
         printer_(tree, made, around_),
         uses_(tree, made, [this](NodeId n) { return printer_.written_dims(n); }) {}
 
-  Forward write(const std::string& output_type, const std::vector<std::string>& fields) {
+  Forward write() {
     for (const char* name : {"i", "ops", "nn"}) scope_.reserve(name);
     if (!class_->cache_type.empty()) scope_.reserve("cache");
     name_inputs();
     for (step_ = 0; step_ < class_->steps.size(); ++step_) write_step(class_->steps[step_]);
-    write_return(output_type, fields);
+    write_return(result_type(*tree_, *class_));
     Forward made;
     made.parameters = std::move(parameters_);
     for (const Statement& s : statements_) {
@@ -158,6 +158,14 @@ class Body {
     depends_.erase(v);
   }
 
+  // Of one statement; "_" is what nothing uses.
+  void set_names(const Values& values, const std::vector<std::string>& names) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values.size() > 1) declared_at_.erase(names[i]);
+      if (names[i] != "_") set_name(values[i], names[i]);
+    }
+  }
+
   void declare(const std::string& name, const std::string& text) {
     declared_at_[name] = statements_.size();
     statements_.push_back({fmt::format("let {} = {};", name, text)});
@@ -215,9 +223,7 @@ class Body {
     if (e.text.starts_with("ops::recurrent")) names.resize(3, "_");
     const char* form = is_array ? "let [{}] = {};" : "let ({}) = {};";
     statements_.push_back({fmt::format(fmt::runtime(form), joined(names), e.text)});
-    for (size_t i = 0; i < node.results.size(); ++i) {
-      if (names[i] != "_") set_name(node.results[i], names[i]);
-    }
+    set_names(node.results, names);
   }
 
   // A slice that is written with the reshape after it.
@@ -253,10 +259,6 @@ class Body {
     return fmt::format("{}.{}({})?", callee, takes_mode ? "forward_t" : "forward", joined(arguments));
   }
 
-  std::string check(const std::string& layer, const std::string& name) const {
-    return fmt::format("py_check!(self.checker, {}, &{});", layer, name);
-  }
-
   bool takes_cache(const Child& child) const {
     return child.use.module_class >= 0 && !tree_->classes[child.use.module_class].cache_type.empty();
   }
@@ -286,49 +288,48 @@ class Body {
     throw Error(ErrorCode::gap, "this decode step cannot be written in Rust yet: no input says how many tokens are new");
   }
 
-  // py_check!(self.checker, "h", …) around the call, where rustfmt leaves that on one line; else empty.
-  static std::string checked_call(const std::string& layer, const std::string& text) {
-    const std::string arguments = fmt::format("self.checker, {}, {}", layer, text);
-    return arguments.size() <= kMostOfArguments ? fmt::format("py_check!({})", arguments) : "";
-  }
-
   void write_call(const Step& step) {
     const Child& child = class_->children[step.child];
-    const std::string text = called(child, "self." + child.name, step.arguments);
+    const std::string text = called(child, "self." + child.name, step.arguments), layer = quoted(child.use.path);
+    if (child.use.nn && child.use.nn->results.size() > 1) return write_parts(child, text);
     const Values& results = step.results;
-    if (child.use.nn && child.use.nn->results.size() > 1) return write_parts(*child.use.nn, text);
-    if (results.size() == 1) {
-      const ValueId v = results[0];
-      if (uses_.count[v] == 0) return;
-      const std::string layer = quoted(child.use.path), short_form = checked_call(layer, text);
-      const bool is_last = step_ + 1 == class_->steps.size() && uses_.count[v] == 1 && uses_.user[v] == class_->steps.size() &&
-                           !takes_cache(child);
-      if (!short_form.empty() && is_last && short_form.size() <= kMostOfArguments) {
-        written_[v] = {Kind::value, short_form};
+    const auto is_used = [&](ValueId v) { return uses_.count[v] > 0; };
+    if (std::none_of(results.begin(), results.end(), is_used)) return;
+    if (is_returned(step) && !takes_cache(child)) {
+      const CheckedCall checked = checked_call(*tree_, child, layer, text, {"x"});
+      if (checked.is_within && checked.text.size() <= kLongNested) {
+        written_[results[0]] = {Kind::value, checked.text};
         return;
       }
-      assign(v, {Kind::value, short_form.empty() ? text : short_form});
-      if (short_form.empty()) statements_.push_back({check(layer, written_[v].text)});
-      return;
     }
     std::vector<std::string> names;
-    for (const ValueId v : results) names.push_back(uses_.count[v] > 0 ? new_name(v) : "_");
-    statements_.push_back({fmt::format("let ({}) = {};", joined(names), text)});
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (names[i] != "_") set_name(results[i], names[i]);
-    }
+    for (const ValueId v : results) names.push_back(is_used(v) ? new_name(v) : "_");
+    const CheckedCall checked = checked_call(*tree_, child, layer, text, names);
+    declare(checked.pattern, checked.text);
+    set_names(results, names);
+    for (const std::string& check : checked.checks) statements_.push_back({check});
+  }
+
+  // The call is the last thing that happens, and its value what is returned.
+  bool is_returned(const Step& step) {
+    const ValueId v = step.results[0];
+    return step.results.size() == 1 && step_ + 1 == class_->steps.size() && uses_.count[v] == 1 &&
+           uses_.user[v] == class_->steps.size();
   }
 
   // Recurrent layers give output, h and c.
-  void write_parts(const NnModule& nn, const std::string& text) {
+  void write_parts(const Child& child, const std::string& text) {
+    const NnModule& nn = *child.use.nn;
     std::vector<std::string> names(3, "_");
+    Values results;
     for (size_t i = 0; i < nn.results.size(); ++i) {
-      if (uses_.count[nn.results[i].first] > 0) names[i] = new_name(nn.results[i].first);
+      results.push_back(nn.results[i].first);
+      if (uses_.count[results[i]] > 0) names[i] = new_name(results[i]);
     }
     statements_.push_back({fmt::format("let ({}) = {};", joined(names), text)});
-    for (size_t i = 0; i < nn.results.size(); ++i) {
-      if (names[i] != "_") set_name(nn.results[i].first, names[i]);
-    }
+    set_names(results, names);
+    if (names[0] == "_") return;
+    statements_.push_back({fmt::format("py_check!(self.checker, {}, &{});", quoted(child.use.path), names[0])});
   }
 
   // ---- loops
@@ -346,9 +347,7 @@ class Body {
                                                  : "self." + child.name;
       const std::string text = called(child, callee, call.arguments);
       const std::string layer = child.is_list ? layer_of(child) : quoted(child.use.path);
-      const std::string short_form = call.results.size() == 1 ? checked_call(layer, text) : "";
-      lines.push_back(assigned_in_loop(step, call, short_form.empty() ? text : short_form));
-      if (call.results.size() == 1 && short_form.empty()) lines.push_back(check(layer, written_.at(call.results[0]).text));
+      add_in_loop(lines, step, call, layer, text);
     }
     if (one_list) {
       statements_.push_back({fmt::format("for (i, {}) in self.{}.iter().enumerate() {{", element, first.name)});
@@ -412,18 +411,13 @@ class Body {
     uses_.last[c.next] = step_;
   }
 
-  std::string assigned_in_loop(const Step& loop, const Step& call, const std::string& text) {
+  void add_in_loop(std::vector<std::string>& lines, const Step& loop, const Step& call, const std::string& layer,
+                   const std::string& text) {
     const auto is_carried = [&](ValueId v) {
       return std::any_of(loop.carried.begin(), loop.carried.end(), [&](const Carried& c) { return c.next == v; });
     };
     std::vector<std::string> names;
-    for (const ValueId v : call.results) {
-      if (is_carried(v)) {
-        names.push_back(written_.at(v).text);
-      } else {
-        names.push_back(scope_.take(candidates(v)));
-      }
-    }
+    for (const ValueId v : call.results) names.push_back(is_carried(v) ? written_.at(v).text : scope_.take(candidates(v)));
     const bool all = std::all_of(call.results.begin(), call.results.end(), is_carried);
     std::string after;
     for (size_t i = 0; i < names.size() && !all; ++i) {
@@ -435,8 +429,10 @@ class Body {
       after += fmt::format(" {} = {};", names[i], next);
       names[i] = next;
     }
-    if (names.size() == 1) return fmt::format("{}{} = {};", all ? "" : "let ", names[0], text);
-    return fmt::format("{}({}) = {};{}", all ? "" : "let ", joined(names), text, after);
+    const CheckedCall checked = checked_call(*tree_, class_->children[call.child], layer, text, names);
+    lines.push_back(fmt::format("{}{} = {};", all ? "" : "let ", checked.pattern, checked.text));
+    lines.insert(lines.end(), checked.checks.begin(), checked.checks.end());
+    if (!after.empty()) lines.push_back(after.substr(1));
   }
 
   static std::vector<std::string> element_name(const Child& child) {
@@ -454,7 +450,7 @@ class Body {
     return is_local && moved.insert(e.text).second ? e.text : e.owned();
   }
 
-  void write_return(const std::string& output_type, const std::vector<std::string>& fields) {
+  void write_return(const ResultType& type) {
     step_ = class_->steps.size();
     count_tokens();
     std::set<std::string> moved;
@@ -466,12 +462,13 @@ class Body {
       std::set<std::string> none;
       results.push_back(--left[v] > 0 ? value(v).owned() : given(v, moved));
     }
-    if (!fields.empty()) {
+    if (!type.fields.empty()) {
       std::vector<std::string> all;
-      for (size_t i = 0; i < fields.size(); ++i) {
-        all.push_back(fields[i] == results[i] ? fields[i] : fmt::format("{}: {}", fields[i], results[i]));
+      for (size_t i = 0; i < type.fields.size(); ++i) {
+        const std::string& field = type.fields[i];
+        all.push_back(field == results[i] ? field : fmt::format("{}: {}", field, results[i]));
       }
-      statements_.push_back({fmt::format("Ok({} {{ {} }})", output_type, joined(all))});
+      statements_.push_back({fmt::format("Ok({} {{ {} }})", type.struct_name, joined(all))});
     } else if (results.size() == 1) {
       const std::string inner = without_question(results[0]);
       statements_.push_back({inner.empty() ? fmt::format("Ok({})", results[0]) : inner});
@@ -500,9 +497,6 @@ class Body {
 
 }  // namespace
 
-Forward write_forward(const ModelTree& tree, const ModuleClass& made, const std::string& output_type,
-                      const std::vector<std::string>& fields) {
-  return Body(tree, made).write(output_type, fields);
-}
+Forward write_forward(const ModelTree& tree, const ModuleClass& made) { return Body(tree, made).write(); }
 
 }  // namespace pycandle::emit::rust

@@ -13,8 +13,6 @@ struct Forward {
   std::vector<std::string> statements;  // lines, those inside a loop indented; the last is what is returned
 };
 
-// fields: of the struct that the class returns; empty when it returns a tensor or a tuple.
-Forward write_forward(const ModelTree&, const ModuleClass&, const std::string& output_type,
-                      const std::vector<std::string>& fields);
+Forward write_forward(const ModelTree&, const ModuleClass&);
 
 }  // namespace pycandle::emit::rust

@@ -9,8 +9,8 @@
 #include "emit/caches.h"
 #include "emit/class_names.h"
 #include "emit/names.h"
-#include "emit/results.h"
 #include "emit/rust/body.h"
+#include "emit/rust/checks.h"
 #include "emit/rust/layers.h"
 #include "emit/rust/text.h"
 
@@ -141,24 +141,6 @@ DType usual_dtype(const Program& p) {
   return usual;
 }
 
-// What forward() of a class gives, as a type.
-struct Result {
-  std::string type = "Tensor";
-  std::string struct_name;           // of several that have names
-  std::vector<std::string> fields;
-};
-
-Result result_of(const ModelTree& tree, const ModuleClass& made) {
-  Result result;
-  if (returns_struct(made) && made.outputs.size() > 1) {
-    result.type = result.struct_name = made.name + "Output";
-    for (const std::string& field : result_fields(tree, made)) result.fields.push_back(rust_name(field));
-  } else if (made.outputs.size() > 1) {
-    result.type = "(" + joined(std::vector<std::string>(made.outputs.size(), "Tensor")) + ")";
-  }
-  return result;
-}
-
 class ClassPrinter {
  public:
   ClassPrinter(const ModelTree& tree, const ModuleClass& made, bool is_model, DType dtype)
@@ -166,8 +148,8 @@ class ClassPrinter {
         class_(&made),
         is_model_(is_model),
         dtype_(dtype),
-        result_(result_of(tree, made)),
-        forward_(write_forward(tree, made, result_.struct_name, result_.fields)) {
+        result_(result_type(tree, made)),
+        forward_(write_forward(tree, made)) {
     for (const auto& [place, field] : made.places) stored_.insert(field);
     for (const Step& step : made.steps) {
       if (step.kind == Step::Kind::loop && step.count.field >= 0) stored_.insert(step.count.field);
@@ -345,7 +327,7 @@ class ClassPrinter {
     std::vector<std::string> parameters{"&self"};
     parameters.insert(parameters.end(), forward_.parameters.begin(), forward_.parameters.end());
     if (parameters.size() > kMostArguments) line(1, "#[allow(clippy::too_many_arguments)]");
-    line(1, "pub fn forward({}) -> Result<{}> {{", joined(parameters), result_.type);
+    line(1, "pub fn forward({}) -> Result<{}> {{", joined(parameters), result_.text);
     for (const std::string& s : forward_.statements) line(2, "{}", s);
     line(1, "}}");
   }
@@ -354,7 +336,7 @@ class ClassPrinter {
   const ModuleClass* class_;
   bool is_model_;
   DType dtype_;
-  Result result_;
+  ResultType result_;
   Forward forward_;
   std::set<int32_t> stored_;
   std::string out_;
@@ -375,7 +357,7 @@ std::string cache_struct(const CacheStruct& cache) {
   const bool is_whole = cache.name == "Cache";
   std::string out = fmt::format("/// What {} keeps of {}.\n#[derive(Debug, Clone, Default)]\npub struct {} {{\n", cache.of,
                                 is_whole ? "the tokens that it has seen" : "every token", cache.name);
-  if (is_whole) out += "    /// Tokens of each sequence.\n    pub seen: usize,\n";
+  if (is_whole) out += "    /// Tokens of each sequence: all sequences of a batch have one length.\n    pub seen: usize,\n";
   for (const TensorField& row : cache.rows) out += fmt::format("    pub {}: nn::CacheRows,\n", row.name);
   for (const CacheStruct::Part& part : cache.parts)
     out += fmt::format("    pub {}: {},\n", part.name, part.is_list ? "nn::CacheList<" + part.type + ">" : part.type);
@@ -431,7 +413,7 @@ PrintedModel print_module(const ModelTree& given, const std::string& name) {
       if (input.value == v) printed.inputs.push_back(input.name);
     }
   }
-  const Result result = result_of(tree, model);
+  const ResultType result = result_type(tree, model);
   for (size_t i = 0; i < tree.program->outputs.size(); ++i) {
     const Output& output = tree.program->outputs[i];
     printed.outputs.push_back(output.name);

@@ -26,7 +26,7 @@ fn folder() -> String {
 }
 
 fn checker() -> Result<PyChecker> {
-    let checker = PyChecker::collecting(@RECORDING@, folder(), &Device::Cpu)?;
+    let checker = PyChecker::collecting(@RECORDING@, folder(), &Device::Cpu)?@DECODE_STEP@;
     Ok(checker.keep_failures_in(concat!(env!("CARGO_MANIFEST_DIR"), "/target/failures")))
 }
 
@@ -166,6 +166,7 @@ std::string filled(std::string text, const PrintedModel& model, const Crate& cra
       {"@TOKENS@", tokens},
       {"@STEP_INPUTS@", step_inputs},
       {"@STEP_OUTPUTS@", step_outputs},
+      {"@DECODE_STEP@", model.has_cache ? ".for_decode_step()" : ""},
       {"@TENSOR@", model.has_cache ? ", Tensor" : ""},
       {"@NAMES@", model.has_cache ? fmt::format("{{Cache, {}}}", model.name) : model.name},
       {"@MODEL@", model.name},
