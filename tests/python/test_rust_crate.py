@@ -214,3 +214,8 @@ def test_every_operator_gives_what_torch_gives(tmp_path):
                 tmp_path / f"{name}.safetensors",
             )
     passes(cargo(CRATE, "test", "--release", "--locked", "--test", "goldens", PYCANDLE_GOLDENS=str(tmp_path)))
+
+
+@pytest.mark.full
+def test_the_cache_of_a_decode_step_keeps_its_rows_in_order():
+    passes(cargo(CRATE, "test", "--release", "--locked", "--test", "cache"))

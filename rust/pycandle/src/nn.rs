@@ -1,5 +1,7 @@
 //! Layers that `candle_nn` lacks, or that it computes otherwise than PyTorch.
 
+use std::sync::Arc;
+
 use candle_core::{bail, Result, Tensor, D};
 use candle_nn::{Linear, Module, VarBuilder};
 
@@ -220,20 +222,47 @@ impl Module for Conv {
     }
 }
 
-/// Rows that a layer keeps of the tokens that it has seen, `[batch, heads, tokens, width]`.
+/// Rows that a layer keeps of the tokens that it has seen, `[batch, heads, tokens, width]`. A clone goes on by itself.
 #[derive(Debug, Clone, Default)]
 pub struct CacheRows {
-    rows: Option<Tensor>,
+    /// With room for rows to come; nobody else's while `owner` has no clone.
+    buffer: Option<Tensor>,
+    owner: Arc<()>,
+    len: usize,
 }
 
 impl CacheRows {
-    /// The rows so far with those of new tokens behind them.
+    /// Rows that a buffer gets at a time.
+    const ROOM: usize = 256;
+
+    /// The rows so far with those of new tokens behind them: as many for every sequence of the batch.
     pub fn append(&mut self, new: &Tensor) -> Result<Tensor> {
-        let all = match &self.rows {
-            Some(rows) => Tensor::cat(&[rows, new], D::Minus2)?,
-            None => new.contiguous()?,
+        let (axis, count) = (new.rank() - 2, new.dim(D::Minus2)?);
+        let buffer = match &self.buffer {
+            Some(rows) if rows.dim(0)? != new.dim(0)? => bail!(
+                "the cache has {} sequences and the new tokens are of {}: the sequences of a batch have one length, \
+                 they begin and go on together; one of another length needs a cache of its own",
+                rows.dim(0)?,
+                new.dim(0)?
+            ),
+            Some(rows) if Arc::strong_count(&self.owner) == 1 && self.len + count <= rows.dim(axis)? => {
+                rows.clone()
+            }
+            earlier => {
+                let mut dims = new.dims().to_vec();
+                dims[axis] = (self.len + count).next_multiple_of(Self::ROOM);
+                let larger = Tensor::zeros(dims, new.dtype(), new.device())?;
+                if let Some(rows) = earlier {
+                    larger.slice_set(&rows.narrow(axis, 0, self.len)?.contiguous()?, axis, 0)?;
+                }
+                self.owner = Arc::new(());
+                larger
+            }
         };
-        self.rows = Some(all.clone());
+        buffer.slice_set(&new.contiguous()?, axis, self.len)?;
+        self.len += count;
+        let all = buffer.narrow(axis, 0, self.len)?;
+        self.buffer = Some(buffer);
         Ok(all)
     }
 }

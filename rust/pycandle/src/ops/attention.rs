@@ -40,7 +40,8 @@ fn structure(
     options: &Attention,
     x: &Tensor,
 ) -> Result<Option<Tensor>> {
-    if !options.is_causal && options.window.is_none() {
+    let sees_all = !options.is_causal || options.query_offset + 1 >= keys;
+    if sees_all && options.window.is_none() {
         return Ok(None);
     }
     let allowed = |query: usize, key: usize| {
@@ -113,9 +114,8 @@ pub fn scaled_dot_product_attention(
         };
     }
     let mut weights = super::softmax(&scores, -1)?;
-    if !options.eager
-        && (options.key_mask.is_some() || options.attn_mask.is_some() || options.is_causal)
-    {
+    let has_masks = options.key_mask.is_some() || options.attn_mask.is_some();
+    if !options.eager && (has_masks || options.window.is_some()) {
         // nothing to attend to: 0 in place of NaN
         let nowhere = scores.max_keepdim(D::Minus1)?.eq(f64::NEG_INFINITY)?;
         weights = super::where_cond(&nowhere, 0.0, &weights)?;

@@ -6,10 +6,28 @@ use super::elementwise::broadcast_dims;
 use super::host;
 use super::operand::is_float;
 
+/// As Candle multiplies it: matrices by rows or by columns, equally far apart; else a copy.
+fn multipliable(x: &Tensor) -> Result<Tensor> {
+    let (dims, stride, rank) = (x.dims(), x.stride(), x.rank());
+    let (rows, columns) = (dims[rank - 2], dims[rank - 1]);
+    let by_rows = stride[rank - 1] == 1 && stride[rank - 2] == columns;
+    let by_columns = stride[rank - 2] == 1 && stride[rank - 1] == rows;
+    let evenly = match rank {
+        2 | 3 => true,
+        4 => dims[0] == 1 || dims[1] == 1 || stride[0] == stride[1] * dims[1],
+        _ => false,
+    };
+    if (by_rows || by_columns) && evenly {
+        Ok(x.clone())
+    } else {
+        x.contiguous()
+    }
+}
+
 /// Of batches of matrices of one shape of batch.
 fn product(left: &Tensor, right: &Tensor) -> Result<Tensor> {
     if is_float(left.dtype()) {
-        return left.contiguous()?.matmul(&right.contiguous()?);
+        return multipliable(left)?.matmul(&multipliable(right)?);
     }
     let rank = left.rank();
     let (rows, inner, columns) = (
