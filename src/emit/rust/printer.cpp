@@ -215,7 +215,8 @@ class ClassPrinter {
   // ---- load
 
   void load() {
-    std::vector<std::string> parameters{"vb: VarBuilder"};
+    const bool has_weights = !class_->children.empty() || !class_->tensors.empty();
+    std::vector<std::string> parameters{has_weights ? "vb: VarBuilder" : "_vb: VarBuilder"};
     if (is_model_) {
       model_load();
       if (class_->takes_config) parameters.emplace_back("c: &Config");
