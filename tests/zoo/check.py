@@ -180,6 +180,9 @@ def verify(manifest: Path, *extra: str) -> None:
             "verify", f"exit {finished.returncode}: {finished.stderr[-2000:] or finished.stdout[-2000:]}"
         )
     result = json.loads(finished.stdout)
+    if error := result.get("error"):
+        kind = Refused if error["code"] == "gap" else Failed
+        raise kind(error.get("op", error["message"]), f"{error['message']}: {error.get('found', '')}")
     wrong = [layer for layer in result["layers"] if layer["verdict"] == "wrong here"]
     if result["status"] != "passed" or wrong:
         shown = "; ".join(f"{w['tap']} ({w['op']}): {w['why']}" for w in wrong[:3])
