@@ -1,13 +1,16 @@
 """Emitted C beside emx-onnx-cgen's (PyPI): the same models, compiler, flags and inputs, one thread, in one run.
 
-usage: c_backend.py [--emx PYTHON] [--models resnet8,ds_cnn,…] [--seconds 1]
+usage: c_backend.py [--emx PYTHON | --beside-cpu] [--models resnet8,ds_cnn,…] [--seconds 1]
 
 PYTHON is an interpreter that has the package emx-onnx-cgen (by default this one). A model that it does not compile is listed.
+--beside-cpu: instead of that, ours compiled without -march beside the cpu backend with its portable kernels.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import os
 import re
 import subprocess
@@ -16,6 +19,7 @@ import tempfile
 import warnings
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -134,31 +138,33 @@ int main(int n, char **words) {
 }
 """
 
-FLAGS = ["-O3", "-march=native", "-w"]
+FLAGS = ["-O3", "-w"]
+NATIVE = ["-march=native"]
 
 
-def run(command: list, cwd: Path, timeout: int = 900) -> str:
+def run(command: list, cwd: Path, timeout: int = 900, **environment: str) -> str:
+    words, variables = list(map(str, command)), {**os.environ, **environment}
     done = subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
+        words, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False, env=variables
     )
     if done.returncode != 0:
         raise RuntimeError((done.stderr or done.stdout)[-300:])
     return done.stdout
 
 
-def build(folder: Path, values: dict, sources: list[str]) -> None:
+def build(folder: Path, values: dict, sources: list[str], flags: list[str]) -> None:
     (folder / "main.c").write_text(HARNESS % values)
-    run(["cc", *FLAGS, "main.c", *sources, "-lm", "-o", "timed"], folder)
+    run(["cc", *FLAGS, *flags, "main.c", *sources, "-lm", "-o", "timed"], folder)
 
 
-def ours(folder: Path, manifest: Path, sizes: dict) -> int:
+def ours(folder: Path, manifest: Path, sizes: dict, flags: list[str]) -> int:
     folder.mkdir()
     run([PYCANDLE, "codegen", "--manifest", manifest, "--target", "c", "--out", "net.c"], folder)
     header = (folder / "net.h").read_text()
     weights = int(re.search(r"NET_WEIGHT_BYTES (\d+)", header)[1])
     values = {"declaration": '#include "net.h"', "call": "net_run(x, y);"}
     values["init"] = f'if (net_init(bytes_of("net.weights", {weights})) != 0) return 4;'
-    build(folder, {**values, **sizes}, ["net.c"])
+    build(folder, {**values, **sizes}, ["net.c"], flags)
     return int(re.search(r"NET_ARENA_BYTES (\d+)", header)[1])
 
 
@@ -188,7 +194,7 @@ def theirs(folder: Path, onnx: Path, sizes: dict, python: str) -> int:
         "init": f'if (!{load[1]}("{data[0].name}")) return 4;' if load and data else "",
         "call": f"{entry[1]}(({kinds[0]} *)x, y);",
     }
-    build(folder, {**values, **sizes}, ["net.c"])
+    build(folder, {**values, **sizes}, ["net.c"], NATIVE)
     temporaries = 0
     for kind, dims in re.findall(
         rf"^\s+(?:static )?({'|'.join(WIDTH)}) \w+((?:\[\d+\])+);", entry[3], re.MULTILINE
@@ -207,7 +213,20 @@ def theirs(folder: Path, onnx: Path, sizes: dict, python: str) -> int:
     return temporaries
 
 
-def measure(name: str, folder: Path, python: str, seconds: float) -> str:
+class Case(NamedTuple):
+    model: nn.Module
+    example: torch.Tensor
+    manifest: Path
+    wanted: torch.Tensor
+
+    def sizes(self) -> dict:
+        return {
+            "in_bytes": self.example.numel() * self.example.element_size(),
+            "out_bytes": self.wanted.numel() * 4,
+        }
+
+
+def recorded(name: str, folder: Path) -> Case:
     from pycandle import GoldenRecorder
 
     torch.manual_seed(0)
@@ -217,24 +236,60 @@ def measure(name: str, folder: Path, python: str, seconds: float) -> str:
     recorder.record(model, example)
     manifest = recorder.save(name).manifest
     with torch.no_grad():
-        wanted = model(example)
-    sizes = {"in_bytes": example.numel() * example.element_size(), "out_bytes": wanted.numel() * 4}
-    arena = ours(folder / "ours", manifest, sizes)
+        return Case(model, example, manifest, model(example))
+
+
+def time_of(folder: Path, case: Case, seconds: float) -> float:
+    (folder / "input.bin").write_bytes(case.example.numpy().tobytes())
+    took = float(run(["./timed", seconds], folder))
+    y = torch.frombuffer(bytearray((folder / "output.bin").read_bytes()), dtype=torch.float32)
+    error = (y - case.wanted.flatten()).abs().max().item() / case.wanted.abs().max().item()
+    if not error < 1e-3:
+        raise RuntimeError(f"{folder}: wrong by {error}")
+    return took
+
+
+def beside_cpu(name: str, folder: Path, seconds: float) -> str:
+    case = recorded(name, folder)
+    ours(folder / "ours", case.manifest, case.sizes(), [])
+    bench = [
+        PYCANDLE,
+        "bench",
+        case.manifest,
+        "--backend",
+        "cpu",
+        "--threads",
+        "1",
+        "--seconds",
+        seconds,
+        "--rounds",
+        2,
+        "--json",
+    ]
+    best = {"ours": math.inf, "cpu": math.inf}
+    for _ in range(2):
+        best["ours"] = min(best["ours"], time_of(folder / "ours", case, seconds))
+        found = json.loads(run(bench, folder, PYCANDLE_ISA="portable"))
+        best["cpu"] = min(best["cpu"], found["rows"][0]["best_ms"] / 1e3)
+    return (
+        f"| {name} | {best['ours'] * 1e3:.3f} | {best['cpu'] * 1e3:.3f} | {best['ours'] / best['cpu']:.2f} |"
+    )
+
+
+def measure(name: str, folder: Path, python: str, seconds: float) -> str:
+    case = recorded(name, folder)
+    arena = ours(folder / "ours", case.manifest, case.sizes(), NATIVE)
     why = ""
     try:
-        torch.onnx.export(model, (example,), str(folder / "net.onnx"), dynamo=False, opset_version=17)
-        temporaries = theirs(folder / "theirs", folder / "net.onnx", sizes, python)
+        torch.onnx.export(
+            case.model, (case.example,), str(folder / "net.onnx"), dynamo=False, opset_version=17
+        )
+        temporaries = theirs(folder / "theirs", folder / "net.onnx", case.sizes(), python)
     except (RuntimeError, subprocess.TimeoutExpired, TypeError) as problem:
         why = " ".join(str(problem).split())[-60:]
     times = {}
     for who in ["ours"] if why else ["ours", "theirs", "ours", "theirs"]:
-        (folder / who / "input.bin").write_bytes(example.numpy().tobytes())
-        took = float(run(["./timed", seconds], folder / who))
-        times[who] = min(took, times.get(who, took))
-        y = torch.frombuffer(bytearray((folder / who / "output.bin").read_bytes()), dtype=torch.float32)
-        error = (y - wanted.flatten()).abs().max().item() / wanted.abs().max().item()
-        if not error < 1e-3:
-            raise RuntimeError(f"{name}: {who} is wrong by {error}")
+        times[who] = min(time_of(folder / who, case, seconds), times.get(who, math.inf))
     row = f"| {name} | {times['ours'] * 1e3:.3f} | "
     if why:
         return row + f"not compiled: {why} | | {arena / 1024:.0f} | |"
@@ -249,10 +304,19 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--emx", default=sys.executable)
+    parser.add_argument("--beside-cpu", action="store_true")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--seconds", type=float, default=1)
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
+    if options.beside_cpu:
+        print(
+            "| model | without -march, ms | cpu, portable kernels, ms | of its time |\n|---|---:|---:|---:|"
+        )
+        for name in options.models.split(","):
+            with tempfile.TemporaryDirectory() as folder:
+                print(beside_cpu(name, Path(folder), options.seconds), flush=True)
+        return
     print("| model | ours, ms | emx-onnx-cgen, ms | times faster | our arena, KB | its temporaries, KB |")
     print("|---|---:|---:|---:|---:|---:|")
     for name in options.models.split(","):
