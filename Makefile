@@ -52,7 +52,7 @@ test-cpp: ## the C++ tests alone; needs no PyTorch
 	@$(CTEST) --preset release | $(ONLY_NEWS)
 
 test-full: build-tests ## all tests, the slow ones too; writes the dated table docs/test-full.md
-	@scripts/setup.sh clang rust web browser shells
+	@scripts/setup.sh clang rust web browser cross shells
 	@.venv/bin/python scripts/test_full.py --jobs $(PYTEST_JOBS) $(TEST_FULL_FLAGS)
 
 zoo: build ## published models, each recorded, run and verified; writes docs/zoo.md (ZOO_FLAGS="--filter llama")

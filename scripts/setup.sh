@@ -11,6 +11,7 @@
 #   setup.sh onnx-files   build/onnx-files with published ONNX files, for their tests
 #   setup.sh web      .venv-web with the Node that bundles the report's page
 #   setup.sh browser  Debian's chromium, for the tests of that page
+#   setup.sh cross    compilers and emulators for other machines: 64-bit ARM, Cortex-M, WebAssembly
 #   setup.sh shells   zsh, fish, groff and tmux, for the tests of completions, manual page and dashboard
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,6 +20,8 @@ build_packages=(g++ cmake ninja-build ccache python3-dev libfmt-dev nlohmann-jso
   libpcre2-dev libutf8proc-dev libprotozero-dev libgtest-dev libbenchmark-dev pkg-config libhdf5-103-1)
 clang_packages=(clang-16 libclang-rt-16-dev)
 browser_packages=(chromium fonts-dejavu-core)
+cross_packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user gcc-arm-none-eabi libnewlib-arm-none-eabi
+  clang-16 lld-16 wasi-libc libclang-rt-16-dev-wasm32)
 shell_packages=(zsh fish groff tmux)
 
 # The packages among the arguments that are not installed.
@@ -143,7 +146,8 @@ for what in "$@"; do
     onnx-files) files_of onnx-files "ONNX files of speech and music models, 30 MB" ;;
     web) web ;;
     browser) packages "${browser_packages[@]}" ;;
+    cross) packages "${cross_packages[@]}" ;;
     shells) packages "${shell_packages[@]}" ;;
-    *) echo "setup.sh: $what? (build, clang, venv, rust, bench, smollm2, shakespeare, onnx-files, web, browser, shells)" >&2; exit 2 ;;
+    *) echo "setup.sh: $what? (build, clang, venv, rust, bench, smollm2, shakespeare, onnx-files, web, browser, cross, shells)" >&2; exit 2 ;;
   esac
 done
