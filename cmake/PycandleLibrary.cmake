@@ -4,7 +4,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(parts pycandle_fmt)
-# What writes C is the program's alone: the library stays small.
+# What writes C is in the program, and a library of its own beside this one, which stays small.
 set(backends_of_library ${PYCANDLE_BACKENDS})
 list(REMOVE_ITEM backends_of_library backends/c)
 foreach(folder base ir ops import params passes backends ${backends_of_library} runtime generate verify/judging verify/diagnosing
@@ -97,6 +97,7 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/pycandle.pc.in" "${PROJECT_BINARY_DI
 install(TARGETS pycandle pycandle_shared pycandle_kit pycandle_backend_tests EXPORT pycandleTargets
   ARCHIVE DESTINATION ${lib} COMPONENT library
   LIBRARY DESTINATION ${lib} COMPONENT library NAMELINK_COMPONENT library)
+install(TARGETS pycandle_c_plugin LIBRARY DESTINATION ${lib}/pycandle_backends COMPONENT library)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/pycandle" DESTINATION ${headers} COMPONENT library)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/rust/pycandle" DESTINATION ${lib}/rust COMPONENT library
   PATTERN target EXCLUDE PATTERN .gitignore EXCLUDE)

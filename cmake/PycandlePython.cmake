@@ -20,4 +20,8 @@ set_target_properties(_core PROPERTIES LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake
 
 nanobind_add_stub(pycandle_stub MODULE _core OUTPUT "${python_output}/_core.pyi" PYTHON_PATH "${python_output}" DEPENDS _core)
 
+# Libraries lie beside it as they do in a wheel.
+file(MAKE_DIRECTORY "${python_output}" "${PROJECT_BINARY_DIR}/lib")
+file(CREATE_LINK "${PROJECT_BINARY_DIR}/lib" "${python_output}/lib" SYMBOLIC)
+
 install(TARGETS _core LIBRARY DESTINATION pycandle)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 def backends() -> list[str]:
     """
-    The backends of this build, and those in the folders of PYCANDLE_BACKEND_PATH.
+    The backends of this build, those that ship beside it, and those in the folders of PYCANDLE_BACKEND_PATH.
     """
 
 class Error(RuntimeError):

@@ -208,6 +208,10 @@ void add_codegen(Command& app, Context& context) {
   command.add_option("--target", options->target, "the language: cpp, candle for Rust, or c (by default what --out ends in)")
       .one_of({"cpp", "candle", "c"});
   command.add_option("--set", options->sizes, "c: a size other than the recorded one, such as s0=4 (repeatable)");
+  command.add_option("--batch", options->batch,
+                     "c: a size, such as s0, that each run is told: its samples run one after another, in the memory of one");
+  command.add_option("--weights", options->weights, "c: how linear layers and embeddings keep theirs (docs/narrow-weights.md)")
+      .one_of({"f32", "int8"});
   command.add_flag("--embed-weights", options->embed_weights, "c: the weights stand in the C file, up to 16 MB");
   command.add_flag("--freestanding", options->freestanding, "c: mathematical functions of its own, no libm");
   command.add_flag("--report", options->report, "c: flash, RAM and multiply-adds of each layer");

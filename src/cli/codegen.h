@@ -18,6 +18,7 @@ struct CodegenOptions {
        stateful = false;
   // --target c
   std::vector<std::string> sizes;
+  std::string weights = "f32", batch;
   bool embed_weights = false, freestanding = false, report = false;
 };
 

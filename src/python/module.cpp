@@ -277,7 +277,8 @@ NB_MODULE(_core, m) {
   using namespace pycandle;
   m.doc() = "The C++ side of pycandle: load_model() in the package is what to use.";
   m.attr("__version__") = version();
-  m.def("backends", &all_backend_names, "The backends of this build, and those in the folders of PYCANDLE_BACKEND_PATH.");
+  m.def("backends", &all_backend_names,
+        "The backends of this build, those that ship beside it, and those in the folders of PYCANDLE_BACKEND_PATH.");
 
   bind_error(m);
   bind_model(m);

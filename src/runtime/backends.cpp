@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "backends/cpu/cpu.h"
@@ -32,6 +33,7 @@ const Backend& find_backend(const std::string& name) {
     if (plugin.name == name && !plugin.refused) return plugin_backend(plugin.library);
     if (plugin.refused) refused.push_back(plugin.library.string());
   }
+  if (const auto shipped = shipped_plugin(name)) return plugin_backend(*shipped);
   Error error = Error(ErrorCode::usage, fmt::format("there is no backend {}", name))
                     .expected(fmt::format("one of {}, or the path of a library", fmt::join(all_backend_names(), ", ")))
                     .found(name);
@@ -52,6 +54,9 @@ std::vector<std::string> backend_names() {
 
 std::vector<std::string> all_backend_names() {
   std::vector<std::string> names = backend_names();
+  for (const char* name : kShippedPlugins) {
+    if (std::find(names.begin(), names.end(), name) == names.end() && shipped_plugin(name)) names.emplace_back(name);
+  }
   for (const FoundPlugin& plugin : found_plugins()) {
     if (!plugin.refused) names.push_back(plugin.name);
   }

@@ -55,11 +55,15 @@ void check_version(const fs::path& library) {
       .hint("build it again with the headers and the compiler of this PyCandle");
 }
 
+// The program, shared library or extension that this code is in.
+std::string own_file() {
+  Dl_info here{};
+  return dladdr(reinterpret_cast<const void*>(&own_file), &here) != 0 && here.dli_fname != nullptr ? here.dli_fname : "";
+}
+
 // A library looks for our functions among the names that all see. Python keeps those of an extension to itself.
 void show_our_names() {
-  Dl_info here{};
-  if (dladdr(reinterpret_cast<const void*>(&show_our_names), &here) == 0 || here.dli_fname == nullptr) return;
-  dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);  // fails for a program, whose names are seen already
+  dlopen(own_file().c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);  // fails for a program, whose names are seen already
 }
 
 const Backend& loaded(const fs::path& library) {
@@ -97,6 +101,16 @@ const Backend& plugin_backend(const fs::path& library) {
   const auto found = known.find(path);
   if (found != known.end()) return *found->second;
   return *known.emplace(path, &loaded(path)).first->second;
+}
+
+std::optional<fs::path> shipped_plugin(const std::string& name) {
+  std::error_code failure;
+  const fs::path folder = fs::weakly_canonical(own_file(), failure).parent_path();
+  for (const char* lib : {"", "lib", "../lib"}) {  // a library, the extension, a program
+    fs::path library = folder / lib / "pycandle_backends" / (name + ".so");
+    if (fs::exists(library, failure)) return library;
+  }
+  return std::nullopt;
 }
 
 std::vector<FoundPlugin> found_plugins() {

@@ -14,6 +14,11 @@ namespace pycandle {
 // is no Error becomes one that names it. bad_input when the file is no such library or was built for another version.
 const Backend& plugin_backend(const std::filesystem::path& library);
 
+// The library of a backend that ships with PyCandle apart from its shared library: c.so in the folder pycandle_backends, beside
+// the file that this code is in. Nothing when there is none.
+inline constexpr const char* kShippedPlugins[] = {"c"};
+std::optional<std::filesystem::path> shipped_plugin(const std::string& name);
+
 // A library in a folder of PYCANDLE_BACKEND_PATH.
 struct FoundPlugin {
   std::filesystem::path library;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+ROOT = Path(__file__).resolve().parents[2]
 WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
@@ -145,6 +147,17 @@ def test_every_tap_verifies(pycandle, manifest):
     assert max(output["max_abs"] for output in result["outputs"]) < 1e-3
 
 
+def test_python_finds_it_as_a_library_beside_the_extension(tmp_path):
+    import pycandle
+
+    torch.manual_seed(3)
+    model, x = Mlp(), torch.randn(6, 20)
+    manifest = recorded("mlp", tmp_path, model, x[:2])
+    assert "c" in pycandle.list_backends()
+    (ours,) = pycandle.load_model(manifest.parent, backend="c")(x.numpy()).values()
+    torch.testing.assert_close(torch.tensor(ours), model(x).detach(), rtol=1e-5, atol=1e-6)
+
+
 def test_other_sizes_give_what_the_reference_gives(pycandle, tmp_path, mlp):
     from safetensors.numpy import load_file
 
@@ -228,6 +241,97 @@ def test_without_libm_and_with_weights_inside(pycandle, tmp_path):
     check(compiled(tmp_path, "tiny"))
 
 
+class Centred(nn.Module):
+    """Its samples know of each other."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - x.mean(0)
+
+
+def test_a_run_is_told_how_many_samples_there_are(pycandle, tmp_path):
+    import ctypes
+
+    torch.manual_seed(4)
+    model, x = Residual(), torch.randn(5, 3, 33, 30)
+    manifest = recorded("batch", tmp_path, model, x[:2])
+    pycandle(
+        "codegen",
+        "--manifest",
+        manifest,
+        "--target",
+        "c",
+        "--batch",
+        "s0",
+        "--embed-weights",
+        "--out",
+        tmp_path / "net.c",
+    )
+    assert "int net_run(ptrdiff_t s0, const float *x, float *output);" in (tmp_path / "net.h").read_text()
+    check(compiled(tmp_path, "net", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+    subprocess.run(
+        ["cc", *WARNINGS, "-O2", "-shared", "-fPIC", "net.c", "-lm", "-o", "net.so"], cwd=tmp_path, check=True
+    )
+    library = ctypes.CDLL(str(tmp_path / "net.so"))
+    output = torch.zeros(5, 5)
+    pointers = (ctypes.c_void_p(t.data_ptr()) for t in (x, output))
+    assert library.net_init(None) == 0 and library.net_run(ctypes.c_ssize_t(5), *pointers) == 0
+    torch.testing.assert_close(output, model(x).detach(), rtol=1e-4, atol=1e-5)
+
+    manifest = recorded("centred", tmp_path / "centred", Centred(), torch.randn(4, 3))
+    said = pycandle(
+        "codegen",
+        "--manifest",
+        manifest,
+        "--target",
+        "c",
+        "--batch",
+        "s0",
+        "--out",
+        tmp_path / "c.c",
+        status=1,
+    )
+    assert "samples that do not know of each other" in said.stderr and "alone differs" in said.stderr
+
+
+class Rounded(nn.Module):
+    """A table that is the head too, linear layers wider and narrower than a panel, one with a column of zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 80)
+        self.up, self.down = nn.Linear(80, 300), nn.Linear(300, 80, bias=False)
+        with torch.no_grad():
+            self.down.weight[3] = 0
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(ids)
+        x = x + self.down(torch.relu(self.up(x)))
+        return nn.functional.linear(x, self.embed.weight)
+
+
+@pytest.mark.parametrize("length", [1, 40])
+def test_weights_of_eight_bits_are_a_quarter_and_every_layer_is_what_they_give(pycandle, tmp_path, length):
+    torch.manual_seed(length)
+    manifest = recorded("rounded", tmp_path, Rounded(), torch.randint(0, 50, (2, length)))
+    facts = {}
+    for weights in ("f32", "int8"):
+        folder = tmp_path / weights
+        facts[weights] = pycandle.json(
+            "codegen",
+            "--manifest",
+            manifest,
+            "--target",
+            "c",
+            "--weights",
+            weights,
+            "--out",
+            folder / "model.c",
+        )
+        check(compiled(folder, "model", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+    assert facts["int8"]["weight_bytes"] < 0.27 * facts["f32"]["weight_bytes"]
+    assert pycandle.json("verify", manifest, "--backend", "c", "--weights", "int8")["status"] == "passed"
+
+
 def test_a_report_sums_to_the_whole(pycandle, tmp_path, mlp):
     found = pycandle.json(
         "codegen", "--manifest", mlp, "--target", "c", "--report", "--set", "s0=1", "--out", tmp_path / "m.c"
@@ -239,7 +343,71 @@ def test_a_report_sums_to_the_whole(pycandle, tmp_path, mlp):
 
 
 @pytest.mark.full
+def test_gccs_analyzer_finds_nothing(pycandle, manifest, tmp_path):
+    pycandle("codegen", "--manifest", manifest, "--target", "c", "--out", tmp_path / "model.c")
+    command = ["gcc", *WARNINGS, "-O2", "-fanalyzer", "-c", "model.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+
+
+@pytest.mark.full
 def test_clang_compiles_it_without_warnings(pycandle, manifest, tmp_path, monkeypatch):
     pycandle("codegen", "--manifest", manifest, "--target", "c", "--out", tmp_path / "model.c")
     monkeypatch.setenv("CC", "clang-16")
     check(compiled(tmp_path, "model"))
+
+
+# ---- as others build it: this folder and an installed package
+
+
+def run(*command, cwd: Path, **environment: str) -> str:
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+PROGRAM = """
+#include <pycandle/pycandle.h>
+#include <cstdio>
+
+int main(int, char** arguments) {
+  using namespace pycandle;
+  const LoadedModel model = load_model(arguments[1], {.backend = arguments[2]});
+  const Array x = store(DType::f32, {1, 20}, std::vector<double>(20, 1.0));
+  for (const auto& [name, value] : model.forward({{"x", x}})) std::printf("%.6f\\n", double(value.as<float>()[0]));
+}
+"""
+
+
+@pytest.mark.full
+def test_it_needs_what_the_kit_installs_and_no_more(mlp, tmp_path):
+    prefix, folder = tmp_path / "prefix", tmp_path / "empty"
+    run(
+        "cmake",
+        "--install",
+        ROOT / "build/release",
+        "--prefix",
+        prefix,
+        "--component",
+        "library",
+        cwd=tmp_path,
+    )
+    shutil.copytree(ROOT / "src/backends/c", folder / "backends/c")
+    (package,) = prefix.rglob("cmake/pycandle")
+    run("cmake", "-S", "backends/c", "-B", "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", f"-Dpycandle_DIR={package}",
+        cwd=folder)  # fmt: skip
+    run("cmake", "--build", "build", cwd=folder)
+
+    # A program finds the one that is installed by its name, and this one by its path; the values are the same.
+    (folder / "main.cpp").write_text(PROGRAM)
+    libraries = package.parents[1]
+    run("c++", "-std=c++20", f"-I{prefix}/include", "main.cpp", f"-L{libraries}", "-lpycandle", f"-Wl,-rpath,{libraries}", "-o",
+        "main", cwd=folder)  # fmt: skip
+    shown = {
+        name: run(folder / "main", mlp, name, cwd=folder)
+        for name in ("c", folder / "build/libpycandle_c.so", "cpu")
+    }
+    values = {name: [float(line) for line in text.split()] for name, text in shown.items()}
+    assert len(values["c"]) == 1 and values["c"] == values[folder / "build/libpycandle_c.so"]
+    assert abs(values["c"][0] - values["cpu"][0]) < 1e-5

@@ -1,7 +1,5 @@
 #include "backends/c/c.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
 #include <list>
 #include <mutex>
@@ -10,6 +8,8 @@
 
 #include "backends/c/compiler.h"
 #include "backends/c/file.h"
+#include "backends/c/text.h"
+#include "backends/plugin.h"
 #include "base/error.h"
 #include "base/strides.h"
 #include "ops/core/catalogue.h"
@@ -129,7 +129,7 @@ class CExecutable final : public Executable {
       const Array given = request.states ? (*request.states)[i] : parameters_->get_state(state, type);
       Array own(type.dtype, evaluate(type.shape, sizes));
       if (own.size() != given.size())
-        throw Error(ErrorCode::bad_input, fmt::format("the state {} has another size", state.name))
+        throw Error(ErrorCode::bad_input, c::formatted("the state {} has another size", state.name))
             .expected(to_string(own.shape()))
             .found(to_string(given.shape()));
       if (own.bytes() != 0) std::memcpy(own.mutable_data(), given.data(), own.bytes());
@@ -177,7 +177,7 @@ Program c::lowered_program(const Program& p, const OpTable& table, const Pipelin
                            std::vector<PassTiming>* timings) {
   if (!options.overrides.empty()) {
     throw Error(ErrorCode::usage,
-                fmt::format("there is nothing to choose for {} on the backend c", options.overrides.begin()->first))
+                formatted("there is nothing to choose for {} on the backend c", options.overrides.begin()->first))
         .expected("no --override, or --backend cpu")
         .found(options.overrides.begin()->first);
   }
@@ -193,3 +193,5 @@ const Backend& c_backend() {
 }
 
 }  // namespace pycandle
+
+PYCANDLE_BACKEND(pycandle::c_backend());  // for processes that load it as a library

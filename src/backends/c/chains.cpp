@@ -1,10 +1,9 @@
 // Loops over what is computed element by element.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/text.h"
 #include "base/error.h"
 
 namespace pycandle::c {
@@ -38,7 +37,7 @@ std::string Chain::print(const std::function<std::string(const Sizes& strides)>&
     const ValueId v = values_[i];
     if (names_[i].empty()) names_[i] = w_.reads(views_[i], "x");
     const DType dtype = s_.graph.type(v).dtype;
-    texts[v] = loaded(fmt::format("{}[{}]", names_[i], index(views_[i].strides)), dtype);
+    texts[v] = loaded(formatted("{}[{}]", names_[i], index(views_[i].strides)), dtype);
     if (dtype == DType::f16 || dtype == DType::bf16) w_.generator().need(dtype == DType::f16 ? "float_of_f16" : "float_of_bf16");
   }
   const auto text_of = [&](ValueId v) -> std::string {
@@ -57,7 +56,7 @@ std::string Chain::print(const std::function<std::string(const Sizes& strides)>&
       if (operands[i].find('[') == std::string::npos) continue;
       const DType dtype = s_.graph.type(node.operands[i]).dtype;
       const std::string name = w_.fresh("t");
-      w_.line(fmt::format("const {} {} = {};", computed_type(dtype), name, operands[i]));
+      w_.line(formatted("const {} {} = {};", computed_type(dtype), name, operands[i]));
       for (std::string& other : operands) {
         if (&other != &operands[i] && other == operands[i]) other = name;
       }
@@ -119,7 +118,7 @@ void Generator::compute_into(Scope& s, ValueId v, const View& target) {
   const std::string value = chain.print([&](const Sizes&) { return index_of(loops.strides[++next]); });
   const DType dtype = s.graph.type(v).dtype;
   if (dtype == DType::f16 || dtype == DType::bf16) need(dtype == DType::f16 ? "f16_of" : "bf16_of");
-  w.line(fmt::format("{}[{}] = {};", y, index_of(loops.strides[0]), stored(value, dtype)));
+  w.line(formatted("{}[{}] = {};", y, index_of(loops.strides[0]), stored(value, dtype)));
   w.close(loops.sizes.size());
   emit(w);
 }

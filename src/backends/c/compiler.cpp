@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <system_error>
 #include <vector>
 
+#include "backends/c/text.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -38,7 +38,7 @@ std::vector<std::string> compiler_words() {
 
 fs::path folder() {
   const char *chosen = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  fs::path cache = fs::temp_directory_path() / fmt::format("pycandle-{}", getuid());
+  fs::path cache = fs::temp_directory_path() / formatted("pycandle-{}", getuid());
   if (chosen != nullptr && *chosen == '/')
     cache = fs::path(chosen) / "pycandle";
   else if (home != nullptr && *home == '/')
@@ -47,7 +47,7 @@ fs::path folder() {
   fs::create_directories(cache / "c", failure);
   if (failure) {
     throw Error(ErrorCode::usage, "the folder for compiled programs cannot be made")
-        .found(fmt::format("{}: {}", (cache / "c").string(), failure.message()))
+        .found(formatted("{}: {}", (cache / "c").string(), failure.message()))
         .hint("XDG_CACHE_HOME names another place for it");
   }
   return cache / "c";
@@ -90,7 +90,7 @@ void compile(const fs::path& source, const fs::path& library, const fs::path& lo
   if (problem != 0) {
     throw Error(ErrorCode::usage, "the backend c needs a C compiler")
         .expected("$CC, or else cc in PATH")
-        .found(fmt::format("{}: {}", name, std::error_code(problem, std::generic_category()).message()))
+        .found(formatted("{}: {}", name, std::error_code(problem, std::generic_category()).message()))
         .hint("install gcc or clang; --backend cpu needs none");
   }
   int status = 0;
@@ -99,7 +99,7 @@ void compile(const fs::path& source, const fs::path& library, const fs::path& lo
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   std::string said = fs::exists(log) ? read_text(log) : std::string();
   said = said.substr(0, said.find('\n', 400));
-  throw Error(ErrorCode::internal, fmt::format("{} does not compile the C file", name))
+  throw Error(ErrorCode::internal, formatted("{} does not compile the C file", name))
       .found(said)
       .hint("the file is " + source.string());
 }
@@ -131,7 +131,7 @@ std::shared_ptr<const Loaded> compiled(const std::string& text) {
   if (std::shared_ptr<const Loaded> known = loaded[name].lock()) return known;
   const fs::path library = folder() / (name + ".so");
   if (!fs::exists(library)) {
-    const std::string own = fmt::format("{}-{}", name, getpid());
+    const std::string own = formatted("{}-{}", name, getpid());
     const fs::path source = folder() / (own + ".c"), made = folder() / (own + ".so"), log = folder() / (own + ".log");
     write_text(source, text);
     compile(source, made, log);

@@ -1,9 +1,8 @@
 // Regions: loops and branches of the run, around the calls of their nodes.
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -12,7 +11,7 @@ Known as_known(View v) { return {Known::Kind::view, std::move(v), {}, kNoNode, n
 
 void moves(View& v, const std::string& index, int64_t step) {
   if (step == 0) return;
-  v.moving += fmt::format("{}{} * {}", v.moving.empty() ? "" : " + ", index, step);
+  v.moving += formatted("{}{} * {}", v.moving.empty() ? "" : " + ", index, step);
 }
 
 // Step t of a sequence: its first axis is gone.
@@ -69,7 +68,7 @@ void scan(Site& at) {
   const auto carries = static_cast<size_t>(at.call.integer("carries"));
   const int64_t length = at.dim("length");
   const bool reverse = at.call.boolean("reverse");
-  const std::string t = fmt::format("t{}", at.g.loops++);
+  const std::string t = formatted("t{}", at.g.loops++);
   Scope region(body);
   std::vector<View> own(carries);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -90,7 +89,7 @@ void scan(Site& at) {
   const size_t first = at.g.now();
   if (length > 0) {
     // The results are in use from the first step on: every step leaves something there.
-    at.g.text(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {{", t, length), results);
+    at.g.text(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {{", t, length), results);
     at.g.lower_graph(region);
     for (size_t i = 0; i < results.size(); ++i)
       at.g.copy(at.g.view(region, body.outputs[carries + i]), step_of(results[i], t, length, reverse));

@@ -1,12 +1,11 @@
 // Convolutions. f32: pixels are gathered in panels of 16 and multiplied by rows of weights, in the tiles of products; each
 // channel with its own filter takes plain loops over rows that compilers vectorise. Other dtypes take plain loops.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "backends/c/lowerings.h"
 #include "backends/c/products.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -85,8 +84,8 @@ void print_padding(Writer& w, const Conv& c, const std::string& x, const std::st
   for (const Spatial& a : c.axes) in.push_back(a.in);
   const Sizes from_strides = row_major(in);
   const std::string ch = w.fresh("c"), i = w.fresh("i");
-  w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", ch, channels));
-  w.line(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{3} * {1} + {0}] = 0.0f;", i, plane, to, ch));
+  w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", ch, channels));
+  w.line(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{3} * {1} + {0}] = 0.0f;", i, plane, to, ch));
   std::vector<std::pair<std::string, int64_t>> from{{ch, count_of(in)}}, target{{ch, plane}};
   int64_t first = 0;
   for (size_t a = 0; a < c.axes.size(); ++a) {
@@ -96,7 +95,7 @@ void print_padding(Writer& w, const Conv& c, const std::string& x, const std::st
     target.emplace_back(p, to_strides[a] * c.axes[a].input_dilation);
     first += c.axes[a].low * to_strides[a];
   }
-  w.line(fmt::format("{}[{}] = {}[{}];", to, sum_of(target, first), x, sum_of(from)));
+  w.line(formatted("{}[{}] = {}[{}];", to, sum_of(target, first), x, sum_of(from)));
   w.close(1 + c.axes.size());
 }
 
@@ -105,13 +104,13 @@ void print_epilogue(Writer& w, Scope& s, const Conv& c, ValueId last, const std:
                     const std::string& channel, const std::string& rows, const std::string& begin, const std::string& end) {
   if (last == c.result) return;
   const std::string i = w.fresh("i"), j = w.fresh("j"), value = w.fresh("t"), ch = w.fresh("channel");
-  w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", i, rows));
-  w.line(fmt::format("const ptrdiff_t {} = {} + {};", ch, channel, i));
-  w.open(fmt::format("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0})", j, begin, end));
-  const std::string element = fmt::format("{}[{} * {} + {}]", y, ch, c.pixels(), j);
-  w.line(fmt::format("const float {} = {};", value, element));
+  w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", i, rows));
+  w.line(formatted("const ptrdiff_t {} = {} + {};", ch, channel, i));
+  w.open(formatted("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0})", j, begin, end));
+  const std::string element = formatted("{}[{} * {} + {}]", y, ch, c.pixels(), j);
+  w.line(formatted("const float {} = {};", value, element));
   Chain chain(w, s, last, c.result, value);
-  w.line(fmt::format("{} = {};", element, chain_at(chain, c.sizes, {{0, 1, image}, {1, 2, ch}, {2, c.sizes.size(), j}})));
+  w.line(formatted("{} = {};", element, chain_at(chain, c.sizes, {{0, 1, image}, {1, 2, ch}, {2, c.sizes.size(), j}})));
   w.close(2);
 }
 
@@ -125,26 +124,26 @@ void print_gathering(Writer& w, const Conv& c, const std::string& planes, const 
                      const std::string& columns) {
   const Sizes strides = padded_strides(c);
   const std::string p = w.fresh("p"), j = w.fresh("j"), at = w.fresh("at"), to = w.fresh("to");
-  w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += 16)", p, columns));
-  w.line(fmt::format("float *{} = {} + {} * {};", to, panels, p, c.depth()));
-  w.line(fmt::format("ptrdiff_t {}[16];", at));
+  w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += 16)", p, columns));
+  w.line(formatted("float *{} = {} + {} * {};", to, panels, p, c.depth()));
+  w.line(formatted("ptrdiff_t {}[16];", at));
   w.loop(j, 16);
   const std::string pixel = w.fresh("pixel");
-  w.line(fmt::format("ptrdiff_t {} = {} + {} + {};", pixel, first, p, j));
-  w.line(fmt::format("if ({0} >= {1}) {0} = {2};", pixel, c.pixels(), c.pixels() - 1));
+  w.line(formatted("ptrdiff_t {} = {} + {} + {};", pixel, first, p, j));
+  w.line(formatted("if ({0} >= {1}) {0} = {2};", pixel, c.pixels(), c.pixels() - 1));
   std::string place;
   int64_t inner = 1;
   for (size_t a = c.axes.size(); a-- > 0; inner *= c.axes[a].out) {
     const int64_t step = strides[a] * c.axes[a].stride;
-    const std::string index = a == 0 ? fmt::format("{} / {}", pixel, inner)
-                                     : fmt::format("{} / {} % {}", pixel, inner, c.axes[a].out);
-    place += fmt::format("{}{} * {}", place.empty() ? "" : " + ", index, step);
+    const std::string index = a == 0 ? formatted("{} / {}", pixel, inner)
+                                     : formatted("{} / {} % {}", pixel, inner, c.axes[a].out);
+    place += formatted("{}{} * {}", place.empty() ? "" : " + ", index, step);
   }
-  w.line(fmt::format("{}[{}] = {};", at, j, place));
+  w.line(formatted("{}[{}] = {};", at, j, place));
   w.close();
   const bool may_be_run = c.axes.back().stride == 1;
   const std::string run = w.fresh("run");
-  if (may_be_run) w.line(fmt::format("const int {0} = {1}[15] - {1}[0] == 15;", run, at));
+  if (may_be_run) w.line(formatted("const int {0} = {1}[15] - {1}[0] == 15;", run, at));
   const std::string ch = w.fresh("c");
   w.loop(ch, c.in_channels);
   std::vector<std::pair<std::string, int64_t>> from{{ch, padded_plane(c)}};
@@ -155,21 +154,21 @@ void print_gathering(Writer& w, const Conv& c, const std::string& planes, const 
     from.emplace_back(tap, strides[a] * c.axes[a].dilation);
   }
   const std::string source = w.fresh("from");
-  w.line(fmt::format("const float *{} = {} + {};", source, planes, sum_of(from)));
+  w.line(formatted("const float *{} = {} + {};", source, planes, sum_of(from)));
   if (may_be_run) {
-    w.line(fmt::format("if ({0}) for (int l = 0; l < 16; ++l) {1}[l] = {2}[{3}[0] + l];", run, to, source, at));
-    w.line(fmt::format("else for (int l = 0; l < 16; ++l) {}[l] = {}[{}[l]];", to, source, at));
+    w.line(formatted("if ({0}) for (int l = 0; l < 16; ++l) {1}[l] = {2}[{3}[0] + l];", run, to, source, at));
+    w.line(formatted("else for (int l = 0; l < 16; ++l) {}[l] = {}[{}[l]];", to, source, at));
   } else {
-    w.line(fmt::format("for (int l = 0; l < 16; ++l) {}[l] = {}[{}[l]];", to, source, at));
+    w.line(formatted("for (int l = 0; l < 16; ++l) {}[l] = {}[{}[l]];", to, source, at));
   }
-  w.line(fmt::format("{} += 16;", to));
+  w.line(formatted("{} += 16;", to));
   w.close(from.size());
   w.close();
 }
 
 // Weights: [group][rows / 12][depth][12].
 View packed_filters(Generator& g, const Conv& c) {
-  const std::string key = fmt::format("filters/{}/{}/{}", c.w.buffer, c.groups, c.w.offset);
+  const std::string key = formatted("filters/{}/{}/{}", c.w.buffer, c.groups, c.w.offset);
   return g.packed_weight(key, [&] {
     const Array& data = g.buffers[c.w.buffer].data;
     const int64_t tiles = (c.out_channels + kRows - 1) / kRows, one = tiles * kRows * c.depth();
@@ -200,46 +199,45 @@ View emit_gemm(Generator& g, Scope& s, const Conv& c, ValueId last) {
   for (const Spatial& a : c.axes) plane_in *= a.in;
   const std::string n = w.fresh("n"), group = w.fresh("g"), x0 = w.fresh("image"), y0 = w.fresh("rows");
   w.loop(n, c.batch);
-  w.line(fmt::format("float *{} = {} + {} * {};", y0, out, n, c.groups * c.out_channels * pixels));
+  w.line(formatted("float *{} = {} + {} * {};", y0, out, n, c.groups * c.out_channels * pixels));
   w.loop(group, c.groups);
-  w.line(fmt::format("const float *{} = {} + {};", x0, x,
-                     sum_of({{n, c.groups * c.in_channels * plane_in}, {group, c.in_channels * plane_in}})));
-  if (pads) print_padding(w, c, x0, planes, fmt::format("{}", c.in_channels));
+  w.line(formatted("const float *{} = {} + {};", x0, x,
+                   sum_of({{n, c.groups * c.in_channels * plane_in}, {group, c.in_channels * plane_in}})));
+  if (pads) print_padding(w, c, x0, planes, formatted("{}", c.in_channels));
   const std::string p = w.fresh("p"), m = w.fresh("m"), q = w.fresh("q");
   w.loop(p, pixels, chunk);
-  w.line(fmt::format("const ptrdiff_t end = {0} - {1} < {2} ? {0} - {1} : {2};", pixels, p, chunk));
+  w.line(formatted("const ptrdiff_t end = {0} - {1} < {2} ? {0} - {1} : {2};", pixels, p, chunk));
   if (is_direct && !panels.empty()) {
-    w.open(fmt::format("if ({} + end == {})", p, pixels));
+    w.open(formatted("if ({} + end == {})", p, pixels));
     const std::string k = w.fresh("k"), j = w.fresh("j");
     w.loop(k, depth);
-    w.line(fmt::format("for (int {0} = 0; {0} < 16; ++{0}) {1}[{2} * 16 + {0}] = {0} < {3} ? {4}[{2} * {5} + {6} + {0}] : 0.0f;",
-                       j, panels, k, pixels % 16, x0, pixels, pixels / 16 * 16));
+    w.line(formatted("for (int {0} = 0; {0} < 16; ++{0}) {1}[{2} * 16 + {0}] = {0} < {3} ? {4}[{2} * {5} + {6} + {0}] : 0.0f;", j,
+                     panels, k, pixels % 16, x0, pixels, pixels / 16 * 16));
     w.close(2);
   } else if (!is_direct) {
     print_gathering(w, c, pads ? planes : x0, panels, p, "end");
   }
   const int64_t tile_count = (c.out_channels + kRows - 1) / kRows;
   w.loop(m, c.out_channels, kRows);
-  w.line(fmt::format("const ptrdiff_t filters = {0} - {1} < {2} ? {0} - {1} : {2};", c.out_channels, m, kRows));
+  w.line(formatted("const ptrdiff_t filters = {0} - {1} < {2} ? {0} - {1} : {2};", c.out_channels, m, kRows));
   const std::string weights = is_known ? sum_of({{f, 1}, {group, tile_count * kRows * depth}, {m, depth}})
                                        : sum_of({{f, 1}, {group, c.out_channels * depth}, {m, depth}});
-  w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < end; {0} += 16)", q));
-  w.line(fmt::format("const ptrdiff_t columns = end - {0} < 16 ? end - {0} : 16;", q));
-  const std::string row = fmt::format("{} + ({} * {} + {}) * {} + {} + {}", y0, group, c.out_channels, m, pixels, p, q);
-  const std::string as = is_known ? "1, 12" : fmt::format("{}, 1", depth);
-  const std::string direct = fmt::format("panel(filters, {}, {}, {} + {} + {}, {}, {}, {}, {}, columns, 0);", weights, as, x0, p,
-                                         q, pixels, depth, row, pixels);
-  const std::string gathered = fmt::format("panel(filters, {}, {}, {}, 16, {}, {}, {}, columns, 0);", weights, as,
-                                           is_direct ? panels : fmt::format("{} + {} * {}", panels, q, depth), depth, row,
-                                           pixels);
+  w.open(formatted("for (ptrdiff_t {0} = 0; {0} < end; {0} += 16)", q));
+  w.line(formatted("const ptrdiff_t columns = end - {0} < 16 ? end - {0} : 16;", q));
+  const std::string row = formatted("{} + ({} * {} + {}) * {} + {} + {}", y0, group, c.out_channels, m, pixels, p, q);
+  const std::string as = is_known ? "1, 12" : formatted("{}, 1", depth);
+  const std::string direct = formatted("panel(filters, {}, {}, {} + {} + {}, {}, {}, {}, {}, columns, 0);", weights, as, x0, p, q,
+                                       pixels, depth, row, pixels);
+  const std::string gathered = formatted("panel(filters, {}, {}, {}, 16, {}, {}, {}, columns, 0);", weights, as,
+                                         is_direct ? panels : formatted("{} + {} * {}", panels, q, depth), depth, row, pixels);
   if (is_direct && !panels.empty()) {
-    w.line(fmt::format("if (columns == 16) {}", direct));
-    w.line(fmt::format("else {}", gathered));
+    w.line(formatted("if (columns == 16) {}", direct));
+    w.line(formatted("else {}", gathered));
   } else {
     w.line(is_direct ? direct : gathered);
   }
   w.close();
-  print_epilogue(w, s, c, last, y0, n, fmt::format("{} * {} + {}", group, c.out_channels, m), "filters", p, p + " + end");
+  print_epilogue(w, s, c, last, y0, n, formatted("{} * {} + {}", group, c.out_channels, m), "filters", p, p + " + end");
   w.close(4);
   w.multiply_adds = c.multiply_adds();
   g.emit(w);
@@ -263,16 +261,16 @@ View emit_depthwise(Generator& g, Scope& s, const Conv& c, ValueId last) {
   }();
   const std::string n = w.fresh("n"), ch = w.fresh("c"), plane = w.fresh("plane"), m = w.fresh("m");
   w.loop(n, c.batch);
-  w.line(fmt::format("float *rows = {} + {} * {};", out, n, channels * c.out_channels * pixels));
+  w.line(formatted("float *rows = {} + {} * {};", out, n, channels * c.out_channels * pixels));
   w.loop(ch, channels);
-  w.line(fmt::format("const float *{} = {} + ({} * {} + {}) * {};", plane, x, n, channels, ch, plane_in));
+  w.line(formatted("const float *{} = {} + ({} * {} + {}) * {};", plane, x, n, channels, ch, plane_in));
   if (pads) print_padding(w, c, plane, padded, "1");
   w.loop(m, c.out_channels);
-  w.line(fmt::format("const float *restrict filter = {} + ({} * {} + {}) * {};", f, ch, c.out_channels, m, taps));
+  w.line(formatted("const float *restrict filter = {} + ({} * {} + {}) * {};", f, ch, c.out_channels, m, taps));
   const std::string place = w.fresh("place");
-  w.line(fmt::format("const ptrdiff_t {} = {} * {} + {};", place, ch, c.out_channels, m));
-  w.line(fmt::format("float *restrict to = rows + {} * {};", place, pixels));
-  for (int64_t t = 0; t < taps; ++t) w.line(fmt::format("const float w{0} = filter[{0}];", t));
+  w.line(formatted("const ptrdiff_t {} = {} * {} + {};", place, ch, c.out_channels, m));
+  w.line(formatted("float *restrict to = rows + {} * {};", place, pixels));
+  for (int64_t t = 0; t < taps; ++t) w.line(formatted("const float w{0} = filter[{0}];", t));
   std::vector<std::pair<std::string, int64_t>> from, target;
   for (size_t a = 0; a < c.axes.size(); ++a) {
     const std::string o = w.fresh("o");
@@ -280,17 +278,17 @@ View emit_depthwise(Generator& g, Scope& s, const Conv& c, ValueId last) {
     from.emplace_back(o, strides[a] * c.axes[a].stride);
     target.emplace_back(o, out_strides[a]);
   }
-  w.line(fmt::format("const float *at = {} + {};", pads ? padded : plane, sum_of(from)));
+  w.line(formatted("const float *at = {} + {};", pads ? padded : plane, sum_of(from)));
   std::string sum;
   for (int64_t t = 0; t < taps; ++t) {
     int64_t offset = 0, rest = t;
     for (size_t a = c.axes.size(); a-- > 0; rest /= c.axes[a].kernel)
       offset += rest % c.axes[a].kernel * strides[a] * c.axes[a].dilation;
-    sum += fmt::format("{}at[{}] * w{}", t == 0 ? "" : " + ", offset, t);
+    sum += formatted("{}at[{}] * w{}", t == 0 ? "" : " + ", offset, t);
   }
-  w.line(fmt::format("to[{}] = {};", sum_of(target), sum));
+  w.line(formatted("to[{}] = {};", sum_of(target), sum));
   w.close(c.axes.size());
-  print_epilogue(w, s, c, last, "rows", n, place, "1", "0", fmt::format("{}", pixels));
+  print_epilogue(w, s, c, last, "rows", n, place, "1", "0", formatted("{}", pixels));
   w.close(3);
   w.multiply_adds = c.multiply_adds();
   g.emit(w);
@@ -322,7 +320,7 @@ void plain_loops(Site& at, const Conv& c) {
     w.loop(outs.back(), c.axes[a].out);
     to.emplace_back(outs.back(), y_strides[a + 2]);
   }
-  w.line(fmt::format("{} sum = 0;", type));
+  w.line(formatted("{} sum = 0;", type));
   w.loop(ch, c.in_channels);
   std::vector<std::pair<std::string, int64_t>> from{{n, x_strides[0]}, {group, c.in_channels * x_strides[1]}, {ch, x_strides[1]}},
       filter{{group, c.out_channels * w_strides[0]}, {m, w_strides[0]}, {ch, w_strides[1]}};
@@ -330,16 +328,16 @@ void plain_loops(Site& at, const Conv& c) {
     const Spatial& axis = c.axes[a];
     const std::string k = w.fresh("k"), p = w.fresh("p");
     w.loop(k, axis.kernel);
-    w.line(fmt::format("const ptrdiff_t {} = {};", p, sum_of({{outs[a], axis.stride}, {k, axis.dilation}}, -axis.low)));
-    w.line(fmt::format("if ({0} < 0 || {0} > {1}{2}) continue;", p, (axis.in - 1) * axis.input_dilation,
-                       axis.input_dilation == 1 ? "" : fmt::format(" || {} % {} != 0", p, axis.input_dilation)));
-    from.emplace_back(axis.input_dilation == 1 ? p : fmt::format("{} / {}", p, axis.input_dilation), x_strides[a + 2]);
+    w.line(formatted("const ptrdiff_t {} = {};", p, sum_of({{outs[a], axis.stride}, {k, axis.dilation}}, -axis.low)));
+    w.line(formatted("if ({0} < 0 || {0} > {1}{2}) continue;", p, (axis.in - 1) * axis.input_dilation,
+                     axis.input_dilation == 1 ? "" : formatted(" || {} % {} != 0", p, axis.input_dilation)));
+    from.emplace_back(axis.input_dilation == 1 ? p : formatted("{} / {}", p, axis.input_dilation), x_strides[a + 2]);
     filter.emplace_back(k, w_strides[a + 2]);
   }
-  w.line(fmt::format("sum += ({}){} * {};", type, loaded(fmt::format("{}[{}]", x, sum_of(from)), dtype),
-                     loaded(fmt::format("{}[{}]", f, sum_of(filter)), dtype)));
+  w.line(formatted("sum += ({}){} * {};", type, loaded(formatted("{}[{}]", x, sum_of(from)), dtype),
+                   loaded(formatted("{}[{}]", f, sum_of(filter)), dtype)));
   w.close(1 + c.axes.size());
-  w.line(fmt::format("{}[{}] = {};", out, sum_of(to), stored(fmt::format("({})sum", computed_type(dtype)), dtype)));
+  w.line(formatted("{}[{}] = {};", out, sum_of(to), stored(formatted("({})sum", computed_type(dtype)), dtype)));
   w.close(3 + c.axes.size());
   w.multiply_adds = c.multiply_adds();
   at.g.emit(w);

@@ -1,6 +1,4 @@
 // What one element of an elementwise op is in C.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/text.h"
 #include "base/error.h"
 #include "ir/builder.h"
 #include "passes/constants.h"
@@ -112,9 +111,9 @@ void need_functions_of(Generator& g, const std::string& text) {
 std::string cast_text(const std::string& a, DType from, DType to) {
   if (from == to) return a;
   if (to == DType::boolean) return a + " != 0";
-  if (is_floating(to)) return fmt::format("({}){}", computed_type(to), a);
-  if (!is_floating(from)) return fmt::format("({}){}", stored_type(to), a);
-  return to == DType::i64 ? fmt::format("to_i64({})", a) : fmt::format("({})to_i64({})", stored_type(to), a);
+  if (is_floating(to)) return formatted("({}){}", computed_type(to), a);
+  if (!is_floating(from)) return formatted("({}){}", stored_type(to), a);
+  return to == DType::i64 ? formatted("to_i64({})", a) : formatted("({})to_i64({})", stored_type(to), a);
 }
 
 std::string filled(const Form& form, DType in, DType out, const std::vector<std::string>& operands) {
@@ -230,7 +229,7 @@ std::string print_element(Writer& w, const Graph& g, const Node& node, const std
   const std::string text = rounded(primitive_text(g, node, operands), out);
   need_functions_of(w.generator(), text);
   const std::string name = w.fresh("t");
-  w.line(fmt::format("const {} {} = {};", computed_type(out), name, text));
+  w.line(formatted("const {} {} = {};", computed_type(out), name, text));
   return name;
 }
 

@@ -1,10 +1,9 @@
 #include "backends/c/file.h"
 
-#include <fmt/format.h>
-
 #include <array>
 
 #include "backends/c/helpers.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 
@@ -16,8 +15,8 @@ std::string functions_text(const Generator& g) {
       "0.0)\n\n";
   text += helper_texts(g.helpers, g.naming.is_freestanding);
   for (const Function& f : g.functions) {
-    if (!f.comment.empty()) text += fmt::format("/* {} */\n", f.comment);
-    text += fmt::format("static void {}({}) {{\n{}}}\n\n", f.name, f.parameters, f.body);
+    if (!f.comment.empty()) text += formatted("/* {} */\n", f.comment);
+    text += formatted("static void {}({}) {{\n{}}}\n\n", f.name, f.parameters, f.body);
   }
   return text;
 }
@@ -29,8 +28,8 @@ std::string calls_text(const Generator& g, const std::function<std::string(const
   for (const Step& step : g.steps) {
     if (step.kind == Step::Kind::tap) {
       if (has_taps)
-        text += std::string(2 * static_cast<size_t>(depth), ' ') +
-                fmt::format(fmt::runtime(form), step.tap, pointer(step.arguments[0].view)) + "\n";
+        text += std::string(2 * static_cast<size_t>(depth), ' ') + formatted(form, step.tap, pointer(step.arguments[0].view)) +
+                "\n";
       continue;
     }
     std::string line;
@@ -44,7 +43,7 @@ std::string calls_text(const Generator& g, const std::function<std::string(const
       line += ");";
     }
     if (line[0] == '}') --depth;
-    text += fmt::format("{:{}}{}\n", "", 2 * depth, line);
+    text += std::string(2 * static_cast<size_t>(depth), ' ') + line + "\n";
     if (line.back() == '{') ++depth;
   }
   return text;
@@ -54,8 +53,8 @@ namespace {
 
 std::string moved(const std::string& base, const View& v) {
   std::string text = base;
-  if (v.offset != 0) text += fmt::format(" {} {}", v.offset < 0 ? "-" : "+", std::abs(v.offset));
-  if (!v.moving.empty()) text += fmt::format(" + {}", v.moving);
+  if (v.offset != 0) text += formatted(" {} {}", v.offset < 0 ? "-" : "+", std::abs(v.offset));
+  if (!v.moving.empty()) text += formatted(" + {}", v.moving);
   return text;
 }
 
@@ -67,17 +66,17 @@ std::string loadable_file(const Generator& g) {
     const std::string type = stored_type(b.dtype);
     std::string base;
     switch (b.place) {
-      case Buffer::Place::arena: base = fmt::format("({} *)(void *)(arena + {})", type, b.offset); break;
-      case Buffer::Place::weight: base = fmt::format("(const {} *)(const void *)(weights + {})", type, b.offset); break;
-      case Buffer::Place::input: base = fmt::format("(const {} *)inputs[{}]", type, b.index); break;
-      case Buffer::Place::output: base = fmt::format("({} *)outputs[{}]", type, b.index); break;
-      case Buffer::Place::state: base = fmt::format("({} *)states[{}]", type, b.index); break;
+      case Buffer::Place::arena: base = formatted("({} *)(void *)(arena + {})", type, b.offset); break;
+      case Buffer::Place::weight: base = formatted("(const {} *)(const void *)(weights + {})", type, b.offset); break;
+      case Buffer::Place::input: base = formatted("(const {} *)inputs[{}]", type, b.index); break;
+      case Buffer::Place::output: base = formatted("({} *)outputs[{}]", type, b.index); break;
+      case Buffer::Place::state: base = formatted("({} *)states[{}]", type, b.index); break;
       case Buffer::Place::status: return std::string("&failed");
     }
     return moved(base, v);
   };
   std::string text = functions_text(g);
-  text += fmt::format(
+  text += formatted(
       "int {}(const void *const *inputs, void *const *outputs, void *const *states, const void *given_weights, void "
       "*given_arena,\n"
       "                 void (*tap)(void *, int, const void *), void *taps) {{\n",

@@ -1,13 +1,13 @@
 #include "backends/c/generator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "backends/arena.h"
 #include "backends/c/helpers.h"
 #include "backends/c/lowerings.h"
+#include "backends/c/narrow.h"
+#include "backends/c/text.h"
 #include "base/error.h"
 #include "base/strides.h"
 #include "ir/evaluation.h"
@@ -36,7 +36,7 @@ bool has_size_of_data(const Graph& g, const Node& node) {
 }
 
 [[noreturn]] void refuse_node(const Program& p, const Node& node, const std::string& why, const std::string& found) {
-  throw Error(ErrorCode::gap, fmt::format("{} cannot be written in C: {}", node.op->name, why))
+  throw Error(ErrorCode::gap, formatted("{} cannot be written in C: {}", node.op->name, why))
       .op(node.op->name)
       .found(found)
       .module_path(p.module_path(node.origin))
@@ -305,12 +305,12 @@ void Generator::use(const Step& step) {
 }
 
 std::string Generator::function_name(const std::string& what) {
-  if (!naming.is_readable) return fmt::format("f{}", functions.size());
+  if (!naming.is_readable) return formatted("f{}", functions.size());
   std::string path = program.module_path(origin);
   path = path.substr(0, path.rfind('@'));
   const std::string stem = identifier(path.empty() ? what : path + "_" + what);
   std::string name = stem;
-  for (int n = 2; !function_names_.insert(name).second; ++n) name = fmt::format("{}_{}", stem, n);
+  for (int n = 2; !function_names_.insert(name).second; ++n) name = formatted("{}_{}", stem, n);
   return name;
 }
 
@@ -318,8 +318,8 @@ void Generator::emit(Writer& w) {
   Function f;
   for (size_t i = 0; i < w.parameters_.size(); ++i) {
     const auto& p = w.parameters_[i];
-    f.parameters += fmt::format("{}{}{} *restrict {}", i == 0 ? "" : ", ", p.is_written ? "" : "const ", stored_type(p.dtype),
-                                p.name);
+    f.parameters += formatted("{}{}{} *restrict {}", i == 0 ? "" : ", ", p.is_written ? "" : "const ", stored_type(p.dtype),
+                              p.name);
   }
   f.body = std::move(w.body_);
   f.key = f.parameters + "\n" + f.body;
@@ -334,7 +334,7 @@ void Generator::emit(Writer& w) {
     if (naming.is_readable) {
       const std::string path = program.module_path(origin), line = program.file_line(origin);
       if (!path.empty()) f.comment += path;
-      if (!line.empty()) f.comment += fmt::format("{}{}: {}", f.comment.empty() ? "" : "  ", line, program.source_line(origin));
+      if (!line.empty()) f.comment += formatted("{}{}: {}", f.comment.empty() ? "" : "  ", line, program.source_line(origin));
     }
     by_key_.emplace(f.key, step.function);
     functions.push_back(std::move(f));
@@ -445,12 +445,13 @@ void Generator::run() {
     if (p.value == kNoValue) continue;
     define(s, p.value, weight(parameters_.get(p)));
   }
+  has_int8 = has_int8_weights(program.graph);
   lower_graph(s);
   finish(s);
   place();
   const std::string function = naming.is_freestanding ? function_of_libm(helpers) : std::string();
   if (!function.empty()) {
-    throw Error(ErrorCode::gap, fmt::format("--freestanding has no {} of its own", function))
+    throw Error(ErrorCode::gap, formatted("--freestanding has no {} of its own", function))
         .expected("ops whose functions the file brings along: exp, log, tanh, erf, sqrt and rounding of f32")
         .found(function)
         .hint("leave --freestanding out, and link libm");
@@ -513,7 +514,7 @@ void Generator::place() {
 
 std::string Writer::fresh(const std::string& stem) {
   std::string name = identifier(stem);
-  for (int n = 2; !names_.insert(name).second; ++n) name = fmt::format("{}{}", identifier(stem), n);
+  for (int n = 2; !names_.insert(name).second; ++n) name = formatted("{}{}", identifier(stem), n);
   return name;
 }
 
@@ -536,14 +537,14 @@ std::string Writer::scratch(DType dtype, int64_t elements, std::string name) {
   return add(g_.fresh(dtype, {elements}), std::move(name), true);
 }
 
-void Writer::line(const std::string& text) { body_ += fmt::format("{:{}}{}\n", "", 2 * depth_, text); }
+void Writer::line(const std::string& text) { body_ += std::string(2 * static_cast<size_t>(depth_), ' ') + text + "\n"; }
 void Writer::open(const std::string& head) {
   line(head + " {");
   ++depth_;
 }
 void Writer::loop(const std::string& variable, int64_t count, int64_t step) {
-  open(step == 1 ? fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", variable, count)
-                 : fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += {2})", variable, count, step));
+  open(step == 1 ? formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", variable, count)
+                 : formatted("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += {2})", variable, count, step));
 }
 void Writer::close(size_t blocks) {
   for (; blocks > 0; --blocks) {

@@ -90,6 +90,11 @@ struct Naming {
   bool is_freestanding = false;         // mathematical functions of our own alone
 };
 
+// A matrix in bytes: panels of 16 outputs, and the scale of each output.
+struct Int8Weight {
+  View numbers, scales;
+};
+
 class Generator;
 
 // One function while it is written.
@@ -184,6 +189,8 @@ class Generator {
   size_t now() const { return steps.size(); }
   void lower_graph(Scope&);                              // all nodes, in order
   void need(const std::string& helper) { helpers.insert(helper); }
+  bool has_int8 = false;                                 // some weights are what eight bits can hold
+  std::map<std::string, std::optional<Int8Weight>> int8_weights;  // by what they were made from (narrow.h)
   Naming naming;
   Origin origin;                                         // of the node that is lowered
   int loops = 0;                                         // of the run that have been opened: names of their variables

@@ -179,6 +179,13 @@ static inline double remainder_f64(double a, double b) {
   return quotient - floored > 0.5 ? floored + 1 : floored;
 }
 )"},
+    {"widen", {}, R"(/* Weights of eight bits, in panels of 16 outputs, times the scale of each output. */
+static void widen(const int8_t *restrict w, const float *restrict scales, ptrdiff_t depth, float *restrict block) {
+  for (ptrdiff_t k = 0; k < depth; ++k) {
+    for (int j = 0; j < 16; ++j) block[k * 16 + j] = scales[j] * (float)w[k * 16 + j];
+  }
+}
+)"},
     {"fmod_i64", {}, "static inline int64_t fmod_i64(int64_t a, int64_t b) { return b == 0 || b == -1 ? 0 : a % b; }\n"},
     {"remainder_i64", {"fmod_i64"}, R"(static inline int64_t remainder_i64(int64_t a, int64_t b) {
   const int64_t rest = fmod_i64(a, b);

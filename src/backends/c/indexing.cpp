@@ -1,27 +1,30 @@
 // Reading and writing at places that are data. An index out of range sets the status of the run; the place is then 0.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/narrow.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
 
 using Terms = std::vector<std::pair<std::string, int64_t>>;
 
-// const ptrdiff_t name = the index, within [0, size).
+}  // namespace
+
 std::string print_index(Writer& w, const std::string& status, const std::string& element, int64_t size, bool wraps) {
   const std::string at = w.fresh("at");
-  w.line(fmt::format("ptrdiff_t {} = (ptrdiff_t){};", at, element));
-  if (wraps) w.line(fmt::format("if ({0} < 0) {0} += {1};", at, size));
-  w.open(fmt::format("if ({0} < 0 || {0} >= {1})", at, size));
-  w.line(fmt::format("*{} = 1;", status));
-  w.line(fmt::format("{} = 0;", at));
+  w.line(formatted("ptrdiff_t {} = (ptrdiff_t){};", at, element));
+  if (wraps) w.line(formatted("if ({0} < 0) {0} += {1};", at, size));
+  w.open(formatted("if ({0} < 0 || {0} >= {1})", at, size));
+  w.line(formatted("*{} = 1;", status));
+  w.line(formatted("{} = 0;", at));
   w.close();
   return at;
 }
+
+namespace {
 
 Terms open_loops(Writer& w, const Sizes& sizes, std::vector<std::string>& names) {
   Terms dense;
@@ -35,9 +38,14 @@ Terms open_loops(Writer& w, const Sizes& sizes, std::vector<std::string>& names)
 }
 
 void take(Site& at) {
-  const View x = at.view("x"), indices = at.view("indices"), y = at.g.fresh(at.s, at.node.results[0]);
-  if (count_of(y.sizes) == 0) return at.g.define(at.s, at.node.results[0], y);
+  const View x = at.view("x");
   const auto axis = static_cast<size_t>(at.call.integer("axis"));
+  if (axis == 0 && x.sizes.size() == 2) {
+    if (const auto narrow = int8_weight(at.g, {x, x.sizes[0], x.sizes[1], x.strides[0], x.strides[1]}))
+      return take_int8(at, *narrow);
+  }
+  const View indices = at.view("indices"), y = at.g.fresh(at.s, at.node.results[0]);
+  if (count_of(y.sizes) == 0) return at.g.define(at.s, at.node.results[0], y);
   Writer w(at.g, "take");
   const std::string in = w.reads(x, "x"), index = w.reads(indices, "indices"), out = w.writes(y, "y"),
                     status = w.writes(at.g.status(), "failed");
@@ -46,7 +54,7 @@ void take(Site& at) {
   for (size_t a = 0; a < y.sizes.size(); ++a) {
     const std::string i = w.fresh(std::string(1, static_cast<char>('i' + a % 8)));
     if (a == axis + rank) {
-      const std::string found = print_index(w, status, fmt::format("{}[{}]", index, sum_of(place)), x.sizes[axis], false);
+      const std::string found = print_index(w, status, formatted("{}[{}]", index, sum_of(place)), x.sizes[axis], false);
       from.emplace_back(found, x.strides[axis]);
     }
     w.loop(i, y.sizes[a]);
@@ -59,10 +67,10 @@ void take(Site& at) {
       from.emplace_back(i, x.strides[a - rank + 1]);
   }
   if (y.sizes.size() == axis + rank) {
-    const std::string found = print_index(w, status, fmt::format("{}[{}]", index, sum_of(place)), x.sizes[axis], false);
+    const std::string found = print_index(w, status, formatted("{}[{}]", index, sum_of(place)), x.sizes[axis], false);
     from.emplace_back(found, x.strides[axis]);
   }
-  w.line(fmt::format("{}[{}] = {}[{}];", out, sum_of(to), in, sum_of(from)));
+  w.line(formatted("{}[{}] = {}[{}];", out, sum_of(to), in, sum_of(from)));
   w.close(y.sizes.size());
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);
@@ -79,10 +87,10 @@ void gather(Site& at) {
   const Terms to = open_loops(w, y.sizes, names);
   Terms place, from;
   for (size_t a = 0; a < names.size(); ++a) place.emplace_back(names[a], indices.strides[a]);
-  const std::string found = print_index(w, status, fmt::format("{}[{}]", index, sum_of(place)),
-                                        x.sizes.empty() ? 1 : x.sizes[axis], false);
+  const std::string found = print_index(w, status, formatted("{}[{}]", index, sum_of(place)), x.sizes.empty() ? 1 : x.sizes[axis],
+                                        false);
   for (size_t a = 0; a < names.size(); ++a) from.emplace_back(a == axis ? found : names[a], x.strides[a]);
-  w.line(fmt::format("{}[{}] = {}[{}];", out, sum_of(to), in, sum_of(from)));
+  w.line(formatted("{}[{}] = {}[{}];", out, sum_of(to), in, sum_of(from)));
   w.close(names.size());
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);
@@ -106,7 +114,7 @@ Terms point(Site& at, Writer& w, const View& x, const std::vector<std::string>& 
     const View v = at.g.view(at.s, indices[i]);
     Terms place;
     for (size_t a = 0; a < rank; ++a) place.emplace_back(names[position + a], v.strides[a]);
-    const std::string element = fmt::format("{}[{}]", w.reads(v, "indices"), sum_of(place));
+    const std::string element = formatted("{}[{}]", w.reads(v, "indices"), sum_of(place));
     from.emplace_back(print_index(w, status, element, x.sizes[axes[i]], true), x.strides[axes[i]]);
   }
   size_t next = 0;
@@ -127,7 +135,7 @@ void gather_nd(Site& at) {
   std::vector<std::string> names;
   const Terms to = open_loops(w, y.sizes, names);
   const Terms from = point(at, w, x, names, status);
-  w.line(fmt::format("{}[{}] = {}[{}];", out, sum_of(to), in, sum_of(from)));
+  w.line(formatted("{}[{}] = {}[{}];", out, sum_of(to), in, sum_of(from)));
   w.close(names.size());
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);
@@ -135,11 +143,11 @@ void gather_nd(Site& at) {
 
 std::string combined(const std::string& reduce, DType dtype, const std::string& y, const std::string& x) {
   if (reduce == "none") return x;
-  const std::string cast = is_floating(dtype) ? "" : fmt::format("({})", stored_type(dtype));
+  const std::string cast = is_floating(dtype) ? "" : formatted("({})", stored_type(dtype));
   const char* wide = is_floating(dtype) ? "" : dtype == DType::i64 ? "(uint64_t)" : "(uint32_t)";
-  if (reduce == "add") return fmt::format("{}({}{} + {}{})", cast, wide, y, wide, x);
-  if (reduce == "multiply") return fmt::format("{}({}{} * {}{})", cast, wide, y, wide, x);
-  return fmt::format("{0} {1} {2} || {0} != {0} ? {0} : {2}", x, reduce == "amax" ? ">" : "<", y);
+  if (reduce == "add") return formatted("{}({}{} + {}{})", cast, wide, y, wide, x);
+  if (reduce == "multiply") return formatted("{}({}{} * {}{})", cast, wide, y, wide, x);
+  return formatted("{0} {1} {2} || {0} != {0} ? {0} : {2}", x, reduce == "amax" ? ">" : "<", y);
 }
 
 void scatter(Site& at) {
@@ -162,11 +170,11 @@ void scatter(Site& at) {
     place.emplace_back(names[a], indices.strides[a]);
     from.emplace_back(names[a], src.strides[a]);
   }
-  const std::string found = print_index(w, status, fmt::format("{}[{}]", index, sum_of(place)),
-                                        y.sizes.empty() ? 1 : y.sizes[axis], false);
+  const std::string found = print_index(w, status, formatted("{}[{}]", index, sum_of(place)), y.sizes.empty() ? 1 : y.sizes[axis],
+                                        false);
   for (size_t a = 0; a < names.size(); ++a) to.emplace_back(a == axis ? found : names[a], y.strides[a]);
-  const std::string target = fmt::format("{}[{}]", out, sum_of(to));
-  w.line(fmt::format("{} = {};", target, combined(reduce, dtype, target, fmt::format("{}[{}]", in, sum_of(from)))));
+  const std::string target = formatted("{}[{}]", out, sum_of(to));
+  w.line(formatted("{} = {};", target, combined(reduce, dtype, target, formatted("{}[{}]", in, sum_of(from)))));
   w.close(names.size());
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);
@@ -186,9 +194,8 @@ void scatter_nd(Site& at) {
   open_loops(w, updates.sizes, names);
   Terms from;
   for (size_t a = 0; a < names.size(); ++a) from.emplace_back(names[a], updates.strides[a]);
-  const std::string target = fmt::format("{}[{}]", out, sum_of(point(at, w, y, names, status)));
-  w.line(
-      fmt::format("{} = {};", target, combined(adds ? "add" : "none", dtype, target, fmt::format("{}[{}]", in, sum_of(from)))));
+  const std::string target = formatted("{}[{}]", out, sum_of(point(at, w, y, names, status)));
+  w.line(formatted("{} = {};", target, combined(adds ? "add" : "none", dtype, target, formatted("{}[{}]", in, sum_of(from)))));
   w.close(names.size());
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);
@@ -215,11 +222,11 @@ void dynamic(Site& at) {
   open_loops(w, sizes, names);
   Terms from, to;
   for (size_t a = 0; a < names.size(); ++a) {
-    const std::string moved = fmt::format("({} + {})", first[a], names[a]);
+    const std::string moved = formatted("({} + {})", first[a], names[a]);
     from.emplace_back(updates ? names[a] : moved, block.strides[a]);
     to.emplace_back(updates ? moved : names[a], y.strides[a]);
   }
-  w.line(fmt::format("{}[{}] = {}[{}];", out, sum_of(to), in, sum_of(from)));
+  w.line(formatted("{}[{}] = {}[{}];", out, sum_of(to), in, sum_of(from)));
   w.close(names.size());
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);

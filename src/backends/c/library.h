@@ -12,6 +12,7 @@ struct LibraryOptions {
   std::string name;            // of the functions: NAME_init, NAME_run
   std::string about;           // "class `Net`, torch 2.11.0"
   bool embeds_weights = false;
+  std::string batch;           // NAME_run is told this size, and runs one sample after another; empty: there is none
 };
 
 inline constexpr size_t kMostEmbedded = size_t{16} << 20;

@@ -1,9 +1,8 @@
 // The test that stands beside a C library: every layer against the recorded values.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "backends/c/library.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -19,7 +18,7 @@ std::string c_string(const std::string& text) {
 
 std::string list_of(const Sizes& values) {
   std::string text = "{";
-  for (size_t i = 0; i < 8; ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", i < values.size() ? values[i] : 0);
+  for (size_t i = 0; i < 8; ++i) text += formatted("{}{}", i == 0 ? "" : ", ", i < values.size() ? values[i] : 0);
   return text + "}";
 }
 
@@ -116,7 +115,7 @@ std::vector<Block> blocks_of(const Generator& g) {
   std::vector<Block> blocks;
   const auto add = [&](ValueId v) {
     const Type& type = g.program.graph.type(v);
-    blocks.push_back({fmt::format("block{}", blocks.size()),
+    blocks.push_back({formatted("block{}", blocks.size()),
                       static_cast<size_t>(count_of(evaluate(type.shape, g.bindings))) * size_of(type.dtype)});
   };
   for (const Input& i : g.program.inputs) add(i.value);
@@ -142,7 +141,7 @@ std::string library_goldens(const std::vector<Array>& inputs, const std::vector<
 
 std::string library_test(const Generator& g, const LibraryOptions& options, const std::vector<Golden>& goldens) {
   const std::string macro = upper(options.name);
-  std::string text = fmt::format(
+  std::string text = formatted(
       "/* Compares every layer of {0}.c with what PyTorch computed.\n"
       "   cc -std=c11 -O2 -D{1}_TAPS {0}.c {0}_test.c -lm -o {0}_test && ./{0}_test */\n"
       "#include <math.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <stdlib.h>\n\n#include \"{0}.h\"\n{2}\n",
@@ -153,17 +152,17 @@ std::string library_test(const Generator& g, const LibraryOptions& options, cons
     v.sizes = golden.value.shape();
     v.strides = row_major(v.sizes);
     if (!golden.is_output) v = tap_view(g, golden.tap);
-    text += fmt::format("    {{{}, {}, {}, '{}', {}, {}, {}, {}}},\n", c_string(golden.label),
-                        golden.is_output ? -1 : static_cast<int64_t>(golden.tap),
-                        golden.is_output ? static_cast<int64_t>(golden.tap) : -1, letter(golden.value.dtype()), v.sizes.size(),
-                        list_of(v.sizes), list_of(v.strides), count_of(v.sizes));
+    text += formatted("    {{{}, {}, {}, '{}', {}, {}, {}, {}}},\n", c_string(golden.label),
+                      golden.is_output ? -1 : static_cast<int64_t>(golden.tap),
+                      golden.is_output ? static_cast<int64_t>(golden.tap) : -1, letter(golden.value.dtype()), v.sizes.size(),
+                      list_of(v.sizes), list_of(v.strides), count_of(v.sizes));
   }
-  text += fmt::format(
+  text += formatted(
       "}};\n#define LAYERS {}\n\nstatic double *goldens;\n\nstatic const double *golden_of(int layer) {{\n  const double *at = "
       "goldens;\n"
       "  for (int i = 0; i < layer; ++i) at += layers[i].count;\n  return at;\n}}\n\n",
       goldens.size());
-  text += fmt::format(
+  text += formatted(
       "#ifdef {}_TAPS\nvoid {}_tap(int tap, const void *values);\nvoid {}_tap(int tap, const void *values) {{\n  for (int i = 0; "
       "i < LAYERS; ++i) {{\n"
       "    if (layers[i].tap == tap) compare(&layers[i], values, golden_of(i));\n  }}\n}}\n#endif\n\n",
@@ -182,37 +181,37 @@ std::string library_test(const Generator& g, const LibraryOptions& options, cons
   }
   all = given;
   for (const Golden& golden : goldens) all += static_cast<size_t>(golden.value.size()) * 8;
-  text += fmt::format(
+  text += formatted(
       "int main(int count, char **words) {{\n  if (count > 1) tolerance = atof(words[1]);\n"
       "  unsigned char *recorded = read_all(\"{}.goldens\", {});\n",
       options.name, all);
   if (options.embeds_weights)
-    text += fmt::format("  if ({}_init(0) != 0) return 2;\n", options.name);
+    text += formatted("  if ({}_init(0) != 0) return 2;\n", options.name);
   else
-    text += fmt::format("  void *file = read_all(\"{0}.weights\", {1}_WEIGHT_BYTES);\n  if ({0}_init(file) != 0) return 2;\n",
-                        options.name, macro);
-  text += fmt::format(
+    text += formatted("  void *file = read_all(\"{0}.weights\", {1}_WEIGHT_BYTES);\n  if ({0}_init(file) != 0) return 2;\n",
+                      options.name, macro);
+  text += formatted(
       "  goldens = malloc({} + 8);\n  if (!goldens) return 2;\n  for (size_t i = 0; i < {}; ++i) ((unsigned char *)goldens)[i] = "
       "recorded[{} + i];\n",
       all - given, all - given, given);
   size_t at = 0;
-  std::string arguments;
+  std::string arguments = options.batch.empty() ? "" : "1, ";
   for (size_t i = 0; i < blocks.size(); ++i) {
     const bool is_given = i < inputs || i >= inputs + outputs;
-    text += fmt::format("  unsigned char *{} = aligned_alloc(64, {});\n  if (!{}) return 2;\n", blocks[i].name,
-                        (blocks[i].bytes + 127) / 64 * 64, blocks[i].name);
+    text += formatted("  unsigned char *{} = aligned_alloc(64, {});\n  if (!{}) return 2;\n", blocks[i].name,
+                      (blocks[i].bytes + 127) / 64 * 64, blocks[i].name);
     if (is_given) {
-      text += fmt::format("  for (size_t i = 0; i < {}; ++i) {}[i] = recorded[{} + i];\n", blocks[i].bytes, blocks[i].name, at);
+      text += formatted("  for (size_t i = 0; i < {}; ++i) {}[i] = recorded[{} + i];\n", blocks[i].bytes, blocks[i].name, at);
       at += blocks[i].bytes;
     }
-    arguments += fmt::format("{}(void *){}", i == 0 ? "" : ", ", blocks[i].name);
+    arguments += formatted("{}(void *){}", i == 0 ? "" : ", ", blocks[i].name);
   }
-  text += fmt::format("  if ({}_run({}) != 0) return 2;\n", options.name, arguments);
+  text += formatted("  if ({}_run({}) != 0) return 2;\n", options.name, arguments);
   for (size_t i = 0; i < goldens.size(); ++i) {
     if (goldens[i].is_output)
-      text += fmt::format("  compare(&layers[{}], {}, golden_of({}));\n", i, blocks[inputs + goldens[i].tap].name, i);
+      text += formatted("  compare(&layers[{}], {}, golden_of({}));\n", i, blocks[inputs + goldens[i].tap].name, i);
   }
-  for (const Block& b : blocks) text += fmt::format("  free({});\n", b.name);
+  for (const Block& b : blocks) text += formatted("  free({});\n", b.name);
   if (!options.embeds_weights) text += "  free(file);\n";
   text += "  free(goldens);\n  free(recorded);\n  printf(\"%d wrong\\n\", failures);\n  return failures != 0;\n}\n";
   return text;

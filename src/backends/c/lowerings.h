@@ -27,6 +27,10 @@ Lowerings control_lowerings();      // control.cpp: regions
 
 Lowering find_view(std::string_view op);
 
+// ---- indexing.cpp
+// const ptrdiff_t name = the index, within [0, size); the status is set when it is not.
+std::string print_index(Writer&, const std::string& status, const std::string& element, int64_t size, bool wraps);
+
 // ---- elementwise.cpp
 bool is_elementwise(const Node&);
 bool is_inlined_functional(const Call&, const OpTable&);  // a functional of single elements, such as gelu

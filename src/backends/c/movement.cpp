@@ -1,10 +1,9 @@
 // Copies: concatenation and padding.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -35,7 +34,7 @@ void fill(Generator& g, const View& y, const std::string& value) {
   if (count_of(y.sizes) == 0) return;
   Writer w(g, "fill");
   const std::string out = w.writes(y, "y");
-  w.line(fmt::format("for (ptrdiff_t i = 0; i < {}; ++i) {}[i] = {};", count_of(y.sizes), out, value));
+  w.line(formatted("for (ptrdiff_t i = 0; i < {}; ++i) {}[i] = {};", count_of(y.sizes), out, value));
   g.emit(w);
 }
 
@@ -74,7 +73,7 @@ void Generator::copy(const View& from, const View& to) {
     target.emplace_back(i, loops.strides[0][a]);
     source.emplace_back(i, loops.strides[1][a]);
   }
-  w.line(fmt::format("{}[{}] = {}[{}];", y, sum_of(target), x, sum_of(source)));
+  w.line(formatted("{}[{}] = {}[{}];", y, sum_of(target), x, sum_of(source)));
   w.close(loops.sizes.size());
   emit(w);
 }

@@ -1,9 +1,8 @@
 // Along one axis: running results, and order.
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -60,13 +59,13 @@ void cumulative(Site& at) {
   const std::string type = is_floating(dtype) ? "double" : "uint64_t";
   const bool is_sum = at.node.op->name == "cumsum";
   const Lanes lanes = open_lanes(w, x, y.sizes, at.call.integer("axis"));
-  w.line(fmt::format("{} so_far = {};", type, is_sum ? 0 : 1));
+  w.line(formatted("{} so_far = {};", type, is_sum ? 0 : 1));
   const std::string t = w.fresh("t");
   w.loop(t, lanes.length);
-  w.line(fmt::format("so_far {} ({}){};", is_sum ? "+=" : "*=", type,
-                     loaded(fmt::format("{}[{}]", in, sum_of(with(lanes.x_at, t, lanes.x_step))), dtype)));
-  w.line(fmt::format("{}[{}] = {};", out, sum_of(with(lanes.y_at, t, lanes.y_step)),
-                     stored(fmt::format("({})so_far", computed_type(dtype)), dtype)));
+  w.line(formatted("so_far {} ({}){};", is_sum ? "+=" : "*=", type,
+                   loaded(formatted("{}[{}]", in, sum_of(with(lanes.x_at, t, lanes.x_step))), dtype)));
+  w.line(formatted("{}[{}] = {};", out, sum_of(with(lanes.y_at, t, lanes.y_step)),
+                   stored(formatted("({})so_far", computed_type(dtype)), dtype)));
   w.close(1 + lanes.loops);
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);
@@ -81,19 +80,19 @@ void running_extreme(Site& at) {
     Writer w(at.g, at.node.op->name);
     const std::string in = w.reads(x, "x"), out = w.writes(y, "y"), where = w.writes(places, "places");
     const Lanes lanes = open_lanes(w, x, y.sizes, at.call.integer("axis"));
-    w.line(fmt::format("{} best = 0;", computed_type(dtype)));
+    w.line(formatted("{} best = 0;", computed_type(dtype)));
     w.line("int64_t place = 0;");
     const std::string t = w.fresh("t");
     w.loop(t, lanes.length);
-    w.line(fmt::format("const {} value = {};", computed_type(dtype),
-                       loaded(fmt::format("{}[{}]", in, sum_of(with(lanes.x_at, t, lanes.x_step))), dtype)));
-    w.open(fmt::format("if ({} == 0 || value != value || (best == best && value {} best))", t,
-                       at.node.op->name == "cummax" ? ">=" : "<="));
+    w.line(formatted("const {} value = {};", computed_type(dtype),
+                     loaded(formatted("{}[{}]", in, sum_of(with(lanes.x_at, t, lanes.x_step))), dtype)));
+    w.open(formatted("if ({} == 0 || value != value || (best == best && value {} best))", t,
+                     at.node.op->name == "cummax" ? ">=" : "<="));
     w.line("best = value;");
-    w.line(fmt::format("place = {};", t));
+    w.line(formatted("place = {};", t));
     w.close();
-    w.line(fmt::format("{}[{}] = {};", out, sum_of(with(lanes.y_at, t, lanes.y_step)), stored("best", dtype)));
-    w.line(fmt::format("{}[{}] = place;", where, sum_of(with(lanes.y_at, t, lanes.y_step))));
+    w.line(formatted("{}[{}] = {};", out, sum_of(with(lanes.y_at, t, lanes.y_step)), stored("best", dtype)));
+    w.line(formatted("{}[{}] = place;", where, sum_of(with(lanes.y_at, t, lanes.y_step))));
     w.close(1 + lanes.loops);
     at.g.emit(w);
   }
@@ -117,28 +116,28 @@ void order(Site& at) {
                       type = computed_type(dtype);
     const Lanes lanes = open_lanes(w, x, y.sizes, axis);
     const auto element = [&](const std::string& i) {
-      return loaded(fmt::format("{}[{}]", in, sum_of(with(lanes.x_at, i, lanes.x_step))), dtype);
+      return loaded(formatted("{}[{}]", in, sum_of(with(lanes.x_at, i, lanes.x_step))), dtype);
     };
-    w.line(fmt::format("for (int32_t t = 0; t < {}; ++t) {}[t] = t;", length, a));
-    w.open(fmt::format("for (ptrdiff_t run = 1; run < {}; run *= 2)", length));
-    w.open(fmt::format("for (ptrdiff_t begin = 0; begin < {0}; begin += 2 * run)", length));
-    w.line(fmt::format("const ptrdiff_t middle = begin + run < {0} ? begin + run : {0};", length));
-    w.line(fmt::format("const ptrdiff_t end = begin + 2 * run < {0} ? begin + 2 * run : {0};", length));
+    w.line(formatted("for (int32_t t = 0; t < {}; ++t) {}[t] = t;", length, a));
+    w.open(formatted("for (ptrdiff_t run = 1; run < {}; run *= 2)", length));
+    w.open(formatted("for (ptrdiff_t begin = 0; begin < {0}; begin += 2 * run)", length));
+    w.line(formatted("const ptrdiff_t middle = begin + run < {0} ? begin + run : {0};", length));
+    w.line(formatted("const ptrdiff_t end = begin + 2 * run < {0} ? begin + 2 * run : {0};", length));
     w.line("ptrdiff_t left = begin, right = middle;");
     w.open("for (ptrdiff_t t = begin; t < end; ++t)");
     w.line("int takes_right = left >= middle;");
     w.open("if (!takes_right && right < end)");
-    w.line(fmt::format("const {} p = {}, q = {};", type, element(a + "[right]"), element(a + "[left]")));
+    w.line(formatted("const {} p = {}, q = {};", type, element(a + "[right]"), element(a + "[left]")));
     w.line(descending ? "takes_right = p != p ? q == q : p > q;" : "takes_right = q != q ? p == p : p < q;");
     w.close();
-    w.line(fmt::format("{}[t] = takes_right ? {}[right++] : {}[left++];", b, a, a));
+    w.line(formatted("{}[t] = takes_right ? {}[right++] : {}[left++];", b, a, a));
     w.close(2);
-    w.line(fmt::format("for (ptrdiff_t t = 0; t < {}; ++t) {}[t] = {}[t];", length, a, b));
+    w.line(formatted("for (ptrdiff_t t = 0; t < {}; ++t) {}[t] = {}[t];", length, a, b));
     w.close();
-    w.open(fmt::format("for (ptrdiff_t t = 0; t < {}; ++t)", count));
-    const std::string raw = fmt::format("{}[{}]", in, sum_of(with(lanes.x_at, a + "[t]", lanes.x_step)));
-    w.line(fmt::format("{}[{}] = {};", out, sum_of(with(lanes.y_at, "t", lanes.y_step)), raw));
-    w.line(fmt::format("{}[{}] = {}[t];", where, sum_of(with(lanes.y_at, "t", lanes.y_step)), a));
+    w.open(formatted("for (ptrdiff_t t = 0; t < {}; ++t)", count));
+    const std::string raw = formatted("{}[{}]", in, sum_of(with(lanes.x_at, a + "[t]", lanes.x_step)));
+    w.line(formatted("{}[{}] = {};", out, sum_of(with(lanes.y_at, "t", lanes.y_step)), raw));
+    w.line(formatted("{}[{}] = {}[t];", where, sum_of(with(lanes.y_at, "t", lanes.y_step)), a));
     w.close(1 + lanes.loops);
     at.g.emit(w);
   }

@@ -2,12 +2,12 @@
 // in panels when the file is generated. Other dtypes take plain loops.
 #include "backends/c/products.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/narrow.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 
@@ -27,6 +27,7 @@ Array packed_panels(const Array& matrix, int64_t columns, int64_t depth, int64_t
 namespace {
 
 constexpr int64_t kDepth = 512;  // of a block: its panel stays in the first cache
+constexpr int64_t kNarrowDepth = 128;  // of a block of weights in bytes, which is widened at once
 constexpr int64_t kRows = 96;  // of a block: its part of the left side stays in the second
 
 // One side of a product: batch axes, one free axis, one contracted axis.
@@ -109,15 +110,15 @@ void print_epilogue(Writer& w, Scope& s, ValueId last, ValueId product, const Si
                     size_t column_from) {
   if (last == product) return;
   const std::string i = w.fresh("i"), j = w.fresh("j");
-  w.open(fmt::format("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0})", i, first_row, rows));
+  w.open(formatted("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0})", i, first_row, rows));
   w.loop(j, columns);
-  const std::string element = fmt::format("{}[{} * {} + {}]", y, i, columns, j), value = w.fresh("t");
-  w.line(fmt::format("const float {} = {};", value, element));
+  const std::string element = formatted("{}[{} * {} + {}]", y, i, columns, j), value = w.fresh("t");
+  w.line(formatted("const float {} = {};", value, element));
   Chain chain(w, s, last, product, value);
   std::vector<Axis> axes = outer;
   axes.push_back({row_axes, column_from, i});
   axes.push_back({column_from, sizes.size(), j});
-  w.line(fmt::format("{} = {};", element, chain_at(chain, sizes, axes)));
+  w.line(formatted("{} = {};", element, chain_at(chain, sizes, axes)));
   w.close(2);
 }
 
@@ -126,25 +127,32 @@ struct Plan {
   Sum sum;
   Side left, right;
   bool is_packed = false;  // right is weights in panels
+  std::optional<View> scales;  // of its columns, when they are bytes
   size_t row_axes = 0, column_from = 0;  // of the result: batch axes before, rows up to, columns from there
 };
 
+// Where a block of weights in bytes becomes f32: the pointers to it and to their scales.
+struct Widened {
+  std::string block, scales;
+};
+
 void print_panels(Writer& w, const Plan& p, const std::string& a, const std::string& b, const std::string& y,
-                  const std::string& m, const std::string& rows) {
+                  const std::string& m, const std::string& rows, const Widened& widened) {
   const Sum& sum = p.sum;
-  const int64_t depth = sum.rows > 12 ? std::min(sum.depth, kDepth) : sum.depth;
+  const int64_t most = p.scales ? kNarrowDepth : kDepth;
+  const int64_t depth = p.scales || sum.rows > 12 ? std::min(sum.depth, most) : sum.depth;
   const bool has_blocks = depth < sum.depth;
   const std::string k = w.fresh("k"), n = w.fresh("n");
   if (has_blocks) {
     w.loop(k, sum.depth, depth);
     if (sum.depth % depth != 0)
-      w.line(fmt::format("const ptrdiff_t depth = {0} - {1} < {2} ? {0} - {1} : {2};", sum.depth, k, depth));
+      w.line(formatted("const ptrdiff_t depth = {0} - {1} < {2} ? {0} - {1} : {2};", sum.depth, k, depth));
   }
-  const std::string steps = has_blocks && sum.depth % depth != 0 ? "depth" : fmt::format("{}", depth);
+  const std::string steps = has_blocks && sum.depth % depth != 0 ? "depth" : formatted("{}", depth);
   w.loop(n, sum.columns, 16);
   std::string columns = "16";
   if (sum.columns % 16 != 0) {
-    w.line(fmt::format("const ptrdiff_t columns = {0} - {1} < 16 ? {0} - {1} : 16;", sum.columns, n));
+    w.line(formatted("const ptrdiff_t columns = {0} - {1} < 16 ? {0} - {1} : 16;", sum.columns, n));
     columns = "columns";
   }
   const bool is_direct = !p.is_packed && p.right.free == 1;
@@ -153,9 +161,14 @@ void print_panels(Writer& w, const Plan& p, const std::string& a, const std::str
     left.emplace_back(k, p.left.depth);
     right.emplace_back(k, is_direct ? p.right.depth : 16);
   }
-  w.line(fmt::format("panel({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});", rows, plus(a, sum_of(left)), p.left.free, p.left.depth,
-                     plus(b, sum_of(right)), is_direct ? p.right.depth : 16, steps, plus(y, sum_of({{m, sum.columns}, {n, 1}})),
-                     sum.columns, columns, has_blocks ? k + " > 0" : "0"));
+  std::string panel = plus(b, sum_of(right));
+  if (p.scales) {
+    w.line(formatted("widen({}, {} + {}, {}, {});", panel, widened.scales, n, steps, widened.block));
+    panel = widened.block;
+  }
+  w.line(formatted("panel({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {});", rows, plus(a, sum_of(left)), p.left.free, p.left.depth,
+                   panel, is_direct ? p.right.depth : 16, steps, plus(y, sum_of({{m, sum.columns}, {n, 1}})), sum.columns,
+                   columns, has_blocks ? k + " > 0" : "0"));
   w.close(has_blocks ? 2 : 1);
 }
 
@@ -165,9 +178,9 @@ void print_packing(Writer& w, const Plan& p, const std::string& b, const std::st
   w.loop(n, p.sum.columns, 16);
   w.loop(k, p.sum.depth);
   w.loop(j, 16);
-  const std::string from = fmt::format("{}[{}]", b, sum_of({{"(" + n + " + " + j + ")", p.right.free}, {k, p.right.depth}}));
-  const std::string value = p.sum.columns % 16 == 0 ? from : fmt::format("{} + {} < {} ? {} : 0.0f", n, j, p.sum.columns, from);
-  w.line(fmt::format("{}[{}] = {};", panels, sum_of({{n, p.sum.depth}, {k, 16}, {j, 1}}), value));
+  const std::string from = formatted("{}[{}]", b, sum_of({{"(" + n + " + " + j + ")", p.right.free}, {k, p.right.depth}}));
+  const std::string value = p.sum.columns % 16 == 0 ? from : formatted("{} + {} < {} ? {} : 0.0f", n, j, p.sum.columns, from);
+  w.line(formatted("{}[{}] = {};", panels, sum_of({{n, p.sum.depth}, {k, 16}, {j, 1}}), value));
   w.close(3);
 }
 
@@ -179,18 +192,23 @@ View emit_tiles(Generator& g, Scope& s, ValueId product, ValueId last, const Pla
   Writer w(g, what);
   const std::string a = w.reads(p.left.view, "x"), b = w.reads(p.right.view, p.is_packed ? "w" : "x");
   const std::string out = w.writes(y, "y");
+  Widened widened;
+  if (p.scales) {
+    g.need("widen");
+    widened = {w.scratch(DType::f32, 16 * std::min(sum.depth, kNarrowDepth), "block"), w.reads(*p.scales, "scales")};
+  }
   const bool packs = !p.is_packed && (p.right.free != 1 || sum.columns % 16 != 0);
   const std::string panels = packs ? w.scratch(DType::f32, (sum.columns + 15) / 16 * 16 * sum.depth, "panels") : b;
   const Batches batches = open_batches(w, sum.batch);
   std::string x0 = a, b0 = panels, y0 = out;
   if (!sum.batch.empty()) {
     x0 = w.fresh("left"), y0 = w.fresh("rows");
-    w.line(fmt::format("const float *{} = {};", x0, plus(a, batches.offset(p.left.batch_strides))));
+    w.line(formatted("const float *{} = {};", x0, plus(a, batches.offset(p.left.batch_strides))));
     Sizes out_strides = row_major(sizes);
     out_strides.resize(sum.batch.size());
-    w.line(fmt::format("float *{} = {};", y0, plus(out, batches.offset(out_strides))));
+    w.line(formatted("float *{} = {};", y0, plus(out, batches.offset(out_strides))));
     const std::string right = w.fresh("right");
-    w.line(fmt::format("const float *{} = {};", right, plus(b, batches.offset(p.right.batch_strides))));
+    w.line(formatted("const float *{} = {};", right, plus(b, batches.offset(p.right.batch_strides))));
     if (packs)
       print_packing(w, p, right, panels);
     else
@@ -205,14 +223,13 @@ View emit_tiles(Generator& g, Scope& s, ValueId product, ValueId last, const Pla
   if (sum.rows > kRows + kRows / 2) {
     const std::string m = w.fresh("m");
     w.loop(m, sum.rows, kRows);
-    w.line(fmt::format("const ptrdiff_t rows = {0} - {1} < {2} ? {0} - {1} : {2};", sum.rows, m, kRows));
-    print_panels(w, inner, x0, b0, y0, m, "rows");
+    w.line(formatted("const ptrdiff_t rows = {0} - {1} < {2} ? {0} - {1} : {2};", sum.rows, m, kRows));
+    print_panels(w, inner, x0, b0, y0, m, "rows", widened);
     print_epilogue(w, s, last, product, sizes, outer, y0, m, m + " + rows", sum.columns, p.row_axes, p.column_from);
     w.close();
   } else {
-    print_panels(w, inner, x0, b0, y0, "0", fmt::format("{}", sum.rows));
-    print_epilogue(w, s, last, product, sizes, outer, y0, "0", fmt::format("{}", sum.rows), sum.columns, p.row_axes,
-                   p.column_from);
+    print_panels(w, inner, x0, b0, y0, "0", formatted("{}", sum.rows), widened);
+    print_epilogue(w, s, last, product, sizes, outer, y0, "0", formatted("{}", sum.rows), sum.columns, p.row_axes, p.column_from);
   }
   w.close(sum.batch.size());
   w.multiply_adds = static_cast<double>(count_of(sum.batch)) * static_cast<double>(sum.rows * sum.columns) *
@@ -244,14 +261,14 @@ void plain_loops(Site& at, const Plan& p) {
   const std::string m = w.fresh("m"), n = w.fresh("n"), k = w.fresh("k"), sum = w.fresh("sum");
   w.loop(m, p.sum.rows);
   w.loop(n, p.sum.columns);
-  w.line(fmt::format("{} {} = 0;", type, sum));
+  w.line(formatted("{} {} = 0;", type, sum));
   w.loop(k, p.sum.depth);
   const auto element = [&](const std::string& pointer, const Side& side, const std::string& free) {
     std::vector<std::pair<std::string, int64_t>> terms;
     for (size_t i = 0; i < side.batch_strides.size(); ++i) terms.emplace_back(batches.indices[i], side.batch_strides[i]);
     terms.emplace_back(free, side.free);
     terms.emplace_back(k, side.depth);
-    return fmt::format("({}){}", type, loaded(fmt::format("{}[{}]", pointer, sum_of(terms)), dtype));
+    return formatted("({}){}", type, loaded(formatted("{}[{}]", pointer, sum_of(terms)), dtype));
   };
   for (const char* name : {"float_of_f16", "f16_of"}) {
     if (dtype == DType::f16) at.g.need(name);
@@ -259,14 +276,14 @@ void plain_loops(Site& at, const Plan& p) {
   for (const char* name : {"float_of_bf16", "bf16_of"}) {
     if (dtype == DType::bf16) at.g.need(name);
   }
-  w.line(fmt::format("{} += {} * {};", sum, element(a, p.left, m), element(b, p.right, n)));
+  w.line(formatted("{} += {} * {};", sum, element(a, p.left, m), element(b, p.right, n)));
   w.close();
   Sizes strides = row_major(y.sizes);
   std::vector<std::pair<std::string, int64_t>> terms;
   for (size_t i = 0; i < p.sum.batch.size(); ++i) terms.emplace_back(batches.indices[i], strides[i]);
   terms.emplace_back(m, p.sum.columns);
   terms.emplace_back(n, 1);
-  w.line(fmt::format("{}[{}] = {};", out, sum_of(terms), stored(fmt::format("({}){}", computed_type(dtype), sum), dtype)));
+  w.line(formatted("{}[{}] = {};", out, sum_of(terms), stored(formatted("({}){}", computed_type(dtype), sum), dtype)));
   w.close(2 + p.sum.batch.size());
   w.multiply_adds = static_cast<double>(count_of(y.sizes)) * static_cast<double>(p.sum.depth);
   at.g.emit(w);
@@ -278,9 +295,15 @@ void pack_weights(Site& at, ValueId right, Plan& p) {
   if (!p.sum.batch.empty()) return;
   const View v = p.right.view;
   if (!at.g.is_constant(at.s.known[right]) || at.g.buffers[v.buffer].place != Buffer::Place::weight) return;
+  if (const auto narrow = int8_weight(at.g, {v, p.sum.columns, p.sum.depth, p.right.free, p.right.depth})) {
+    p.right.view = narrow->numbers;
+    p.scales = narrow->scales;
+    p.is_packed = true;
+    return;
+  }
   const Array& data = at.g.buffers[v.buffer].data;
-  const std::string key = fmt::format("{}/{}/{}/{}/{}/{}", v.buffer, v.offset, p.sum.columns, p.sum.depth, p.right.free,
-                                      p.right.depth);
+  const std::string key = formatted("{}/{}/{}/{}/{}/{}", v.buffer, v.offset, p.sum.columns, p.sum.depth, p.right.free,
+                                    p.right.depth);
   p.right.view = at.g.packed_weight(key, [&] {
     const Array moved(DType::f32, {data.size() - v.offset}, data.as<float>() + v.offset, std::make_shared<Array>(data));
     return packed_panels(moved, p.sum.columns, p.sum.depth, p.right.free, p.right.depth, 16);
@@ -317,7 +340,7 @@ void grouped_matmul(Site& at) {
   if (dtype != DType::f32 || !at.g.is_constant(at.s.known[weight])) at.refuse("experts that are not f32 weights");
   at.g.need("panel");
   const int64_t one = (columns + 15) / 16 * 16 * depth;
-  const View packed = at.g.packed_weight(fmt::format("experts/{}/{}", dense.buffer, dense.offset), [&] {
+  const View packed = at.g.packed_weight(formatted("experts/{}/{}", dense.buffer, dense.offset), [&] {
     const Array all = *at.g.constant(at.s, weight);
     Array panels(DType::f32, {groups * one});
     for (int64_t e = 0; e < groups; ++e) {
@@ -328,14 +351,14 @@ void grouped_matmul(Site& at) {
   });
   Writer w(at.g, "experts");
   const std::string a = w.reads(x, "x"), b = w.reads(packed, "w"), last = w.reads(ends, "ends"), out = w.writes(y, "y");
-  w.line(fmt::format("for (ptrdiff_t i = 0; i < {}; ++i) {}[i] = 0.0f;", count_of(y.sizes), out));
+  w.line(formatted("for (ptrdiff_t i = 0; i < {}; ++i) {}[i] = 0.0f;", count_of(y.sizes), out));
   w.line("ptrdiff_t start = 0;");
   w.loop("e", groups);
-  w.line(fmt::format("const ptrdiff_t given = (ptrdiff_t){}[{}];", last, sum_of({{"e", ends.strides[0]}})));
-  w.line(fmt::format("const ptrdiff_t end = given < 0 ? 0 : given > {0} ? {0} : given;", rows));
-  w.open(fmt::format("for (ptrdiff_t n = 0; n < {} && end > start; n += 16)", columns));
-  w.line(fmt::format("const ptrdiff_t columns = {0} - n < 16 ? {0} - n : 16;", columns));
-  w.line(fmt::format(
+  w.line(formatted("const ptrdiff_t given = (ptrdiff_t){}[{}];", last, sum_of({{"e", ends.strides[0]}})));
+  w.line(formatted("const ptrdiff_t end = given < 0 ? 0 : given > {0} ? {0} : given;", rows));
+  w.open(formatted("for (ptrdiff_t n = 0; n < {} && end > start; n += 16)", columns));
+  w.line(formatted("const ptrdiff_t columns = {0} - n < 16 ? {0} - n : 16;", columns));
+  w.line(formatted(
       "panel(end - start, {0} + start * {1}, {1}, 1, {2} + e * {3} + n * {1}, 16, {1}, {4} + start * {5} + n, {5}, columns, 0);",
       a, depth, b, one, out, columns));
   w.close();

@@ -1,10 +1,9 @@
 // Many elements to one. Sums of floats are accumulated in double, over several lanes, so that compilers vectorise them.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -128,11 +127,11 @@ struct Reduction {
     need_half(w.generator(), dtype);
     std::vector<std::pair<std::string, int64_t>> terms;
     for (size_t a = 0; a < nest.kept.sizes.size(); ++a) terms.emplace_back(nest.kept_names[a], nest.kept.strides[0][a]);
-    w.line(fmt::format("{}[{}] = {};", out, sum_of(terms), stored(fmt::format("({}){}", computed_type(dtype), value), dtype)));
+    w.line(formatted("{}[{}] = {};", out, sum_of(terms), stored(formatted("({}){}", computed_type(dtype), value), dtype)));
   }
   void clear(const std::string& lanes) {
-    w.line(fmt::format("{} {}[{}];", type, lanes, kLanes));
-    w.line(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = {3};", lane, kLanes, lanes, start));
+    w.line(formatted("{} {}[{}];", type, lanes, kLanes));
+    w.line(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = {3};", lane, kLanes, lanes, start));
   }
   void open_reduced(size_t count) {
     for (size_t a = 0; a < count; ++a) w.loop(nest.reduced_names[a], nest.reduced.sizes[a]);
@@ -142,19 +141,19 @@ struct Reduction {
   void print_along_kept() {
     const int64_t count = nest.kept.sizes.back();
     const std::string r = w.fresh("sum"), block = w.fresh("block");
-    w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += {2})", block, count, kLanes));
+    w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += {2})", block, count, kLanes));
     const bool has_rest = count % kLanes != 0;
-    if (has_rest) w.line(fmt::format("const ptrdiff_t lanes = {0} - {1} < {2} ? {0} - {1} : {2};", count, block, kLanes));
-    const std::string lanes = has_rest ? "lanes" : fmt::format("{}", kLanes);
+    if (has_rest) w.line(formatted("const ptrdiff_t lanes = {0} - {1} < {2} ? {0} - {1} : {2};", count, block, kLanes));
+    const std::string lanes = has_rest ? "lanes" : formatted("{}", kLanes);
     clear(r);
     open_reduced(nest.reduced.sizes.size());
-    w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", lane, lanes));
-    w.line(fmt::format("const ptrdiff_t {} = {} + {};", last, block, lane));
-    w.line(combined(kind, fmt::format("{}[{}]", r, lane), element()));
+    w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", lane, lanes));
+    w.line(formatted("const ptrdiff_t {} = {} + {};", last, block, lane));
+    w.line(combined(kind, formatted("{}[{}]", r, lane), element()));
     w.close(1 + nest.reduced.sizes.size());
-    w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", lane, lanes));
-    w.line(fmt::format("const ptrdiff_t {} = {} + {};", last, block, lane));
-    store_result(fmt::format("{}[{}]", r, lane));
+    w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", lane, lanes));
+    w.line(formatted("const ptrdiff_t {} = {} + {};", last, block, lane));
+    store_result(formatted("{}[{}]", r, lane));
     w.close(2);
   }
 
@@ -164,7 +163,7 @@ struct Reduction {
     if (!nest.kept.sizes.empty()) w.loop(last, nest.kept.sizes.back());
     const int64_t length = nest.reduced.sizes.empty() ? 1 : nest.reduced.sizes.back();
     if (!is_floating(dtype) || length < 2 * kLanes) {
-      w.line(fmt::format("{} {} = {};", type, r, start));
+      w.line(formatted("{} {} = {};", type, r, start));
       open_reduced(nest.reduced.sizes.size());
       w.line(combined(kind, r, element()));
       w.close(nest.reduced.sizes.size());
@@ -172,20 +171,20 @@ struct Reduction {
       const std::string parts = w.fresh("part"), block = w.fresh("block"), inner = nest.reduced_names.back();
       clear(parts);
       open_reduced(nest.reduced.sizes.size() - 1);
-      w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += {2})", block, length / kLanes * kLanes, kLanes));
-      w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", lane, kLanes));
-      w.line(fmt::format("const ptrdiff_t {} = {} + {};", inner, block, lane));
-      w.line(combined(kind, fmt::format("{}[{}]", parts, lane), element()));
+      w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += {2})", block, length / kLanes * kLanes, kLanes));
+      w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0})", lane, kLanes));
+      w.line(formatted("const ptrdiff_t {} = {} + {};", inner, block, lane));
+      w.line(combined(kind, formatted("{}[{}]", parts, lane), element()));
       w.close(2);
       if (length % kLanes != 0) {
-        w.open(fmt::format("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0})", inner, length / kLanes * kLanes, length));
-        w.line(combined(kind, fmt::format("{}[0]", parts), element()));
+        w.open(formatted("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0})", inner, length / kLanes * kLanes, length));
+        w.line(combined(kind, formatted("{}[0]", parts), element()));
         w.close();
       }
       w.close(nest.reduced.sizes.size() - 1);
-      w.line(fmt::format("{} {} = {}[0];", type, r, parts));
-      w.line(fmt::format("for (ptrdiff_t {0} = 1; {0} < {1}; ++{0}) {2}", lane, kLanes,
-                         combined(kind, r, fmt::format("{}[{}]", parts, lane))));
+      w.line(formatted("{} {} = {}[0];", type, r, parts));
+      w.line(formatted("for (ptrdiff_t {0} = 1; {0} < {1}; ++{0}) {2}", lane, kLanes,
+                       combined(kind, r, formatted("{}[{}]", parts, lane))));
     }
     store_result(r);
     if (!nest.kept.sizes.empty()) w.close();
@@ -230,21 +229,21 @@ void arg_extreme(Site& at) {
   const std::string in = w.reads(from, "x"), out = w.writes(y, "y"), type = computed_type(at.dtype("x"));
   const std::string r = nest.reduced.sizes.empty() ? "0" : nest.reduced_names[0];
   for (size_t a = 0; a < nest.kept.sizes.size(); ++a) w.loop(nest.kept_names[a], nest.kept.sizes[a]);
-  w.line(fmt::format("{} best = 0;", type));
+  w.line(formatted("{} best = 0;", type));
   w.line("ptrdiff_t place = 0;");
   const bool has_axis = !nest.reduced.sizes.empty();
   if (has_axis) w.loop(r, nest.reduced.sizes[0]);
-  w.line(fmt::format("const {} value = {};", type, loaded(fmt::format("{}[{}]", in, nest.index(1)), at.dtype("x"))));
+  w.line(formatted("const {} value = {};", type, loaded(formatted("{}[{}]", in, nest.index(1)), at.dtype("x"))));
   if (at.dtype("x") == DType::f16) at.g.need("float_of_f16");
   if (at.dtype("x") == DType::bf16) at.g.need("float_of_bf16");
-  w.open(fmt::format("if ({} == 0 || (best == best && (value {} best || value != value)))", r, largest ? ">" : "<"));
+  w.open(formatted("if ({} == 0 || (best == best && (value {} best || value != value)))", r, largest ? ">" : "<"));
   w.line("best = value;");
-  w.line(fmt::format("place = {};", r));
+  w.line(formatted("place = {};", r));
   w.close();
   if (has_axis) w.close();
   std::vector<std::pair<std::string, int64_t>> terms;
   for (size_t a = 0; a < nest.kept.sizes.size(); ++a) terms.emplace_back(nest.kept_names[a], nest.kept.strides[0][a]);
-  w.line(fmt::format("{}[{}] = place;", out, sum_of(terms)));
+  w.line(formatted("{}[{}] = place;", out, sum_of(terms)));
   w.close(nest.kept.sizes.size());
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);

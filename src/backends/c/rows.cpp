@@ -1,9 +1,8 @@
 // Softmax and norms of f32 along the last axes: a row at a time, with what comes before them element by element.
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -15,20 +14,19 @@ void lanes(Writer& w, const std::string& type, const std::string& result, const 
            const std::function<std::string(const std::string& part, const std::string& i)>& combine, const std::string& join) {
   const std::string l = w.fresh("l"), i = w.fresh("i"), part = w.fresh("part");
   const int64_t whole = length / kLanes * kLanes;
-  w.line(fmt::format("{} {} = {};", type, result, start));
+  w.line(formatted("{} {} = {};", type, result, start));
   if (whole > 0) {
-    w.line(fmt::format("{} {}[{}];", type, part, kLanes));
-    w.line(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = {3};", l, kLanes, part, start));
-    w.open(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += {2})", i, whole, kLanes));
-    w.line(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2}", l, kLanes,
-                       combine(fmt::format("{}[{}]", part, l), fmt::format("{} + {}", i, l))));
+    w.line(formatted("{} {}[{}];", type, part, kLanes));
+    w.line(formatted("for (int {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = {3};", l, kLanes, part, start));
+    w.open(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; {0} += {2})", i, whole, kLanes));
+    w.line(formatted("for (int {0} = 0; {0} < {1}; ++{0}) {2}", l, kLanes,
+                     combine(formatted("{}[{}]", part, l), formatted("{} + {}", i, l))));
     w.close();
     std::string text = join;
-    for (size_t at = 0; (at = text.find("{}", at)) != std::string::npos;) text.replace(at, 2, fmt::format("{}[{}]", part, l));
-    w.line(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2}", l, kLanes, text));
+    for (size_t at = 0; (at = text.find("{}", at)) != std::string::npos;) text.replace(at, 2, formatted("{}[{}]", part, l));
+    w.line(formatted("for (int {0} = 0; {0} < {1}; ++{0}) {2}", l, kLanes, text));
   }
-  if (whole < length)
-    w.line(fmt::format("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0}) {3}", i, whole, length, combine(result, i)));
+  if (whole < length) w.line(formatted("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0}) {3}", i, whole, length, combine(result, i)));
 }
 
 // y[i] of the row = the chain, with loops over the rows open; the names of their indices.
@@ -58,7 +56,7 @@ std::string open_rows(Writer& w, Scope& s, ValueId x, const Sizes& sizes, size_t
   std::vector<std::pair<std::string, int64_t>> row;
   for (size_t a = 0; a < o.sizes.size(); ++a) row.emplace_back(o_names[a], o.strides[0][a] * length);
   const std::string to = w.fresh("row");
-  w.line(fmt::format("float *{} = {} + {};", to, y, sum_of(row)));
+  w.line(formatted("float *{} = {} + {};", to, y, sum_of(row)));
   for (size_t a = 0; a < r.sizes.size(); ++a) {
     r_names.push_back(w.fresh("i"));
     w.loop(r_names.back(), r.sizes[a]);
@@ -67,7 +65,7 @@ std::string open_rows(Writer& w, Scope& s, ValueId x, const Sizes& sizes, size_t
   const std::string value = chain.print([&](const Sizes&) { return index(++next); });
   std::vector<std::pair<std::string, int64_t>> place;
   for (size_t a = 0; a < r.sizes.size(); ++a) place.emplace_back(r_names[a], r.strides[0][a]);
-  w.line(fmt::format("{}[{}] = {};", to, sum_of(place), value));
+  w.line(formatted("{}[{}] = {};", to, sum_of(place), value));
   w.close(r.sizes.size());
   return to;
 }
@@ -86,17 +84,17 @@ void softmax(Site& at) {
   lanes(
       w, "float", "top", "-INF_F32", length,
       [&](const std::string& r, const std::string& i) {
-        return fmt::format("{0} = {1}[{2}] > {0} || {1}[{2}] != {1}[{2}] ? {1}[{2}] : {0};", r, row, i);
+        return formatted("{0} = {1}[{2}] > {0} || {1}[{2}] != {1}[{2}] ? {1}[{2}] : {0};", r, row, i);
       },
       "top = {} > top || {} != {} ? {} : top;");
   const std::string i = w.fresh("i");
-  w.line(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = exp_f32({2}[{0}] - top);", i, length, row));
+  w.line(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = exp_f32({2}[{0}] - top);", i, length, row));
   lanes(
       w, "float", "sum", "0.0f", length,
-      [&](const std::string& r, const std::string& k) { return fmt::format("{} += {}[{}];", r, row, k); }, "sum += {};");
+      [&](const std::string& r, const std::string& k) { return formatted("{} += {}[{}];", r, row, k); }, "sum += {};");
   if (is_safe)
-    w.line(fmt::format("if (top == -INF_F32) for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = 0.0f;", i, length, row));
-  w.line(fmt::format("{3}for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] /= sum;", i, length, row, is_safe ? "else " : ""));
+    w.line(formatted("if (top == -INF_F32) for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = 0.0f;", i, length, row));
+  w.line(formatted("{3}for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] /= sum;", i, length, row, is_safe ? "else " : ""));
   w.close(static_cast<size_t>(w.depth() - before));
   at.g.emit(w);
   at.g.define(at.s, result, y);
@@ -123,26 +121,26 @@ void norm(Site& at) {
   if (!is_rms) {
     lanes(
         w, "double", "sum", "0", length,
-        [&](const std::string& r, const std::string& i) { return fmt::format("{} += {}[{}];", r, row, i); }, "sum += {};");
-    w.line(fmt::format("const float mean = (float)(sum / {});", length));
+        [&](const std::string& r, const std::string& i) { return formatted("{} += {}[{}];", r, row, i); }, "sum += {};");
+    w.line(formatted("const float mean = (float)(sum / {});", length));
   }
   const char* minus = is_rms ? "" : " - mean";
   lanes(
       w, "double", "squares", "0", length,
       [&](const std::string& r, const std::string& i) {
-        return fmt::format("{0} += (double)({1}[{2}]{3}) * ({1}[{2}]{3});", r, row, i, minus);
+        return formatted("{0} += (double)({1}[{2}]{3}) * ({1}[{2}]{3});", r, row, i, minus);
       },
       "squares += {};");
   const double eps = at.call.has("eps") ? at.call.number("eps") : 2 * unit_roundoff(DType::f32);
-  w.line(fmt::format("const float scale = (float)(1 / sqrt(squares / {} + {}));", length, literal(Scalar(eps), DType::f64)));
+  w.line(formatted("const float scale = (float)(1 / sqrt(squares / {} + {}));", length, literal(Scalar(eps), DType::f64)));
   const std::string i = w.fresh("i");
-  std::string value = fmt::format("({}[{}]{}) * scale", row, i, minus);
+  std::string value = formatted("({}[{}]{}) * scale", row, i, minus);
   const double offset = is_rms ? at.call.number("weight_offset") : 0;
   if (!weight.empty())
-    value += offset == 0 ? fmt::format(" * {}[{}]", weight, i)
-                         : fmt::format(" * ({}[{}] + {})", weight, i, literal(Scalar(offset), DType::f32));
-  if (!bias.empty()) value += fmt::format(" + {}[{}]", bias, i);
-  w.line(fmt::format("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = {3};", i, length, row, value));
+    value += offset == 0 ? formatted(" * {}[{}]", weight, i)
+                         : formatted(" * ({}[{}] + {})", weight, i, literal(Scalar(offset), DType::f32));
+  if (!bias.empty()) value += formatted(" + {}[{}]", bias, i);
+  w.line(formatted("for (ptrdiff_t {0} = 0; {0} < {1}; ++{0}) {2}[{0}] = {3};", i, length, row, value));
   w.close(static_cast<size_t>(w.depth() - before));
   at.g.emit(w);
   at.g.define(at.s, result, y);

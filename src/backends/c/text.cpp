@@ -1,9 +1,8 @@
 #include "backends/c/text.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -11,6 +10,41 @@
 #include "base/error.h"
 
 namespace pycandle::c {
+
+std::string filled(std::string_view pattern, std::span<const std::string> arguments) {
+  std::string text;
+  size_t next = 0;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c != '{' && c != '}') {
+      text += c;
+    } else if (i + 1 < pattern.size() && pattern[i + 1] == c) {
+      text += c;
+      ++i;
+    } else {
+      const size_t end = pattern.find('}', i);
+      require(c == '{' && end != std::string_view::npos && end <= i + 2, "a pattern of C text has a brace too many");
+      const size_t argument = end == i + 1 ? next++ : static_cast<size_t>(pattern[i + 1] - '0');
+      require(argument < arguments.size(), "a pattern of C text has no such argument");
+      text += arguments[argument];
+      i = end;
+    }
+  }
+  return text;
+}
+
+namespace {
+
+template <typename Number> std::string shortest(Number number) {
+  std::array<char, 32> text{};
+  const std::to_chars_result end = std::to_chars(text.data(), text.data() + text.size(), number);
+  return {text.data(), end.ptr};
+}
+
+}  // namespace
+
+std::string as_text(float number) { return shortest(number); }
+std::string as_text(double number) { return shortest(number); }
 
 std::string stored_type(DType d) {
   switch (d) {
@@ -38,8 +72,8 @@ std::string float_literal(double v, DType d) {
   const bool is_double = d == DType::f64;
   if (std::isnan(v)) return is_double ? "NAN_F64" : "NAN_F32";
   if (!is_double && std::abs(v) > std::numeric_limits<float>::max()) v = std::copysign(HUGE_VAL, v);
-  if (std::isinf(v)) return fmt::format("{}{}", v < 0 ? "-" : "", is_double ? "INF_F64" : "INF_F32");
-  std::string text = is_double ? fmt::format("{}", v) : fmt::format("{}", static_cast<float>(v));
+  if (std::isinf(v)) return formatted("{}{}", v < 0 ? "-" : "", is_double ? "INF_F64" : "INF_F32");
+  std::string text = is_double ? formatted("{}", v) : formatted("{}", static_cast<float>(v));
   if (text.find_first_of(".e") == std::string::npos) text += ".0";
   if (!is_double) text += "f";
   return v < 0 || std::signbit(v) ? "(" + text + ")" : text;
@@ -59,7 +93,7 @@ std::string literal(const Scalar& value, DType d) {
   if (d == DType::u8) v = static_cast<uint8_t>(v);
   if (v == std::numeric_limits<int64_t>::min()) return "INT64_MIN";
   if (v == std::numeric_limits<int32_t>::min()) return "INT32_MIN";
-  const std::string text = d == DType::i64 ? fmt::format("INT64_C({})", std::abs(v)) : fmt::format("{}", std::abs(v));
+  const std::string text = d == DType::i64 ? formatted("INT64_C({})", std::abs(v)) : formatted("{}", std::abs(v));
   return v < 0 ? "(-" + text + ")" : text;
 }
 
@@ -83,12 +117,12 @@ std::string stored(const std::string& value, DType d) {
 
 std::string identifier(std::string_view text) {
   static const char* const kTaken[] = {
-      "auto",     "break", "case",    "char",   "const",  "continue", "default", "do",      "double", "else",     "enum",
-      "extern",   "float", "for",     "goto",   "if",     "inline",   "int",     "long",    "main",   "register", "restrict",
-      "return",   "short", "signed",  "sizeof", "static", "struct",   "switch",  "typedef", "union",  "unsigned", "void",
-      "volatile", "while", "weights", "arena",  "run",    "log",      "exp",     "sin",     "cos",    "tan",      "pow",
-      "sqrt",     "floor", "ceil",    "round",  "abs",    "gamma",    "y0",      "y1",      "j0",     "j1",       "yn",
-      "jn",       "panel", "status",  "index",  "div",    "remainder"};
+      "auto",     "break", "case",    "char",   "const",  "continue", "default",  "do",      "double", "else",     "enum",
+      "extern",   "float", "for",     "goto",   "if",     "inline",   "int",      "long",    "main",   "register", "restrict",
+      "return",   "short", "signed",  "sizeof", "static", "struct",   "switch",   "typedef", "union",  "unsigned", "void",
+      "volatile", "while", "weights", "arena",  "run",    "log",      "exp",      "sin",     "cos",    "tan",      "pow",
+      "sqrt",     "floor", "ceil",    "round",  "abs",    "gamma",    "y0",       "y1",      "j0",     "j1",       "yn",
+      "jn",       "panel", "widen",   "status", "index",  "div",      "remainder"};
   std::string name;
   for (const char c : text) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_') name.insert(0, "v");
@@ -104,10 +138,10 @@ std::string sum_of(const std::vector<std::pair<std::string, int64_t>>& terms, in
       text += factor < 0 ? " - " : " + ";
     else if (factor < 0)
       text += "-";
-    text += std::abs(factor) == 1 ? name : fmt::format("{} * {}", name, std::abs(factor));
+    text += std::abs(factor) == 1 ? name : formatted("{} * {}", name, std::abs(factor));
   }
-  if (text.empty()) return fmt::format("{}", constant);
-  if (constant != 0) text += fmt::format(" {} {}", constant < 0 ? "-" : "+", std::abs(constant));
+  if (text.empty()) return formatted("{}", constant);
+  if (constant != 0) text += formatted(" {} {}", constant < 0 ? "-" : "+", std::abs(constant));
   return text;
 }
 

@@ -1,6 +1,9 @@
 // How C writes types, numbers and names.
 #pragma once
 
+#include <array>
+#include <concepts>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,6 +12,18 @@
 #include "base/dtype.h"
 
 namespace pycandle::c {
+
+// The arguments as text in the places {} or {0} of the pattern; {{ and }} are braces.
+std::string filled(std::string_view pattern, std::span<const std::string> arguments);
+inline std::string as_text(std::string_view text) { return std::string(text); }
+inline std::string as_text(char letter) { return {letter}; }
+template <std::same_as<bool> Truth> std::string as_text(Truth) = delete;  // 1 or true?
+template <std::integral Number> std::string as_text(Number number) { return std::to_string(number); }
+std::string as_text(float);          // the shortest text that is read as this number
+std::string as_text(double);
+template <typename... Arguments> std::string formatted(std::string_view pattern, const Arguments&... arguments) {
+  return filled(pattern, std::array<std::string, sizeof...(arguments)>{as_text(arguments)...});
+}
 
 std::string stored_type(DType);      // float, uint16_t for f16 and bf16, uint8_t for bool
 std::string computed_type(DType);    // what an element is computed in: float for f16 and bf16

@@ -1,9 +1,9 @@
 #include "backends/c/tiles.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <vector>
+
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 std::string tile(int rows, int vectors) {
   const bool unrolls = rows * vectors < 4;  // one after another they would wait for each other
   const int parts = unrolls ? 4 / (rows * vectors) : 1;
-  const auto sum = [](int r, int v, int p) { return fmt::format("s{}_{}_{}", r, v, p); };
-  std::string text = fmt::format(
+  const auto sum = [](int r, int v, int p) { return formatted("s{}_{}_{}", r, v, p); };
+  std::string text = formatted(
       "static void tile_{}(const float *a, ptrdiff_t am, ptrdiff_t ak, const float *b, ptrdiff_t bk, ptrdiff_t depth, float *c,\n"
       "                    ptrdiff_t cm, int adds) {{\n",
       rows);
@@ -21,39 +21,39 @@ std::string tile(int rows, int vectors) {
   for (int r = 0; r < rows; ++r) {
     text += "  vec";
     for (int v = 0; v < vectors; ++v) {
-      for (int p = 0; p < parts; ++p) text += fmt::format("{} {} = {{0}}", v + p == 0 ? "" : ",", sum(r, v, p));
+      for (int p = 0; p < parts; ++p) text += formatted("{} {} = {{0}}", v + p == 0 ? "" : ",", sum(r, v, p));
     }
     text += ";\n";
   }
   const auto step = [&](int p, const char* indent) {
     std::string body;
-    const std::string at_a = p == 0 ? "" : fmt::format("{} * ak", p), at_b = p == 0 ? "" : fmt::format(" + {} * bk", p);
+    const std::string at_a = p == 0 ? "" : formatted("{} * ak", p), at_b = p == 0 ? "" : formatted(" + {} * bk", p);
     for (int v = 0; v < vectors; ++v)
-      body += fmt::format("{}const vec b{}_{} = *(const vec *)(b{} + {} * LANES);\n", indent, v, p, at_b, v);
+      body += formatted("{}const vec b{}_{} = *(const vec *)(b{} + {} * LANES);\n", indent, v, p, at_b, v);
     for (int r = 0; r < rows; ++r) {
-      const std::string row = r == 0 ? (p == 0 ? "0" : at_a) : fmt::format("{} * am{}", r, p == 0 ? "" : " + " + at_a);
-      body += fmt::format("{}const float a{}_{} = a[{}];\n", indent, r, p, row);
-      for (int v = 0; v < vectors; ++v) body += fmt::format("{}{} += a{}_{} * b{}_{};\n", indent, sum(r, v, p), r, p, v, p);
+      const std::string row = r == 0 ? (p == 0 ? "0" : at_a) : formatted("{} * am{}", r, p == 0 ? "" : " + " + at_a);
+      body += formatted("{}const float a{}_{} = a[{}];\n", indent, r, p, row);
+      for (int v = 0; v < vectors; ++v) body += formatted("{}{} += a{}_{} * b{}_{};\n", indent, sum(r, v, p), r, p, v, p);
     }
     return body;
   };
   if (parts > 1) {
-    text += fmt::format("  for (; depth >= {0}; depth -= {0}, a += {0} * ak, b += {0} * bk) {{\n", parts);
+    text += formatted("  for (; depth >= {0}; depth -= {0}, a += {0} * ak, b += {0} * bk) {{\n", parts);
     for (int p = 0; p < parts; ++p) text += step(p, "    ");
     text += "  }\n";
   }
   text += "  for (; depth > 0; --depth, a += ak, b += bk) {\n" + step(0, "    ") + "  }\n";
   for (int p = 1; p < parts; ++p) {
     for (int r = 0; r < rows; ++r) {
-      for (int v = 0; v < vectors; ++v) text += fmt::format("  {} += {};\n", sum(r, v, 0), sum(r, v, p));
+      for (int v = 0; v < vectors; ++v) text += formatted("  {} += {};\n", sum(r, v, 0), sum(r, v, p));
     }
   }
   std::string loads, stores;
   for (int r = 0; r < rows; ++r) {
     for (int v = 0; v < vectors; ++v) {
-      const std::string place = fmt::format("*(vec *)(c + {} * cm + {} * LANES)", r, v);
-      loads += fmt::format("    {} += {};\n", sum(r, v, 0), place);
-      stores += fmt::format("  {} = {};\n", place, sum(r, v, 0));
+      const std::string place = formatted("*(vec *)(c + {} * cm + {} * LANES)", r, v);
+      loads += formatted("    {} += {};\n", sum(r, v, 0), place);
+      stores += formatted("  {} = {};\n", place, sum(r, v, 0));
     }
   }
   return text + "  if (adds) {\n" + loads + "  }\n" + stores + "}\n";
@@ -74,8 +74,8 @@ std::string tiles_of(int most_rows, int vectors) {
     if (rows == 1) {
       text += "  tile_1(a, am, ak, b, bk, depth, c, cm, adds);\n  return 1;\n}\n";
     } else {
-      text += fmt::format("  if (rows >= {0}) {{\n    tile_{0}(a, am, ak, b, bk, depth, c, cm, adds);\n    return {0};\n  }}\n",
-                          rows);
+      text += formatted("  if (rows >= {0}) {{\n    tile_{0}(a, am, ak, b, bk, depth, c, cm, adds);\n    return {0};\n  }}\n",
+                        rows);
     }
   }
   return text;

@@ -1,9 +1,8 @@
 // Pooling: windows that slide, and windows that divide an axis.
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "backends/c/lowerings.h"
+#include "backends/c/text.h"
 
 namespace pycandle::c {
 namespace {
@@ -27,9 +26,9 @@ std::string start_of(const std::string& kind, DType dtype) {
 }
 
 std::string combine(const std::string& kind, const std::string& value) {
-  if (kind == "prod") return fmt::format("best *= {};", value);
-  if (kind == "sum" || kind == "mean") return fmt::format("best += {};", value);
-  return fmt::format("best = {0} {1} best || {0} != {0} ? {0} : best;", value, kind == "max" ? ">" : "<");
+  if (kind == "prod") return formatted("best *= {};", value);
+  if (kind == "sum" || kind == "mean") return formatted("best += {};", value);
+  return formatted("best = {0} {1} best || {0} != {0} ? {0} : best;", value, kind == "max" ? ">" : "<");
 }
 
 void pool(Site& at, const std::string& kind, const std::vector<Window>& axes, bool gives_places) {
@@ -63,39 +62,39 @@ void pool(Site& at, const std::string& kind, const std::vector<Window>& axes, bo
     const Window& axis = axes[a];
     if (axis.is_adaptive) {
       const std::string first = w.fresh("first"), last = w.fresh("last");
-      w.line(fmt::format("const ptrdiff_t {} = {} * {} / {};", first, outs[a], axis.in, axis.out));
-      w.line(fmt::format("const ptrdiff_t {} = (({} + 1) * {} + {}) / {};", last, outs[a], axis.in, axis.out - 1, axis.out));
+      w.line(formatted("const ptrdiff_t {} = {} * {} / {};", first, outs[a], axis.in, axis.out));
+      w.line(formatted("const ptrdiff_t {} = (({} + 1) * {} + {}) / {};", last, outs[a], axis.in, axis.out - 1, axis.out));
       bounds.emplace_back(first, last);
-      count += fmt::format(" / (double)({} - {})", last, first);
+      count += formatted(" / (double)({} - {})", last, first);
     } else {
-      bounds.emplace_back("0", fmt::format("{}", axis.window));
+      bounds.emplace_back("0", formatted("{}", axis.window));
     }
   }
   const bool is_sum = kind == "sum" || kind == "prod" || kind == "mean";
   const std::string type = gives_places || !is_sum ? computed_type(dtype) : is_floating(dtype) ? "double" : "uint64_t";
-  w.line(fmt::format("{} best = {};", type, start_of(kind, dtype)));
+  w.line(formatted("{} best = {};", type, start_of(kind, dtype)));
   if (gives_places) w.line("int64_t place = -1;");
   std::vector<std::pair<std::string, int64_t>> plane;
   int64_t plane_stride = count_of(Sizes(x.sizes.begin() + static_cast<std::ptrdiff_t>(leading), x.sizes.end()));
   for (size_t a = 0; a < axes.size(); ++a) {
     const Window& axis = axes[a];
     const std::string k = w.fresh("k");
-    w.open(fmt::format("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0})", k, bounds[a].first, bounds[a].second));
+    w.open(formatted("for (ptrdiff_t {0} = {1}; {0} < {2}; ++{0})", k, bounds[a].first, bounds[a].second));
     std::string p = k;
     if (!axis.is_adaptive) {
       p = w.fresh("p");
-      w.line(fmt::format("const ptrdiff_t {} = {};", p, sum_of({{outs[a], axis.stride}, {k, axis.dilation}}, -axis.low)));
-      if (!axis.is_inside()) w.line(fmt::format("if ({0} < 0 || {0} >= {1}) continue;", p, axis.in));
+      w.line(formatted("const ptrdiff_t {} = {};", p, sum_of({{outs[a], axis.stride}, {k, axis.dilation}}, -axis.low)));
+      if (!axis.is_inside()) w.line(formatted("if ({0} < 0 || {0} >= {1}) continue;", p, axis.in));
     }
     from.emplace_back(p, x.strides[leading + a]);
     plane_stride /= axis.in;
     plane.emplace_back(p, plane_stride);
   }
-  w.line(fmt::format("const {} value = {};", computed_type(dtype), loaded(fmt::format("{}[{}]", in, sum_of(from)), dtype)));
+  w.line(formatted("const {} value = {};", computed_type(dtype), loaded(formatted("{}[{}]", in, sum_of(from)), dtype)));
   if (gives_places) {
     w.open("if (place < 0 || value > best || value != value)");
     w.line("best = value;");
-    w.line(fmt::format("place = {};", sum_of(plane)));
+    w.line(formatted("place = {};", sum_of(plane)));
     w.close();
   } else {
     w.line(combine(kind, "value"));
@@ -103,8 +102,8 @@ void pool(Site& at, const std::string& kind, const std::vector<Window>& axes, bo
   w.close(axes.size());
   const DType result = at.result_dtype();
   const std::string value = gives_places ? "place"
-                                         : fmt::format("({})(best{})", computed_type(result), kind == "mean" ? count : "");
-  w.line(fmt::format("{}[{}] = {};", out, sum_of(to), stored(value, result)));
+                                         : formatted("({})(best{})", computed_type(result), kind == "mean" ? count : "");
+  w.line(formatted("{}[{}] = {};", out, sum_of(to), stored(value, result)));
   w.close(y.sizes.size());
   at.g.emit(w);
   at.g.define(at.s, at.node.results[0], y);
