@@ -18,6 +18,7 @@ Program usual_scale(Program, const OpTable&);
 Program remove_unused(Program, const OpTable&);
 Program join_linears(Program, const OpTable&);
 Program push_slices(Program, const OpTable&);
+Program widen_halves(Program, const OpTable&);
 Program decompose(Program, const OpTable&, const Claims& claims);
 // as_in_kernels: the activations of the narrowed layers too, as a kernel may round them on the way.
 enum class Activations { exact, as_in_kernels };

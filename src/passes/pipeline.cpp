@@ -40,8 +40,9 @@ std::vector<Pass> program_passes() {
 }
 
 // What a backend needs on top of that.
-std::vector<Pass> backend_passes(const Claims& claims, const std::vector<Pass>& own, WeightFormat weights) {
-  std::vector<Pass> passes;
+std::vector<Pass> backend_passes(const Claims& claims, const std::vector<Pass>& own, const std::vector<Pass>& first,
+                                 WeightFormat weights) {
+  std::vector<Pass> passes = first;
   if (weights != WeightFormat::f32) {
     passes.push_back({"narrow-weights",
                       [weights](Program p, const OpTable& table) { return narrow_weights(std::move(p), table, weights); }, true});
@@ -114,15 +115,17 @@ std::vector<Pass> optimising_passes() {
           {"join-linears", join_linears}};
 }
 
+Pass widening_pass() { return {"widen-halves", widen_halves}; }
+
 Program run_backend_pipeline(Program p, const OpTable& table, const Claims& claims, const PipelineOptions& options,
-                             std::vector<PassTiming>* timings, const std::vector<Pass>& own) {
-  return run(std::move(p), table, backend_passes(claims, own, options.weights), program_passes().size(), "program", options,
-             timings);
+                             std::vector<PassTiming>* timings, const std::vector<Pass>& own, const std::vector<Pass>& first) {
+  return run(std::move(p), table, backend_passes(claims, own, first, options.weights), program_passes().size(), "program",
+             options, timings);
 }
 
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
-  for (const std::vector<Pass>& passes : {program_passes(), backend_passes({}, optimising_passes(), WeightFormat::f32)}) {
+  for (const std::vector<Pass>& passes : {program_passes(), backend_passes({}, optimising_passes(), {widening_pass()}, WeightFormat::f32)}) {
     for (const Pass& pass : passes) {
       const bool listed = std::find(names.begin(), names.end(), pass.name) != names.end();
       if (!pass.required && !listed) names.push_back(pass.name);

@@ -47,9 +47,12 @@ struct PassTiming {
 Program run_program_pipeline(Program, const OpTable&, const PipelineOptions& = {}, std::vector<PassTiming>* = nullptr);
 // For backends that want to be quick: what nobody looks at is not computed any more, so taps may be gone.
 std::vector<Pass> optimising_passes();
-// Decomposes what the backend does not claim, and everything inside regions; then the backend's own passes.
+// For backends whose kernels are of f32: what f16 and bf16 nodes compute is computed in f32 and rounded once.
+Pass widening_pass();
+// `first`, then: decomposes what the backend does not claim, and everything inside regions; then the backend's own passes.
 Program run_backend_pipeline(Program, const OpTable&, const Claims& claims, const PipelineOptions& = {},
-                             std::vector<PassTiming>* = nullptr, const std::vector<Pass>& own = {});
+                             std::vector<PassTiming>* = nullptr, const std::vector<Pass>& own = {},
+                             const std::vector<Pass>& first = {});
 std::vector<std::string> pass_names();          // those that can be disabled
 
 }  // namespace pycandle

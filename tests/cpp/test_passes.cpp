@@ -42,6 +42,7 @@ const std::map<std::string, PassFunction>& passes() {
       {"plain_convolutions", plain_convolutions},
       {"push_slices", push_slices},
       {"join_linears", join_linears},
+      {"widen_halves", widen_halves},
       {"narrow_weights",
        [](Program p, const OpTable& t) { return narrow_weights(std::move(p), t, WeightFormat::int8, Activations::exact); }},
       {"decompose", [](Program p, const OpTable& t) { return decompose(std::move(p), t, [](const Call&) { return false; }); }},

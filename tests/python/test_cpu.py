@@ -94,6 +94,26 @@ def test_every_tap_verifies(pycandle, manifest, threads):
     assert max(output["max_abs"] for output in result["outputs"]) < 1e-4
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["transformer", "convolutions"])
+def test_halves_run_on_kernels_and_verify(pycandle, name, dtype, tmp_path):
+    """Each op is computed in f32 and rounded once: no product of halves is left to the evaluator."""
+    from pycandle import GoldenRecorder
+
+    torch.manual_seed(1)
+    model, example = MODELS[name]()
+    example = example.to(dtype) if example.is_floating_point() else example
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(model.to(dtype).eval(), example)
+    manifest = recorder.save(name).manifest
+    assert pycandle.json("verify", manifest, "--backend", "cpu")["status"] == "passed"
+    profile = pycandle.json("forward", manifest, "--backend", "cpu", "--profile")["profile"]
+    kernels = {row["name"] for row in profile["kernels"]}
+    assert "chain" in kernels and kernels & {"narrow_gemm", "blocked_convolution"}
+    evaluated = sum(row["steps"] for row in profile["kernels"] if row["name"] == "evaluator")
+    assert evaluated <= 3, profile["ops"]
+
+
 def test_bench_gives_a_row_for_each_runner_and_number_of_threads(pycandle, manifest):
     found = pycandle.json(
         "bench", manifest, "--backend", "cpu,reference", "--threads", "1,2", "--seconds", 0.05, "--rounds", 2

@@ -74,7 +74,7 @@ def prepared(job, names: list[str]) -> dict[str, str]:
         from .exports import export
         from .rebuilt import Rebuilt
 
-        rebuilt = Rebuilt(job.manifest, job.arrays())
+        rebuilt = Rebuilt(job.manifest, job.tensors())
         input_names = [entry["name"] for entry in rebuilt.manifest["inputs"]]
         for name in missing:
             try:

@@ -6,7 +6,6 @@ import json
 import operator
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors import safe_open
 
@@ -98,8 +97,8 @@ class RebuiltGraph:
 class Rebuilt(RebuiltGraph):
     """`module(*inputs)` gives the outputs as a list, both in the manifest's order."""
 
-    def __init__(self, path: Path, inputs: dict[str, np.ndarray]):
-        super().__init__(path, {name: torch.from_numpy(array) for name, array in inputs.items()})
+    def __init__(self, path: Path, inputs: dict[str, torch.Tensor]):
+        super().__init__(path, inputs)
         holder = torch.nn.Module()
         for name, entry in self.weights.items():
             holder.register_buffer(name, self._weight(entry))

@@ -12,7 +12,7 @@ from .worker import Job
 
 def load(job: Job):
     torch.set_num_threads(job.threads)
-    rebuilt = Rebuilt(job.manifest, job.arrays())
+    rebuilt = Rebuilt(job.manifest, job.tensors())
     return runs(rebuilt.module, rebuilt.inputs)
 
 

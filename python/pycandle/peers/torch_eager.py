@@ -12,7 +12,7 @@ version = f"torch {torch.__version__.split('+')[0]}"
 
 def load(job: Job):
     torch.set_num_threads(job.threads)
-    rebuilt = Rebuilt(job.manifest, job.arrays())
+    rebuilt = Rebuilt(job.manifest, job.tensors())
     return runs(rebuilt.module, rebuilt.inputs)
 
 

@@ -9,11 +9,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from . import PeerError
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,11 @@ class Job:
 
     def arrays(self) -> dict[str, np.ndarray]:
         return load_file(self.inputs)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        from safetensors.torch import load_file as load_tensors
+
+        return load_tensors(self.inputs)
 
 
 class Answers:
@@ -54,14 +63,19 @@ def serve(
     loaded = time.monotonic()
     results = run()
     first = time.monotonic()
-    save_file({f"{i:04}": _owned(array) for i, array in enumerate(results)}, outputs)
+    _save({f"{i:04}": array for i, array in enumerate(results)}, outputs)
     answers({"version": version, "imported": imported, "loaded": loaded, "first": first})
     for line in sys.stdin:
         answers(_times(run, float(line)))
 
 
-def _owned(result: object) -> np.ndarray:
-    return np.array(result, order="C")
+def _save(results: dict[str, object], path: Path) -> None:
+    if all(hasattr(result, "detach") for result in results.values()):  # tensors: NumPy has no bf16
+        from safetensors.torch import save_file as save_tensors
+
+        save_tensors({name: result.detach().clone().contiguous() for name, result in results.items()}, path)
+    else:
+        save_file({name: np.array(result, order="C") for name, result in results.items()}, path)
 
 
 def _times(run: Callable, milliseconds: float) -> list[float]:

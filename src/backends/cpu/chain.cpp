@@ -27,7 +27,7 @@ struct Program {
     View view;
     Sizes outer;                         // strides
     int64_t inner = 0;
-    bool is_bool = false;
+    int64_t size = 4;                    // bytes of an element: of f32, a half or a bool
     int tile = -1;                       // where an input is gathered first, when its stride is neither 0 nor 1
     int64_t repeats = 0;                 // numbers that are the whole innermost loop, again and again
   };
@@ -62,6 +62,7 @@ struct Place {
   int64_t step = 1;
   float* f32() const { return reinterpret_cast<float*>(data); }
   uint8_t* u8() const { return reinterpret_cast<uint8_t*>(data); }
+  uint16_t* u16() const { return reinterpret_cast<uint16_t*>(data); }
 };
 
 void run_bools(const Instruction& i, const Place& a, const Place* b, uint8_t* out, int64_t n) {
@@ -86,6 +87,8 @@ void run_instruction(const Kernels& k, const Instruction& i, const Place* operan
     case Kind::to_float:
       for (int64_t e = 0; e < n; ++e) out[e] = a.u8()[e * a.step] != 0 ? 1.0f : 0.0f;
       return;
+    case Kind::widen: k.widen(static_cast<WeightFormat>(i.function), a.u16(), n, out); return;
+    case Kind::narrow: k.narrow(static_cast<WeightFormat>(i.function), a.f32(), n, reinterpret_cast<uint16_t*>(result)); return;
     default: run_bools(i, a, i.kind == Kind::bool_not ? nullptr : &b, reinterpret_cast<uint8_t*>(result), n);
   }
 }
@@ -125,7 +128,7 @@ void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* 
         at += left % p.outer[a] * o.outer[a];
         left /= p.outer[a];
       }
-      return c.pointer<std::byte>(o.view) + at * (o.is_bool ? 1 : 4);
+      return c.pointer<std::byte>(o.view) + at * o.size;
     };
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Program::Operand& o = p.inputs[i];
@@ -134,8 +137,10 @@ void run_tiles(const Program& p, const Kernels& k, const Context& c, std::byte* 
       std::byte* tile = tiles + o.tile * kTile * 4;
       if (o.repeats > 0)
         repeat(inputs[i].f32(), o.repeats, reinterpret_cast<float*>(tile), n);
-      else if (o.is_bool)
+      else if (o.size == 1)
         gather(inputs[i].u8(), o.inner, reinterpret_cast<uint8_t*>(tile), n);
+      else if (o.size == 2)
+        gather(inputs[i].u16(), o.inner, reinterpret_cast<uint16_t*>(tile), n);
       else
         gather(inputs[i].f32(), o.inner, reinterpret_cast<float*>(tile), n);
       inputs[i] = {tile, 1};
@@ -241,7 +246,9 @@ void assign_tiles(Program& program, std::vector<size_t> last_read) {
     Program::Operand& o = program.inputs[input];
     const bool only_vectors = std::any_of(program.operations.begin(), program.operations.end(), [&](const auto& operation) {
       const Instruction& i = operation.what;
-      return i.kind == Instruction::Kind::unary && is_input(i.operands[0]) && input_of(i.operands[0]) == input;
+      using Kind = Instruction::Kind;
+      const bool takes_vectors = i.kind == Kind::unary || i.kind == Kind::widen || i.kind == Kind::narrow;
+      return takes_vectors && is_input(i.operands[0]) && input_of(i.operands[0]) == input;
     });
     if (o.repeats > 0 || (o.inner != 1 && (o.inner != 0 || only_vectors))) o.tile = program.tiles++;
   }
@@ -446,7 +453,7 @@ void Chains::emit(Chain& chain, const Ending& ending) {
   Step step;
   step.kernel = ending.value == kNoValue ? "chain" : "reducing_chain";
   for (const View& v : chain.inputs) {
-    program.inputs.push_back({v, {}, 0, v.dtype == DType::boolean, -1});
+    program.inputs.push_back({v, {}, 0, static_cast<int64_t>(size_of(v.dtype)), -1});
     step.reads.push_back(v.buffer);
     step.bytes += v.bytes();
   }
@@ -456,7 +463,7 @@ void Chains::emit(Chain& chain, const Ending& ending) {
     if (chain.values[i] != ending.value && is_needed(chain, chain.values[i])) {
       const View out = chain.is_blocked ? planner_.blocked_result(chain.values[i]) : planner_.result(chain.values[i]);
       operation.output = static_cast<int>(program.outputs.size());
-      program.outputs.push_back({out, {}, 0, out.dtype == DType::boolean, -1});
+      program.outputs.push_back({out, {}, 0, static_cast<int64_t>(size_of(out.dtype)), -1});
       outputs.push_back({chain.values[i], out, i});
       step.writes.push_back(out.buffer);
       step.bytes += out.bytes();

@@ -14,14 +14,14 @@ namespace pycandle::cpu {
 
 // One vector function of a chain.
 struct Instruction {
-  enum class Kind { unary, binary, compare, select, bool_and, bool_or, bool_xor, bool_not, to_float } kind;
-  int function = 0;             // of the kind's enum
+  enum class Kind { unary, binary, compare, select, bool_and, bool_or, bool_xor, bool_not, to_float, widen, narrow } kind;
+  int function = 0;             // of the kind's enum; widen and narrow: a WeightFormat
   float p = 0, q = 0;
   int operands[3] = {-1, -1, -1};  // registers
   int result = -1;              // a register
 };
 
-// What a node of f32 (or bool) elements computes; nothing when no vector function does. `operands` are those of the
+// What a node of f32 (or bool) elements computes, or between f32 and a half; nothing when no vector function does. `operands` are those of the
 // node that it reads as vectors, in order: an exponent that is a constant is not among them.
 struct Elementwise {
   Instruction instruction;

@@ -98,7 +98,9 @@ class CpuBackend final : public Backend {
       if (choice != options.overrides.end() && choice->second == "naive") return false;
       return claims(call) || (!options.disabled.contains("plain-convolutions") && has_plain_form(call));
     };
-    cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings, optimising_passes()),
+    std::vector<Pass> own = optimising_passes();
+    own.insert(own.begin(), widening_pass());  // again: what decompositions left
+    cpu::Shared shared = shared_by_plans(run_backend_pipeline(p, table, claimed, options, timings, own, {widening_pass()}),
                                          std::move(parameters));
     shared.threads = options.threads > 0 ? options.threads : thread_count();
     const auto convolutions = options.overrides.find("conv2d");

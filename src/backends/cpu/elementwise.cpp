@@ -5,6 +5,7 @@
 #include <map>
 #include <string_view>
 
+#include "backends/cpu/cache_rows.h"
 #include "backends/cpu/chain.h"
 #include "backends/cpu/lowerings.h"
 
@@ -182,6 +183,8 @@ std::optional<Elementwise> elementwise(Planner& p, size_t index) {
     }
     return as(Kind::binary, static_cast<int>(binary->second));
   }
+  if (op == "cast" && from == DType::f32 && half_format(to)) return as(Kind::narrow, static_cast<int>(*half_format(to)));
+  if (op == "cast" && to == DType::f32 && half_format(from)) return as(Kind::widen, static_cast<int>(*half_format(from)));
   if (from == DType::f32 && to == DType::boolean) {
     const auto compare = compare_functions().find(op);
     if (compare != compare_functions().end()) return as(Kind::compare, static_cast<int>(compare->second));

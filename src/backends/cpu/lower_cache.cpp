@@ -127,32 +127,11 @@ bool lower_cast(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const ValueId x = node.operands[0], y = node.results[0];
   const bool widens = p.dtype(y) == DType::f32 && half_format(p.dtype(x));
-  const bool narrows = p.dtype(x) == DType::f32 && half_format(p.dtype(y));
-  if (!widens && !narrows) return lower_integers(p, index);
   if (widens && is_read_over_cache(p, y)) {
     p.define(y, p.view(x));  // as it is kept: those kernels look at the dtype of the view
     return true;
   }
-  const View from = p.dense(x), to = p.result(y);
-  const int parts = parts_for(p.threads(), from.count(), static_cast<double>(from.count()));
-  Step step;
-  step.kernel = "cast";
-  step.reads = {from.buffer};
-  step.writes = {to.buffer};
-  step.work = static_cast<double>(from.count());
-  step.run = [=, format = *half_format(p.dtype(widens ? x : y)), &k = kernels()](Context& c) {
-    run_parts(parts, [&](int part) {
-      const int64_t begin = part_of(from.count(), parts, part), count = part_of(from.count(), parts, part + 1) - begin;
-      if (widens) {
-        k.widen(format, c.pointer<uint16_t>(from) + begin, count, c.pointer(to) + begin);
-      } else {
-        k.narrow(format, c.pointer(from) + begin, count, c.pointer<uint16_t>(to) + begin);
-      }
-    });
-  };
-  if (from.count() > 0) p.add(std::move(step));
-  p.define(y, to);
-  return true;
+  return lower_integers(p, index);  // between f32 and halves it is a part of a chain
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Matrix products: linear with packed weights and everything that follows in its epilogue, dot_general by strides.
 #include <string>
 
+#include "backends/cpu/cache_rows.h"
 #include "backends/cpu/epilogue.h"
 #include "backends/cpu/lowerings.h"
 #include "backends/cpu/packing.h"
@@ -85,6 +86,22 @@ void check_width(const View& x, int64_t k) {
       .found(std::to_string(x.sizes.back()));
 }
 
+// Kernels may round what comes in to the weight's format: so does bf16, but for numbers that are of bf16 anyway.
+bool is_of(Planner& p, ValueId x, WeightFormat format) {
+  const NodeId node = p.graph().values[x].node;
+  if (node == kNoNode || p.node(static_cast<size_t>(node)).op->name != "cast") return false;
+  return half_format(p.dtype(p.node(static_cast<size_t>(node)).operands[0])) == format;
+}
+
+std::optional<NarrowWeight> narrow_weight_for(Planner& p, ValueId x, ValueId weight, int64_t axis) {
+  const auto made_by = p.is_constant(weight) ? p.waiting_node(weight) : std::nullopt;
+  if (!made_by) return std::nullopt;
+  const Node& node = p.node(*made_by);
+  const auto half = node.op->name == "cast" ? half_format(p.dtype(node.operands[0])) : std::nullopt;
+  if (half && !is_of(p, x, *half)) return std::nullopt;
+  return narrow_weight(p, weight, axis);
+}
+
 bool lower_linear(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const Call c = p.call(index);
@@ -102,7 +119,7 @@ bool lower_linear(Planner& p, size_t index) {
   args.k = k;
   args.a_row = row_stride(a);
   args.a_col = column_stride(a);
-  const std::optional<NarrowWeight> narrow = narrow_weight(p, c.value("weight"), in_out ? 0 : 1);
+  const std::optional<NarrowWeight> narrow = narrow_weight_for(p, c.value("x"), c.value("weight"), in_out ? 0 : 1);
   // Few rows with a matrix that is kept for others as well (a tied embedding): read where it lies, it need not be packed.
   constexpr int64_t kFewRows = 4;
   const bool is_shared = m <= kFewRows && p.uses(c.value("weight")) > 1 && args.a_col == 1;

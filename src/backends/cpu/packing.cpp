@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/cache_rows.h"
 #include "backends/cpu/kernel_step.h"
 #include "base/hash.h"
 #include "base/weight_format.h"
@@ -45,6 +46,7 @@ struct Packing {
   int64_t units, k, n;
   bool is_transposed;   // the columns of b lie one after the other
   const float* b;
+  bool is_copy = false;  // b is no parameter
 };
 
 // pack(begin, end) for all units, on threads. A large one piece by piece, and what lies behind a piece leaves memory before
@@ -57,7 +59,7 @@ void in_pieces(Planner& p, const Packing& g, FunctionRef<void(int64_t begin, int
     const int64_t first = part_of(g.units, pieces, piece), count = part_of(g.units, pieces, piece + 1) - first;
     run_parts(parts, [&](int part) { pack(first + part_of(count, parts, part), first + part_of(count, parts, part + 1)); });
     const int64_t begin = part_of(g.n, pieces, piece), columns = part_of(g.n, pieces, piece + 1) - begin;
-    if (pieces > 1) p.shared().parameters->release(Array(DType::f32, {columns * g.k}, g.b + begin * g.k, nullptr));
+    if (pieces > 1 && !g.is_copy) p.shared().parameters->release(Array(DType::f32, {columns * g.k}, g.b + begin * g.k, nullptr));
   }
 }
 
@@ -108,29 +110,48 @@ std::vector<RightSide> right_sides(Planner& p, ValueId weight, int64_t k, int64_
   return sides;
 }
 
-std::optional<NarrowWeight> narrow_weight(Planner& p, ValueId weight, int64_t axis) {
+namespace {
+
+// How the constant `weight` is kept: stored_as(source), or a half that is only widened.
+struct Kept {
+  ValueId source = kNoValue;
+  WeightFormat format = WeightFormat::f32;
+};
+std::optional<Kept> kept(Planner& p, ValueId weight, int64_t axis) {
   const auto index = p.is_constant(weight) ? p.waiting_node(weight) : std::nullopt;
-  if (!index || p.node(*index).op->name != "stored_as") return std::nullopt;
+  if (!index) return std::nullopt;
   const Call c = p.call(*index);
-  const auto format = weight_format_from_name(c.string("format"));
+  std::optional<WeightFormat> format;
+  if (c.op().name == "stored_as" && c.integer("axis") == axis) format = weight_format_from_name(c.string("format"));
+  if (c.op().name == "cast") format = half_format(c.type("x").dtype);
+  if (!format) return std::nullopt;
+  return Kept{c.value("x"), *format};
+}
+
+}  // namespace
+
+std::optional<NarrowWeight> narrow_weight(Planner& p, ValueId weight, int64_t axis) {
+  const auto found = kept(p, weight, axis);
   const Sizes sizes = p.sizes(weight);
-  if (!format || sizes.size() != 2 || c.integer("axis") != axis) return std::nullopt;
-  NarrowWeight narrow{{}, *format, sizes[axis], sizes[1 - axis]};
-  const ValueId source = c.value("x");
-  const std::string name = fmt::format("narrow {} along {} in panels of {}", name_of(*format), axis, kernels().panel);
+  if (!found || sizes.size() != 2) return std::nullopt;
+  const WeightFormat format = found->format;
+  const ValueId source = found->source;
+  NarrowWeight narrow{{}, format, sizes[axis], sizes[1 - axis]};
+  const std::string name = fmt::format("narrow {} along {} in panels of {}", name_of(format), axis, kernels().panel);
   const Array packed = p.derived(source, name, [&](const Array& values) {
+    const Array wide = values.dtype() == DType::f32 ? values : cast(values, DType::f32);
     PackNarrow args;
-    args.format = *format;
+    args.format = format;
     args.k = narrow.k;
     args.n = narrow.n;
-    args.b = values.as<float>();
+    args.b = wide.as<float>();
     args.b_row = axis == 1 ? 1 : narrow.n;
     args.b_col = axis == 1 ? narrow.k : 1;
     args.panel = kernels().panel;
     const auto bytes = static_cast<size_t>(narrow_size(args));
     const std::shared_ptr<std::byte> memory = memory_for_runs(bytes);
     args.out = reinterpret_cast<uint8_t*>(memory.get());
-    in_pieces(p, {narrow_panels(args), narrow.k, narrow.n, axis == 1, args.b},
+    in_pieces(p, {narrow_panels(args), narrow.k, narrow.n, axis == 1, args.b, values.dtype() != DType::f32},
               [&](int64_t begin, int64_t end) { pack_narrow(args, begin, end); });
     return Array(DType::u8, {static_cast<int64_t>(bytes)}, memory.get(), memory);
   });

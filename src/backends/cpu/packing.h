@@ -26,7 +26,7 @@ struct RightSide {
 std::optional<View> scaled_right(Planner&, ValueId weight, int64_t k, int64_t n, const std::vector<double>& scales);
 std::vector<RightSide> right_sides(Planner&, ValueId weight, int64_t k, int64_t n, bool is_transposed);
 
-// The constant `weight` where it is one that is kept in fewer bytes along `axis`, packed for narrow_gemm and
+// The constant `weight` where it is one that is kept in fewer bytes along `axis`, or a half, packed for narrow_gemm and
 // gather_narrow: products with any number of rows and lookups read the same bytes. Nothing when it is not.
 struct NarrowWeight {
   View bytes;
