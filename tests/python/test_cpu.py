@@ -258,3 +258,32 @@ def test_attention_of_three_axes_masks_the_keys_of_each_sequence(pycandle, tmp_p
     recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
     recorder.record(Padded().eval(), torch.randn(2, 5, 4), is_there)
     assert pycandle.json("verify", recorder.save("padded").manifest, "--backend", "cpu")["status"] == "passed"
+
+
+class Places(nn.Module):
+    def __init__(self, right: bool) -> None:
+        super().__init__()
+        self.right = right
+
+    def forward(self, boundaries: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = torch.searchsorted(boundaries, values, right=self.right)
+        return rows, torch.bucketize(values, boundaries[0], right=self.right)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int32, torch.bfloat16])
+def test_places_among_sorted_numbers(dtype, right, backend):
+    """NaN belongs behind all; equal boundaries, infinities, a single boundary."""
+    import pycandle
+
+    torch.manual_seed(2)
+    boundaries = torch.randint(-9, 9, (3, 40)).sort(-1).values.to(dtype)
+    values = torch.randint(-12, 12, (3, 70)).to(dtype)
+    if dtype.is_floating_point:
+        values[0, :3] = torch.tensor([torch.nan, torch.inf, -torch.inf])
+    model = Places(right)
+    for rows in (boundaries, boundaries[:, :1].contiguous()):
+        compiled = pycandle.compile(model, rows, values, backend=backend)
+        for found, expected in zip(compiled(rows, values), model(rows, values), strict=True):
+            assert torch.equal(torch.as_tensor(found), expected)

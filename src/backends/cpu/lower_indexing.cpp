@@ -176,6 +176,55 @@ bool lower_gather(Planner& p, size_t index) {
   return true;
 }
 
+// ---- places among sorted numbers
+
+// Calls body with a number of the dtype; false when there is none.
+template <class Body> bool with_number(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::f32: body(float{}); return true;
+    case DType::f64: body(double{}); return true;
+    case DType::i32: body(int32_t{}); return true;
+    case DType::i64: body(int64_t{}); return true;
+    default: return false;
+  }
+}
+
+bool claims_searchsorted(const Call& c) {
+  return with_number(c.type("values").dtype, [](auto) {});
+}
+
+bool lower_searchsorted(Planner& p, size_t index) {
+  const Node& node = p.node(index);
+  const bool right = p.call(index).boolean("right");
+  const View boundaries = p.dense(node.operands[0]), values = p.dense(node.operands[1]), out = p.result(node.results[0]);
+  const int64_t length = boundaries.sizes.back(), count = values.count();
+  const int64_t rows = boundaries.rank() == 1 ? 1 : element_count(Sizes(boundaries.sizes.begin(), boundaries.sizes.end() - 1));
+  const int64_t each = rows == 0 ? 0 : count / rows;
+  Step step;
+  step.kernel = "searchsorted";
+  step.work = 16 * static_cast<double>(count);
+  step.reads = {boundaries.buffer, values.buffer};
+  step.writes = {out.buffer};
+  const int parts = parts_for(p.threads(), count, step.work);
+  step.run = [=](Context& c) {
+    with_number(values.dtype, [&](auto number) {
+      using T = decltype(number);
+      run_parts(parts, [&](int part) {
+        for (int64_t i = part_of(count, parts, part); i < part_of(count, parts, part + 1); ++i) {
+          const T* row = c.pointer<T>(boundaries) + i / each * length;
+          const T value = c.pointer<T>(values)[i];
+          // As torch asks: what compares with nothing, NaN, belongs behind all.
+          const auto is_before = [&](T b) { return right ? !(b > value) : !(b >= value); };
+          c.pointer<int64_t>(out)[i] = std::partition_point(row, row + length, is_before) - row;
+        }
+      });
+    });
+  };
+  if (count > 0) p.add(std::move(step));
+  p.define(node.results[0], out);
+  return true;
+}
+
 }  // namespace
 
 bool lower_take_by_pattern(Planner& p, size_t index) {
@@ -230,6 +279,9 @@ bool lower_take_along(Planner& p, size_t index) {
   return true;
 }
 
-std::vector<Lowering> indexing_lowerings() { return {{"pad", nullptr, lower_pad}, {"gather", nullptr, lower_gather}}; }
+std::vector<Lowering> indexing_lowerings() {
+  return {
+      {"pad", nullptr, lower_pad}, {"gather", nullptr, lower_gather}, {"searchsorted", claims_searchsorted, lower_searchsorted}};
+}
 
 }  // namespace pycandle::cpu

@@ -308,11 +308,11 @@ OpDef trapezoids() {
 
 // ---- bins
 
-// How many boundaries lie before each value: one comparison with every boundary, counted.
+// How many boundaries lie before each value: one comparison with every boundary, counted. NaN belongs behind all.
 ValueId bucket(Builder& b, ValueId boundaries, ValueId values, bool right) {
   // boundaries [B] or [..., B], values [...] → [..., 1] against [..., B]
   ValueId wide = b.unsqueeze(values, -1);
-  ValueId before = right ? b.compare("le", boundaries, wide) : b.compare("lt", boundaries, wide);
+  const ValueId before = b.logical_not(right ? b.compare("gt", boundaries, wide) : b.compare("ge", boundaries, wide));
   return b.sum(b.cast(before, DType::i64), {-1}, false);
 }
 
