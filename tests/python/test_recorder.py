@@ -550,3 +550,19 @@ def test_manifest_is_json_without_nan(record, tmp_path):
     text = (tmp_path / "m_manifest.json").read_text()
     assert text.endswith("}\n") and "NaN" not in text
     json.loads(text, parse_constant=lambda constant: pytest.fail(constant))
+
+
+class Ranked(nn.Module):
+    def forward(self, scores: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        best, order = torch.sort(scores.round(), -1, descending=True)
+        return best, order, labels.argsort(dim=-1)
+
+
+def test_the_order_of_equal_elements_is_that_of_stable_sorts(record) -> None:
+    """On some processors torch.sort shuffles equal elements: a model that returns the order is recorded all the same."""
+    scores, labels = torch.randn(2, 300), torch.randint(0, 5, (3, 200))
+    manifest, goldens = record(Ranked(), scores, labels)
+    expected = labels.argsort(dim=-1, stable=True)
+    assert torch.equal(goldens["output:output.2"], expected)
+    shuffles = not torch.equal(labels.argsort(dim=-1), expected)
+    assert ("equal elements" in json.dumps(manifest)) == shuffles

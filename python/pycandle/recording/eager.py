@@ -12,6 +12,7 @@ import torch
 
 from .inputs import Inputs, flatten_outputs
 from .torch_compat import buffers_of, memory_of, no_memory_of_shapes, pytree, writes_into
+from .tracing.stable_sorts import StableSorts
 
 _CONTAINERS = (list, dict, set, OrderedDict)
 
@@ -56,6 +57,7 @@ class Eager:
     def __init__(self, model: torch.nn.Module, seed: int):
         self.model = model
         self.seed = seed
+        self.sorts_are_stable = False
         self._buffers = [
             (module, name, buffer, _saved(buffer))
             for module in model.modules()
@@ -77,7 +79,8 @@ class Eager:
 
     def _call(self, inputs: Inputs, states: Iterable[str]) -> Call:
         fresh = inputs.copied()
-        with quiet_inference(self.seed):
+        sorts = StableSorts() if self.sorts_are_stable else contextlib.nullcontext()
+        with quiet_inference(self.seed), sorts:
             outputs, names, spec = flatten_outputs(self.model(*fresh.args, **fresh.kwargs))
         buffers = dict(self.model.named_buffers(remove_duplicate=False))
         memory = {_memory(buffer) for buffer in buffers.values()} - {None}

@@ -22,6 +22,7 @@ from ..sizes.dynamic import Group, derived_sizes, permuted, resized, with_intege
 from ..sizes.ties import Ties, without
 from ..sizes.turning_points import turning_sizes
 from ..tracing.exporting import Exported, export_model
+from ..tracing.stable_sorts import has_stable_sorts
 from .differences import first_difference
 from .soundness import Check, Mismatch, compare, compare_calls, compare_shapes
 
@@ -312,26 +313,53 @@ def _check_soundness(eager: Eager, inputs: Inputs, expected: list, chosen: Chose
         _check_turning_sizes(eager, inputs, entry, chosen)
 
 
+_SORTS_NOTE = (
+    "the results show in which order torch.sort puts equal elements, which torch leaves open: the program keeps the order in "
+    "which they come, as with stable=True"
+)
+
+
 def _check_recorded(eager: Eager, inputs: Inputs, expected: list, chosen: Chosen) -> None:
-    program = chosen.program
     try:
-        chosen.checks.append(compare("recorded input", eager, program, inputs, expected))
-        other = permuted(inputs, eager.seed + 1)
-        try:
-            known = eager.run(other)
-        except Exception as error:
-            chosen.notes.append(
-                f"not compared on permuted values: the model fails on them ({_first_line(error)})"
-            )
-        else:
-            chosen.checks.append(compare("permuted values", eager, program, other, known))
+        _compare_values(eager, inputs, None if eager.sorts_are_stable else expected, chosen)
     except Mismatch as mismatch:
-        refusal = explain_mismatch(mismatch, eager, program)
+        if _differs_by_sorts_alone(eager, inputs, chosen):
+            chosen.notes.append(_SORTS_NOTE)
+            return
+        refusal = explain_mismatch(mismatch, eager, chosen.program)
         if not chosen.open:
             raise refusal from mismatch
         # torch takes the branch for sizes above 1 where the user's size is 1: those axes go first.
         ones = [entry.group for entry in chosen.open if entry.group.size == 1]
         raise TooOpen(refusal.what, refusal.place, ones or None) from mismatch
+    if eager.sorts_are_stable:
+        chosen.notes.append(_SORTS_NOTE)
+
+
+def _compare_values(eager: Eager, inputs: Inputs, expected: list | None, chosen: Chosen) -> None:
+    chosen.checks.append(compare("recorded input", eager, chosen.program, inputs, expected))
+    other = permuted(inputs, eager.seed + 1)
+    try:
+        known = eager.run(other)
+    except Exception as error:
+        chosen.notes.append(
+            f"not compared on permuted values: the model fails on them ({_first_line(error)})"
+        )
+    else:
+        chosen.checks.append(compare("permuted values", eager, chosen.program, other, known))
+
+
+def _differs_by_sorts_alone(eager: Eager, inputs: Inputs, chosen: Chosen) -> bool:
+    """The model's results show in which order torch.sort puts equal elements: from now on it is run with stable sorts."""
+    if eager.sorts_are_stable or not has_stable_sorts(chosen.program.module):
+        return False
+    eager.sorts_are_stable = True
+    try:
+        _compare_values(eager, inputs, None, chosen)
+    except Mismatch:
+        eager.sorts_are_stable = False
+        return False
+    return True
 
 
 def _check_second_shape(eager: Eager, inputs: Inputs, groups: list[Group], chosen: Chosen) -> None:
