@@ -125,7 +125,8 @@ Program run_backend_pipeline(Program p, const OpTable& table, const Claims& clai
 
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
-  for (const std::vector<Pass>& passes : {program_passes(), backend_passes({}, optimising_passes(), {widening_pass()}, WeightFormat::f32)}) {
+  for (const std::vector<Pass>& passes :
+       {program_passes(), backend_passes({}, optimising_passes(), {widening_pass()}, WeightFormat::f32)}) {
     for (const Pass& pass : passes) {
       const bool listed = std::find(names.begin(), names.end(), pass.name) != names.end();
       if (!pass.required && !listed) names.push_back(pass.name);

@@ -1,5 +1,5 @@
-// What f16 and bf16 nodes compute is computed in f32 and rounded once, as their evaluators and torch's kernels do: for backends whose
-// kernels are of f32.   tests/passes/widen_halves.ptir
+// What f16 and bf16 nodes compute is computed in f32 and rounded once, as their evaluators and torch's kernels do: for backends
+// whose kernels are of f32.   tests/passes/widen_halves.ptir
 //
 //   %2 = mul(%0, %1): bf16[s0, 8]        →        %2 = cast(%0): f32[s0, 8], %3 = cast(%1): f32[s0, 8]
 //                                                 %4 = mul(%2, %3): f32[s0, 8]
@@ -48,7 +48,8 @@ Program widen_halves(Program p, const OpTable& table) {
           return found->second;
         };
         if (node.op->name == "cast") {
-          const DType from = b.dtype(operands[0]), to = Call(*node.op, b.graph(), operands, node.attributes, node.regions).dtype("dtype");
+          const DType from = b.dtype(operands[0]),
+                      to = Call(*node.op, b.graph(), operands, node.attributes, node.regions).dtype("dtype");
           if ((!is_half(from) && !is_half(to)) || is_plain_cast(from, to)) return std::nullopt;
           return Values{b.cast(is_half(from) ? widened(operands[0]) : b.cast(operands[0], DType::f32), to)};
         }
