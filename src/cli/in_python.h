@@ -12,10 +12,12 @@ struct PythonCommand {
   const char* name;
   const char* summary;
   const char* module;  // has parser(), an argparse parser, and main(arguments, path of this program) -> exit status
-  const char* needs;   // the packages without which it says what to install
+  const char* needs;   // the package without which it says what to install
+  const char* needs_for_onnx = nullptr;  // those that an ONNX file among the arguments needs instead, with commas between
 };
 inline constexpr PythonCommand kPythonCommands[] = {
-    {"record", "record a PyTorch model: graph, weights and golden values (starts Python)", "pycandle.recording.cli", "torch"},
+    {"record", "record a PyTorch model: graph, weights and golden values (starts Python)", "pycandle.recording.cli", "torch",
+     "onnxruntime,onnx,safetensors"},
     {"dashboard", "watch a verification in the terminal: progress, tree, drift, wrong layers (starts Python)",
      "pycandle.dashboard.cli", "textual"},
 };

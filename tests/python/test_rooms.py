@@ -9,6 +9,8 @@ import venv
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx_files as files
 import pytest
 import torch
 
@@ -16,6 +18,17 @@ import pycandle
 from pycandle import GoldenRecorder
 
 PACKAGE = Path(pycandle.__file__).parent
+NEEDED = (  # by onnx and onnxruntime
+    "google",
+    "protobuf*",
+    "flatbuffers*",
+    "ml_dtypes*",
+    "typing_extensions*",
+    "packaging*",
+    "coloredlogs*",
+    "sympy*",
+    "mpmath*",
+)
 # What a room may import besides itself. Files in `recording` itself that every room uses are named one by one.
 SHARED = {f"recording.{name}" for name in ("inputs", "eager", "places", "progress", "torch_compat")}
 ALLOWED = {
@@ -47,13 +60,24 @@ for name in ("Model", "Error", "RecordingError", "UsageError", "__version__"):
 @pytest.fixture(scope="module")
 def without_torch(tmp_path_factory) -> Path:
     """A Python in an environment of its own that has NumPy and this package, and nothing else."""
-    folder = tmp_path_factory.mktemp("environment")
+    return environment_with(tmp_path_factory.mktemp("environment"), "numpy*")
+
+
+def environment_with(folder: Path, *packages: str) -> Path:
+    """The Python of an environment that has this package and these, as they are installed here."""
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python3*/site-packages")
-    for installed in Path(np.__file__).parents[1].glob("numpy*"):
-        (site / installed.name).symlink_to(installed)
+    for package in packages:
+        for installed in Path(np.__file__).parents[1].glob(package):
+            if not (site / installed.name).exists():
+                (site / installed.name).symlink_to(installed)
     (site / "pycandle").symlink_to(PACKAGE)
     return folder / "bin" / "python"
+
+
+def save_relu(path: Path) -> None:
+    nodes = [files.node("Relu", "x", "h"), files.node("Neg", "h", "y")]
+    onnx.save(files.model_of(nodes, [files.value("x", ["n", 4])], [files.value("y", ["n", 4])]), path)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +118,28 @@ def test_names_that_need_torch_are_not_listed_without_it_and_say_what_is_missing
     assert "load_model" in done.stdout and "GoldenRecorder" not in done.stdout, done.stderr
     done = python("-c", "import pycandle; pycandle.GoldenRecorder", program=without_torch)
     assert "No module named 'torch'" in done.stderr
+
+
+def test_an_onnx_file_is_recorded_where_onnxruntime_is_and_torch_is_not(tmp_path, pycandle) -> None:
+    environment = environment_with(
+        tmp_path / "with", "numpy*", "onnx*", "onnxruntime*", "safetensors*", *NEEDED
+    )
+    save_relu(tmp_path / "relu.onnx")
+    named = ("--python", environment, "--out", tmp_path / "out")
+    assert "2 nodes, 1 values" in pycandle("record", tmp_path / "relu.onnx", *named).stdout
+    assert python("-c", "import torch", program=environment).returncode != 0
+    pycandle("verify", tmp_path / "out")
+    result = pycandle.json(
+        "verify", tmp_path / "relu.onnx", "--against", "onnxruntime", "--python", environment
+    )
+    assert len(result["layers"]) == 2
+    assert "No module named 'torch'" in pycandle("record", "--model", "a:b", *named, status=2).stderr
+
+
+def test_recording_an_onnx_file_says_that_onnxruntime_is_missing(without_torch, tmp_path, pycandle) -> None:
+    save_relu(tmp_path / "relu.onnx")
+    said = pycandle("record", tmp_path / "relu.onnx", "--python", without_torch, status=2).stderr
+    assert "No module named 'onnxruntime'" in said and "install onnxruntime, onnx, safetensors" in said
 
 
 def imports_of(file: Path) -> set[str]:

@@ -99,13 +99,13 @@ def main(arguments: list[str] | None = None, program: str = "") -> int:
     options = parser().parse_args(arguments)
     started = time.monotonic()
     from ..errors import RecordingError, UsageError
-    from .processor import make_bf16_safe
-
-    make_bf16_safe()
 
     try:
         if options.onnx:
             return _record_onnx(options, program)
+        from .processor import make_bf16_safe
+
+        make_bf16_safe()
         with _standard_output_kept(options.json):
             done = _time(options) if options.time else _run(options)
     except RecordingError as error:
