@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import call_cost
 import compile_time
+import reading_onnx
 import scaling
 from decoding import aims as decoding_aims
 from decoding import growth, shapes
@@ -223,3 +224,9 @@ def test_the_models_of_the_benchmark_are_the_same_every_time() -> None:
     first, again = (models.built(entry).state_dict() for _ in range(2))
     assert all((first[name] == again[name]).all() for name in first)
     assert (models.inputs_of(entry)["x"] == models.inputs_of(entry)["x"]).all()
+
+
+def test_reading_onnx_times_both(tmp_path) -> None:
+    reading_onnx.stack(tmp_path / "small.onnx", width=8)
+    ours, theirs = reading_onnx.measured(tmp_path / "small.onnx", rounds=1)
+    assert ours > 0 and theirs > 0
