@@ -38,6 +38,7 @@ _HOMES = {
     "ChatTemplate": "text",
     "compile": "compiling.compiled_model",
     "lockstep": "compiling.side_by_side",
+    "export_onnx": "peers.onnx_export",
 }
 _NEED_TORCH = ("recording.", "compiling.")
 __all__ = ["__version__", *_HOMES]
