@@ -82,6 +82,7 @@ std::vector<OpDef> linalg_onnx_ops();
 std::vector<OpDef> nn_onnx_ops();
 std::vector<OpDef> windows_onnx_ops();
 std::vector<OpDef> recurrent_onnx_ops();
+std::vector<OpDef> attention_microsoft_ops();
 std::vector<OpDef> attention_onnx_ops();
 std::vector<OpDef> loss_onnx_ops();
 std::vector<OpDef> quantization_onnx_ops();
@@ -168,6 +169,7 @@ const std::pair<const char*, Family> kFamilies[] = {
     {"nn/nn_onnx", nn_onnx_ops},
     {"nn/windows_onnx", windows_onnx_ops},
     {"nn/recurrent_onnx", recurrent_onnx_ops},
+    {"nn/attention_microsoft", attention_microsoft_ops},
     {"nn/attention_onnx", attention_onnx_ops},
     {"nn/loss_onnx", loss_onnx_ops},
     {"nn/quantization_onnx", quantization_onnx_ops},
