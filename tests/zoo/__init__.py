@@ -9,6 +9,7 @@ suite.py                 options and exit status, the same for every suite of mo
 recordings.py            recordings that are kept for the next run
 on_backend.py            `--backend cpu`: what one model must satisfy on another backend; docs/zoo-cpu.md is what came out
 zoo_emit.py              `make zoo-emit`: the same models as C++ source; docs/zoo-emit.md is what came out
+zoo_onnx.py              `make zoo-onnx`: the same models as ONNX files, written and read; docs/zoo-onnx.md is what came out
 emit.py                  what one model must satisfy as source code
 reading.py               how that code reads beside its Python, in numbers
 sampling.py              a few of the models, for `make test`

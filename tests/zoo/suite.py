@@ -12,7 +12,8 @@ import torch
 
 from .entry import Entry
 from .report import Page
-from .runner import Check, Fingerprints, Limits, Results, remaining, run_and_keep
+from .runner import ROOT, Check, Fingerprints, Limits, Results, remaining, run_and_keep
+from .sources import SOURCES, entries, matches
 
 
 def suite_parser(program: str, description: str, state: Path | None = None) -> argparse.ArgumentParser:
@@ -30,6 +31,26 @@ def suite_parser(program: str, description: str, state: Path | None = None) -> a
     add("--json", type=Path, help="write the rows to this file")
     add("--list", action="store_true", help="list the models and stop")
     return parser
+
+
+def quick_suite_parser(program: str, description: str, state: Path, within: float) -> argparse.ArgumentParser:
+    """Of a suite that takes what verifies: `quick_entries` chooses."""
+    parser = suite_parser(program, description, state)
+    add = parser.add_argument
+    add("--source", action="append", choices=SOURCES, help="only this source; repeatable")
+    help_text = "what took the zoo at most this many seconds (%(default)s)"
+    add("--within", type=float, default=within, help=help_text)
+    return parser
+
+
+def quick_entries(options: argparse.Namespace) -> list[Entry]:
+    """What verifies, by the zoo's own table, and did so in the given time; the quickest first."""
+    rows = {row["key"]: row for row in json.loads((ROOT / "docs" / "zoo.json").read_text())}
+    quick = {
+        k: r["seconds"] for k, r in rows.items() if r["status"] == "passed" and r["seconds"] <= options.within
+    }
+    found = [e for e in entries(options.source or SOURCES) if e.key in quick and matches(e, options.filter)]
+    return sorted(found, key=lambda entry: quick[entry.key])
 
 
 def rate(count: Counter) -> float:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
 from . import emit
 from .check import PROGRAM
-from .entry import Entry
 from .runner import ROOT, Fingerprints
-from .sources import SOURCES, entries, matches
-from .suite import run_suite, suite_parser
+from .suite import quick_entries, quick_suite_parser, run_suite
 
 STATE = ROOT / "build" / "zoo-emit"
 
@@ -21,7 +18,7 @@ def main() -> int:
     options = _options()
     prints = Fingerprints(PROGRAM, emit.LIBRARY, Path(emit.__file__))
     page = emit.PAGE if not options.filter and not options.source else None
-    return run_suite(options, _chosen(options), lambda: _prepared(options), prints, page)
+    return run_suite(options, quick_entries(options), lambda: _prepared(options), prints, page)
 
 
 def _prepared(options: argparse.Namespace) -> emit.EmitCheck:
@@ -30,22 +27,9 @@ def _prepared(options: argparse.Namespace) -> emit.EmitCheck:
     return check
 
 
-def _chosen(options: argparse.Namespace) -> list[Entry]:
-    """What verifies, by the zoo's own table, and did so in the given time; the quickest first."""
-    rows = {row["key"]: row for row in json.loads((ROOT / "docs" / "zoo.json").read_text())}
-    quick = {
-        k: r["seconds"] for k, r in rows.items() if r["status"] == "passed" and r["seconds"] <= options.within
-    }
-    found = [e for e in entries(options.source or SOURCES) if e.key in quick and matches(e, options.filter)]
-    return sorted(found, key=lambda entry: quick[entry.key])
-
-
 def _options() -> argparse.Namespace:
-    parser = suite_parser("zoo.zoo_emit", __doc__, STATE)
-    add = parser.add_argument
-    add("--source", action="append", choices=SOURCES, help="only this source; repeatable")
-    add("--within", type=float, default=30, help="what took the zoo at most this many seconds (%(default)s)")
-    add("--only-gcc", action="store_true", help="leave the second compiler out")
+    parser = quick_suite_parser("zoo.zoo_emit", __doc__, STATE, within=30)
+    parser.add_argument("--only-gcc", action="store_true", help="leave the second compiler out")
     return parser.parse_args()
 
 

@@ -21,8 +21,7 @@ from .entry import Entry
 from .recordings import Recordings
 from .report import COUNTS, Page, fact, seconds_of, status_count
 from .runner import ROOT, Fingerprints
-from .sources import SOURCES, entries, matches
-from .suite import run_suite, suite_parser
+from .suite import quick_entries, quick_suite_parser, run_suite
 
 STATE = ROOT / "build" / "zoo-rust"
 CRATE = ROOT / "rust" / "pycandle"
@@ -119,26 +118,15 @@ def main() -> int:
     options = _options()
     prints = Fingerprints(PROGRAM, Path(__file__), *sorted((CRATE / "src").rglob("*.rs")))
     page = PAGE if not options.filter and not options.source else None
-    return run_suite(options, _chosen(options), lambda: RustCheck(options.recordings), prints, page)
-
-
-def _chosen(options: argparse.Namespace) -> list[Entry]:
-    """What verifies, by the zoo's own table, and did so in the given time; the quickest first."""
-    rows = {row["key"]: row for row in json.loads((ROOT / "docs" / "zoo.json").read_text())}
-    quick = {
-        k: r["seconds"] for k, r in rows.items() if r["status"] == "passed" and r["seconds"] <= options.within
-    }
-    found = [e for e in entries(options.source or SOURCES) if e.key in quick and matches(e, options.filter)]
-    return sorted(found, key=lambda entry: quick[entry.key])
+    return run_suite(options, quick_entries(options), lambda: RustCheck(options.recordings), prints, page)
 
 
 def _options() -> argparse.Namespace:
-    parser = suite_parser("zoo.zoo_rust", __doc__, STATE)
-    add = parser.add_argument
-    add("--source", action="append", choices=SOURCES, help="only this source; repeatable")
-    add("--within", type=float, default=30, help="what took the zoo at most this many seconds (%(default)s)")
+    parser = quick_suite_parser("zoo.zoo_rust", __doc__, STATE, within=30)
     kept = Path(os.environ.get("PYCANDLE_ZOO_RECORDINGS", ROOT / "build" / "zoo-emit" / "recordings"))
-    add("--recordings", type=Path, default=kept, help="where recordings are kept (%(default)s)")
+    parser.add_argument(
+        "--recordings", type=Path, default=kept, help="where recordings are kept (%(default)s)"
+    )
     return parser.parse_args()
 
 
