@@ -165,6 +165,9 @@ Recording imported_for_code(const Options& options) {
         .found(q.name + " has none")
         .hint("record with --weights save, or with --weights ref and a checkpoint; --without-weights writes the code alone");
   }
+  // Every value of an ONNX file is kept by name. The code has modules: what is recognised may take the others in.
+  if (recording.torch_version.empty())
+    std::erase_if(recording.program.taps, [](const Tap& tap) { return tap.id.kind == TapId::Kind::node; });
   recording.program = run_program_pipeline(std::move(recording.program), catalogue());
   return recording;
 }

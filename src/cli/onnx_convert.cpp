@@ -26,7 +26,8 @@ void run(const Options& options, const Context& context) {
                             {"weights", made.weights.string()},
                             {"nodes", made.nodes},
                             {"parameters", made.parameters},
-                            {"bytes", made.bytes}}
+                            {"bytes", made.bytes},
+                            {"values", made.values}}
                            .dump(2));
     return;
   }

@@ -54,10 +54,11 @@ def record_file(
         facts = json.loads(made.stdout).get("error", {}) if made.stdout.startswith("{") else {}
         text = facts.get("text") or facts.get("message") or made.stderr.removeprefix("error: ").strip()
         raise (RecordingError if made.returncode == 1 else UsageError)(text)
-    path = Path(json.loads(made.stdout)["manifest"])
+    converted = json.loads(made.stdout)
+    path = Path(converted["manifest"])
     manifest = json.loads(path.read_text())
     given = _inputs(manifest, inputs or {}, sizes or {}, seed)
-    values = {} if taps == "none" else _values(manifest)
+    values = {} if taps == "none" else dict(converted["values"])
     outputs = [o["name"].removeprefix("output.") for o in manifest["outputs"]]
     found, version = _run(model, given, list(dict.fromkeys([*outputs, *values])))
 
@@ -81,15 +82,6 @@ def record_file(
     partial.write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")
     partial.replace(path)
     return RecordedFile(path, trace_path, len(listed), len(manifest["nodes"]))
-
-
-def _values(manifest: dict[str, Any]) -> dict[str, int]:
-    """The first result of each node, by the name that it has in the file."""
-    return {
-        node["assigned_to"]: node["results"][0]["value"]
-        for node in manifest["nodes"]
-        if node["assigned_to"] and node["results"] and node["results"][0]
-    }
 
 
 def _inputs(

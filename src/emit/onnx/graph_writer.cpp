@@ -134,6 +134,7 @@ void GraphWriter::write_all() {
   for (const pycandle::Node& node : source_->nodes) {
     if (!node.results.empty() && is_late(node.results[0])) continue;
     origin_ = &node.origin;
+    op_ = node.op->name;
     const Call c = call_of(*source_, node);
     const Form* form = form_of(c, opset());
     if (form == nullptr) internal_error(fmt::format("{} has no form in ONNX", node.op->name));
@@ -152,8 +153,33 @@ std::string GraphWriter::place() const {
   return path.empty() ? "" : "/" + path;
 }
 
+// Modules, classes and the Python line, as torch's exporter writes them: readers that know it, ours too, find the modules again.
+std::vector<std::pair<std::string, std::string>> GraphWriter::metadata() const {
+  if (origin_ == nullptr || origin_->call < 0) return {};
+  const Program& p = writing_->program;
+  std::string scopes, classes;
+  const auto add_before = [](std::string& list, const std::string& text) {
+    list = fmt::format("'{}'{}{}", text, list.empty() ? "" : ", ", list);
+  };
+  add_before(scopes, op_);
+  add_before(classes, op_);
+  for (int32_t call = origin_->call; call >= 0; call = p.calls[call].parent) {
+    const ModuleCall& c = p.calls[call];
+    add_before(scopes, c.call == 0 ? c.path : fmt::format("{}@{}", c.path, c.call));
+    add_before(classes, c.class_name);
+  }
+  std::vector<std::pair<std::string, std::string>> entries{{"pkg.torch.onnx.name_scopes", "[" + scopes + "]"},
+                                                           {"pkg.torch.onnx.class_hierarchy", "[" + classes + "]"}};
+  if (origin_->file >= 0) {
+    entries.emplace_back("pkg.torch.onnx.stack_trace",
+                         fmt::format("File \"{}\", line {}, in forward\n    {}", p.files[origin_->file].path, origin_->line,
+                                     p.source_line(*origin_)));
+  }
+  return entries;
+}
+
 Names GraphWriter::nodes(const std::string& op, Names inputs, OnnxAttributes attributes, size_t outputs) {
-  OnnxNode node{op, unique(place() + "/" + op), std::move(inputs), {}, std::move(attributes)};
+  OnnxNode node{op, unique(place() + "/" + op), std::move(inputs), {}, std::move(attributes), metadata()};
   for (size_t i = 0; i < outputs; ++i) node.outputs.push_back(unique(fmt::format("{}_output_{}", node.name, i)));
   graph_.nodes.push_back(std::move(node));
   return graph_.nodes.back().outputs;

@@ -78,6 +78,7 @@ class GraphWriter {
   std::string symbol(const std::string&);
   std::string written_dim(Dim);
   std::string place() const;
+  std::vector<std::pair<std::string, std::string>> metadata() const;
   const std::string* known(const std::string& dim) const;
 
   Writing* writing_;
@@ -88,6 +89,7 @@ class GraphWriter {
   std::map<std::string, std::pair<std::string, int64_t>> symbols_;  // a value and the axis whose size it is
   std::map<std::string, std::string> dims_, constants_;             // by text
   const Origin* origin_ = nullptr;            // of the node that is being written
+  std::string op_;                            // its op
 };
 
 }  // namespace pycandle::emit::onnx

@@ -39,8 +39,8 @@ struct External {
 
 constexpr size_t kStaysInside = 1024;
 
-void write_entry(Writer& tensor, const std::string& key, const std::string& value) {
-  Writer entry(tensor, 13);
+void write_entry(Writer& w, int field, const std::string& key, const std::string& value) {
+  Writer entry(w, static_cast<protozero::pbf_tag_type>(field));
   entry.add_string(1, key);
   entry.add_string(2, value);
 }
@@ -55,9 +55,9 @@ void write_tensor(Writer& w, int field, const std::string& name, const Array& ar
     return;
   }
   external->align();
-  write_entry(tensor, "location", external->name);
-  write_entry(tensor, "offset", std::to_string(external->size));
-  write_entry(tensor, "length", std::to_string(array.bytes()));
+  write_entry(tensor, 13, "location", external->name);
+  write_entry(tensor, 13, "offset", std::to_string(external->size));
+  write_entry(tensor, 13, "length", std::to_string(array.bytes()));
   tensor.add_int32(14, 1);
   external->file->write(array.data(), array.bytes());
   external->size += array.bytes();
@@ -119,6 +119,7 @@ void write_node(Writer& graph, const OnnxNode& node) {
   w.add_string(3, node.name);
   w.add_string(4, node.op);
   for (const auto& [name, value] : node.attributes) write_attribute(w, name, value);
+  for (const auto& [key, value] : node.metadata) write_entry(w, 9, key, value);
 }
 
 void write_graph(Writer& parent, int field, const OnnxGraph& graph, External* external) {

@@ -23,6 +23,7 @@ struct OnnxNode {
   std::string op, name;
   Names inputs, outputs;                      // one that is absent is empty
   OnnxAttributes attributes;
+  std::vector<std::pair<std::string, std::string>> metadata = {};
 };
 
 struct OnnxValue {

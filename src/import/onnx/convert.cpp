@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -69,10 +70,12 @@ class ManifestWriter {
             {"parameters", parameters},
             {"nodes", nodes_},
             {"graphs", Json::array()},
-            {"module_calls", Json::array({root_call(root_args)})},
+            {"module_calls", module_calls(root_args)},
             {"taps", Json::array()},
-            {"files_table", Json::array()}};
+            {"files_table", files_table()}};
   }
+
+  const std::vector<std::pair<std::string, int>>& values() const { return values_; }
 
  private:
   static Json with_use(Json entry) {
@@ -94,6 +97,31 @@ class ManifestWriter {
             {"config", Json::object()},
             {"args", args},
             {"output", {{"dict", items}}}};
+  }
+
+  // Only the root's arguments and results are known.
+  Json module_calls(const Json& root_args) {
+    Json list = Json::array({root_call(root_args)});
+    for (size_t i = 1; i < r_.program.calls.size(); ++i) {
+      const ModuleCall& call = r_.program.calls[i];
+      Json entry{{"path", call.path},        {"call", call.call},     {"class", call.class_name}, {"parent", call.parent},
+                 {"class_file", nullptr},    {"class_line", nullptr}, {"forward_line", nullptr},  {"attributes", Json::object()},
+                 {"config", Json::object()}, {"args", Json::array()}, {"output", nullptr}};
+      for (const auto& [name, value] : call.attributes)
+        if (name == kAssignedTo) entry["assigned_to"] = std::get<std::string>(value);
+      list.push_back(std::move(entry));
+    }
+    return list;
+  }
+
+  Json files_table() const {
+    Json list = Json::array();
+    for (const SourceFile& file : r_.program.files) {
+      Json lines = Json::object();
+      for (const auto& [number, text] : file.lines) lines[std::to_string(number)] = text;
+      list.push_back({{"path", file.path}, {"lines", std::move(lines)}});
+    }
+    return list;
   }
 
   Json input_tree() const {
@@ -119,7 +147,7 @@ class ManifestWriter {
   Json parameter(const Parameter& q, const std::string& file, const std::map<std::string, std::string>& checksums) {
     const bool is_used = q.value != kNoValue;
     Json entry{{"name", q.name},
-               {"aliases", Json::array()},
+               {"aliases", q.aliases},
                {"kind", q.kind == Parameter::Kind::constant ? "constant" : "parameter"},
                {"persistent", true},
                {"value", is_used ? Json(define(q.value)) : Json()}};
@@ -150,16 +178,16 @@ class ManifestWriter {
     for (const char* name : {"layout", "device", "pin_memory"}) args.push_back({name, nullptr});
     node["args"] = std::move(args);
     node["results"] = Json::array({typed({{"value", define(v)}}, value.type)});
-    place(node, "");
+    place(node, {});
     nodes_.push_back(std::move(node));
     return ids_.at(v);
   }
 
-  static void place(Json& node, const std::string& assigned_to) {
-    node["call"] = 0;
-    node["file"] = nullptr;
-    node["line"] = nullptr;
-    node["assigned_to"] = assigned_to.empty() ? Json() : Json(assigned_to);
+  static void place(Json& node, const Origin& origin) {
+    node["call"] = std::max(origin.call, 0);
+    node["file"] = origin.file < 0 ? Json() : Json(origin.file);
+    node["line"] = origin.file < 0 ? Json() : Json(origin.line);
+    node["assigned_to"] = origin.assigned_to.empty() ? Json() : Json(origin.assigned_to);
   }
 
   static decltype(Argument::value) argument_of(const Scalar& s) {
@@ -172,9 +200,11 @@ class ManifestWriter {
     for (const auto& [name, argument] : imported.arguments) args.push_back(Json::array({name, json_of(argument)}));
     for (const ValueId v : imported.results)
       results.push_back(v == kNoValue ? Json() : typed({{"value", define(v)}}, r_.program.graph.type(v)));
+    place(node, imported.origin);
+    if (!imported.name.empty() && !imported.results.empty() && imported.results[0] != kNoValue)
+      values_.emplace_back(imported.name, results[0].at("value").get<int>());
     node["args"] = std::move(args);
     node["results"] = std::move(results);
-    place(node, imported.name);
     nodes_.push_back(std::move(node));
   }
 
@@ -199,6 +229,7 @@ class ManifestWriter {
   std::map<ValueId, int> ids_;
   int next_ = 0;
   Json nodes_ = Json::array();
+  std::vector<std::pair<std::string, int>> values_;
 };
 
 }  // namespace
@@ -210,24 +241,28 @@ Converted convert(const std::filesystem::path& file, const std::filesystem::path
   const Recording recording = import_model(model, table, &imported);
   Converted made{folder / (name + "_manifest.json"), folder / (name + "_weights.safetensors"), static_cast<int>(imported.size())};
   std::vector<SafetensorsWriter::Planned> planned;
+  std::vector<std::string> keys;
   for (const Parameter& p : recording.program.parameters) {
     if (p.value == kNoValue) continue;
     Sizes shape;
     for (const Dim d : p.type.shape) shape.push_back(d.number());
     planned.push_back({p.name, p.type.dtype, std::move(shape)});
+    keys.push_back(p.key);
   }
   std::filesystem::create_directories(folder);
   SafetensorsWriter weights(made.weights, planned);
   std::map<std::string, std::string> checksums;
-  for (const SafetensorsWriter::Planned& tensor : planned) {
-    const Array value = *model->value(tensor.name);
-    checksums[tensor.name] = hash128(value.data(), value.bytes()).text();
+  for (size_t i = 0; i < planned.size(); ++i) {
+    const Array value = *model->value(keys[i]);
+    checksums[planned[i].name] = hash128(value.data(), value.bytes()).text();
     weights.write(value.data(), value.bytes());
     made.bytes += value.bytes();
   }
   weights.finish();
   made.parameters = static_cast<int>(planned.size());
-  const Json manifest = ManifestWriter(recording, imported).write(name, made.weights.filename().string(), checksums);
+  ManifestWriter writer(recording, imported);
+  const Json manifest = writer.write(name, made.weights.filename().string(), checksums);
+  made.values = writer.values();
   const std::string text = manifest.dump(1) + "\n";
   weights.commit();
   write_text(made.manifest, text);

@@ -12,6 +12,7 @@ struct Converted {
   std::filesystem::path manifest, weights;
   int nodes = 0, parameters = 0;
   uint64_t bytes = 0;                // of the weights
+  std::vector<std::pair<std::string, int>> values = {};  // of the file, by name: their ids in the manifest
 };
 
 // <folder>/<name>_manifest.json and <name>_weights.safetensors. gap for what is not supported: then nothing is written.

@@ -14,6 +14,7 @@
 
 #include "import/onnx/known_values.h"
 #include "import/onnx/onnx_importer.h"
+#include "import/onnx/structure.h"
 #include "ops/core/onnx_mapping.h"
 
 namespace pycandle::onnx {
@@ -156,6 +157,8 @@ class Importer {
   const OpTable* table_;
   OnnxTable onnx_;
   Recording recording_;
+  Structure structure_;
+  std::string given_;  // the first result of the node that is read
   SymbolRanges ranges_;
   Region root_;
   Region* region_;

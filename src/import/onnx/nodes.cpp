@@ -109,7 +109,9 @@ Importer::Special Importer::special_of(const Node& n) {
 
 void Importer::nodes(const Graph& g) {
   for (const Node& n : g.nodes) {
-    b().origin.assigned_to = n.outputs.empty() ? std::string() : std::string(n.outputs[0]);
+    given_ = n.outputs.empty() ? std::string() : std::string(n.outputs[0]);
+    b().origin.assigned_to = given_;
+    if (&g == &model_->graph && n.op != "Constant") structure_.place(n, b().origin);
     try {
       node(n);
     } catch (Error& error) {
@@ -165,7 +167,8 @@ void Importer::constant(const Node& n) {
 }
 
 void Importer::mapped(const Node& n) {
-  const OnnxEntry* entry = entry_of(n, *frame_->opsets);
+  const std::string of_torch = Structure::form_of_torch(n);
+  const OnnxEntry* entry = of_torch.empty() ? entry_of(n, *frame_->opsets) : onnx_.find(of_torch);
   if (entry == nullptr) throw Error(ErrorCode::gap, fmt::format("{} is not supported", name_of(n)));
   // Where nothing is a tensor (Range) the numbers say what dtype the result has.
   Hints hints(n.outputs.size());
@@ -199,7 +202,7 @@ Values Importer::apply(const OnnxEntry& entry, std::vector<std::pair<std::string
   if (region_ == &root_) {
     Values kept = made;
     kept.resize(results, kNoValue);
-    imported_.push_back({entry.overload, std::move(args), std::move(kept), name});
+    imported_.push_back({entry.overload, std::move(args), std::move(kept), name, b().origin});
   }
   return made;
 }
@@ -207,7 +210,7 @@ Values Importer::apply(const OnnxEntry& entry, std::vector<std::pair<std::string
 Values Importer::apply(std::string_view overload, std::vector<std::pair<std::string, Argument>> args, size_t results) {
   const OnnxEntry* entry = onnx_.find(overload);
   if (entry == nullptr) throw Error(ErrorCode::internal, fmt::format("the catalogue has no {}", overload));
-  return apply(*entry, std::move(args), Hints(results), b().origin.assigned_to);
+  return apply(*entry, std::move(args), Hints(results), given_);
 }
 
 std::vector<std::pair<std::string, Argument>> Importer::arguments(const Node& n, const OnnxEntry& entry) {

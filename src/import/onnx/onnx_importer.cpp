@@ -15,6 +15,7 @@ Importer::Importer(std::shared_ptr<const Model> model, const OpTable& table)
     : model_(std::move(model)),
       table_(&table),
       onnx_(table),
+      structure_(*model_, program()),
       root_(program().graph, table, &program().checks, ranges_, nullptr),
       region_(&root_),
       main_{&model_->graph, nullptr, {}},
@@ -29,6 +30,7 @@ Recording Importer::run() {
   parameters();
   nodes(model_->graph);
   outputs();
+  structure_.name_parameters();
   verify(program(), "import");
   return std::move(recording_);
 }

@@ -20,6 +20,7 @@ struct ImportedNode {
   std::vector<std::pair<std::string, Argument>> arguments;
   Values results;
   std::string name;  // of the first one
+  Origin origin;
 };
 
 // imported: gets the nodes too.

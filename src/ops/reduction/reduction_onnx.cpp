@@ -92,6 +92,15 @@ OpDef mean() {
       c.expects(is_floating(c.b.dtype(r.x)), "floats");
       return c.b.create_all("mean", {r.x}, {{"axes", r.axes}, {"keep", r.keep}});
     });
+  // In torch's own pooling module it is a pool, as torch's exporter writes it.
+  def.from_aten_call("onnx.pycandle.ReduceMean.1(x, axes#?; keepdims=1, noop_with_empty_axes=0)", [](AtenCall& c) -> Values {
+    const Reduction r = reduction_of(c);
+    const int64_t spatial = c.b.rank(r.x) - 2;
+    const bool is_pool = r.keep && spatial >= 1 && spatial <= 3 && r.axes == last_axes(spatial + 2, static_cast<size_t>(spatial));
+    if (!is_pool) return c.b.create_all("mean", {r.x}, {{"axes", r.axes}, {"keep", r.keep}});
+    const Dims one(static_cast<size_t>(spatial), Dim(1));
+    return c.b.create_all("adaptive_avg_pool" + std::to_string(spatial) + "d", {r.x}, {{"output_size", one}});
+  });
   return def;
 }
 

@@ -270,6 +270,30 @@ ValueId padded(AtenCall& c) {
   return b.create(op, {x}, {{"low", low}, {"high", high}});
 }
 
+const Node* defining_node(const Graph& g, ValueId v) {
+  const NodeId node = g.values[v].node;
+  return node == kNoNode ? nullptr : &g.nodes[node];
+}
+
+Call call_of(const Graph& g, const Node& n) { return {*n.op, g, n.operands, n.attributes, n.regions}; }
+
+// Integers that count from 0, however they are laid out. False where the program does not show it.
+bool is_never_negative(const Graph& g, ValueId v) {
+  const Node* node = defining_node(g, v);
+  while (node != nullptr && node->operands.size() == 1 && is_integral(g.type(node->operands[0]).dtype) &&
+         (node->op->name == "reshape" || node->op->name == "broadcast" || node->op->name == "transpose" ||
+          node->op->name == "slice" || node->op->name == "cast")) {
+    node = defining_node(g, node->operands[0]);
+  }
+  if (node == nullptr) return false;
+  const auto is_zero_or_more = [&](const char* name) {
+    const std::optional<int64_t> number = call_of(g, *node).dim(name).maybe_number();
+    return number && *number >= 0;
+  };
+  return node->op->name == "iota" ||
+         (node->op->name == "arange" && is_zero_or_more("start") && call_of(g, *node).integer("step") > 0);
+}
+
 // Negative indices count from the end; sizes and numbers of the program are chosen when the file is read.
 ValueId wrapped(Builder& b, ValueId indices, Dim size) {
   if (b.dtype(indices) == DType::i32) indices = b.cast(indices, DType::i64);
@@ -279,7 +303,21 @@ ValueId wrapped(Builder& b, ValueId indices, Dim size) {
     if (index >= 0) return indices;
     return b.broadcast_to(b.dim_value(size + Dim(index)), b.shape(indices));
   }
+  if (is_never_negative(b.graph(), indices)) return indices;
   return b.select(b.compare("lt", indices, 0.0), b.add(indices, b.dim_value(size)), indices);
+}
+
+// What torch's lookups became: their indices are never negative.
+ValueId looked_up(AtenCall& c) {
+  const ValueId x = c.tensor("x"), indices = c.tensor("indices");
+  const int64_t axis = c.b.normal_axis(c.integer("axis"), c.b.rank(x));
+  const bool is_embedding = axis == 0 && c.b.rank(x) == 2 && is_floating(c.b.dtype(x));
+  return is_embedding ? c.b.create("embedding", {x, indices}) : c.b.create("take", {x, indices}, {{"axis", axis}});
+}
+
+ValueId looked_up_elements(AtenCall& c) {
+  const ValueId x = c.tensor("x");
+  return c.b.create("gather", {x, c.tensor("indices")}, {{"axis", c.b.normal_axis(c.integer("axis"), c.b.rank(x))}});
 }
 
 ValueId gathered(AtenCall& c) {
@@ -303,6 +341,35 @@ ValueId gathered_elements(AtenCall& c) {
   return c.b.create("gather", {x, wrapped(c.b, c.tensor("indices"), c.b.shape(x)[axis])}, {{"axis", axis}});
 }
 
+// indices[..., k] for each k: what was put together along the last axis is taken apart without a copy, and where all parts were
+// broadcast against each other for it, they are what they were before.
+Values index_parts(Builder& b, ValueId indices, int64_t depth) {
+  const Graph& g = b.graph();
+  const int64_t last = b.rank(indices) - 1;
+  const Node* joined = defining_node(g, indices);
+  const bool is_joined = joined != nullptr && joined->op->name == "concat" && call_of(g, *joined).integer("axis") == last &&
+                         static_cast<int64_t>(joined->operands.size()) == depth &&
+                         std::all_of(joined->operands.begin(), joined->operands.end(),
+                                     [&](ValueId v) { return b.shape(v).back() == Dim(1); });
+  const Values joins = is_joined ? joined->operands : Values{};
+  Values parts;
+  for (int64_t k = 0; k < depth; ++k) {
+    const Node* view = is_joined ? defining_node(g, joins[k]) : nullptr;
+    const bool is_unsqueezed = view != nullptr && view->op->name == "reshape" && b.rank(view->operands[0]) == last &&
+                               b.shape(view->operands[0]) == first_dims(b.shape(joins[k]), static_cast<size_t>(last));
+    parts.push_back(is_unsqueezed ? view->operands[0] : is_joined ? b.squeeze(joins[k], last) : b.select_index(indices, last, k));
+  }
+  Values small;
+  Shape shape;
+  for (const ValueId part : parts) {
+    const Node* view = defining_node(g, part);
+    const bool is_wider = view != nullptr && view->op->name == "broadcast" && b.rank(view->operands[0]) == b.rank(part);
+    small.push_back(is_wider ? view->operands[0] : part);
+    shape = broadcast_shapes(shape, b.shape(small.back()));
+  }
+  return shape == b.shape(parts[0]) ? small : parts;
+}
+
 // indices[..., k] are the places along the first k axes.
 ValueId gathered_nd(AtenCall& c) {
   Builder& b = c.b;
@@ -320,8 +387,9 @@ ValueId gathered_nd(AtenCall& c) {
     operands.push_back(b.broadcast_to(along_axis(b, b.iota(b.shape(x)[k]), k, static_cast<int64_t>(places.size())), places));
     axes.push_back(k);
   }
+  const Values parts = index_parts(b, indices, depth);
   for (int64_t k = 0; k < depth; ++k) {
-    operands.push_back(wrapped(b, b.select_index(indices, b.rank(indices) - 1, k), b.shape(x)[batch + k]));
+    operands.push_back(wrapped(b, parts[k], b.shape(x)[batch + k]));
     axes.push_back(batch + k);
   }
   return b.create("gather_nd", std::move(operands), {{"axes", axes}});
@@ -404,6 +472,8 @@ std::vector<OpDef> shape_onnx_ops() {
              padded),
       mapped("take", {"onnx.Gather.1(x, indices; axis=0)"}, gathered),
       mapped("gather", {"onnx.GatherElements.11(x, indices; axis=0)"}, gathered_elements),
+      mapped("take", {"onnx.pycandle.Gather.1(x, indices; axis=0)"}, looked_up),
+      mapped("gather", {"onnx.pycandle.GatherElements.1(x, indices; axis=0)"}, looked_up_elements),
       mapped("gather_nd", {"onnx.GatherND.11(x, indices)", "onnx.GatherND.12(x, indices; batch_dims=0)"}, gathered_nd),
       mapped("scatter",
              {"onnx.ScatterElements.11(x, indices, updates; axis=0)",
