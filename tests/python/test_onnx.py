@@ -166,7 +166,9 @@ def test_a_converted_file_is_the_same_model_without_the_file(net, tmp_path, pyca
     pycandle("doctor", tmp_path)  # checksums
     used = [p for p in json.loads(manifest.read_text())["parameters"] if p["value"] is not None]
     initializers = {t.name for t in onnx.load(path).graph.initializer}
-    assert all(initializers & {p["name"], *p["aliases"]} for p in used)  # one without a name has that of its module
+    assert all(
+        initializers & {p["name"], *p["aliases"]} for p in used
+    )  # one without a name has that of its module
     assert {"conv.weight", "head.bias", "layer.linear1.weight"} <= {p["name"] for p in used}
 
 

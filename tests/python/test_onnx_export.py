@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from safetensors.numpy import load_file
 from torch import nn
 
-from pycandle import GoldenRecorder
+import pycandle as package
+from pycandle import GoldenRecorder, RecordingError, UsageError
 
 
 class Block(nn.Module):
@@ -299,3 +300,22 @@ def test_without_onnxruntime_the_file_is_written_and_it_says_so(
     empty.chmod(0o755)
     run = pycandle("export", recordings("language"), "--onnx", tmp_path / "m.onnx", "--python", empty)
     assert "not checked" in run.stdout and (tmp_path / "m.onnx").exists()
+
+
+def test_python_exports_modules_and_recordings(recordings, tmp_path) -> None:
+    made = package.export_onnx(recordings("masked"), tmp_path / "masked.onnx", opset=22)
+    assert made.opset == 22 and made.runner == f"onnxruntime {onnxruntime.__version__}" and made.data is None
+    assert {o["name"] for o in made.outputs} == {"output.last", "output.pooled", "output.tokens"} and all(
+        o["passed"] for o in made.outputs
+    )
+    layer, x = nn.Linear(4, 3), torch.randn(2, 4)
+    made = package.export_onnx(layer.eval(), tmp_path / "layer.onnx", (x,), external=True, check=False)
+    assert made.parameters == 2 and made.runner == "" and made.outputs == ()
+    found = onnxruntime.InferenceSession(made.onnx).run(None, {"input": x.numpy()})[0]
+    np.testing.assert_allclose(found, layer(x).detach(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(RecordingError, match="svd"):
+        package.export_onnx(Spectrum(), tmp_path / "s.onnx", {"x": torch.randn(4, 4)})
+    with pytest.raises(UsageError, match="inputs="):
+        package.export_onnx(layer, tmp_path / "l.onnx")
+    with pytest.raises(UsageError, match="nowhere"):
+        package.export_onnx(tmp_path / "nowhere", tmp_path / "l.onnx")
