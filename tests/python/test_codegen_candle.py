@@ -41,6 +41,48 @@ class Mixer(nn.Module):
         return self.head(x.mean(1))
 
 
+class Scale(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.gamma
+
+
+class Halves(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x[:, :, :4] + x[:, :, 4:]
+        return torch.tanh(x)
+
+
+class Corners(nn.Module):
+    """One class with weights of several shapes, a module without weights, a variable with a layer's name, booleans as numbers,
+    a module that gives two values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Scale(8), Scale(4)
+        self.halves = Halves()
+        self.two = Two()
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        embedding = self.first(x)
+        y = self.second(self.halves(embedding))
+        mean, spread = self.two(y)
+        return y, y * spread + mean, (y > 0).long() * 16 + 1
+
+
+class Two(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        up = self.up(x)
+        return up.mean(1, keepdim=True), up.exp()
+
+
 class Spectrum(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.fft.rfft(x).abs()
@@ -100,6 +142,28 @@ def test_a_rust_file_reads_as_the_seeds_have_it(mixer, tmp_path, pycandle):
     ):
         assert line in text, line
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_what_does_not_fit_the_usual_form_is_written_so_that_it_compiles(tmp_path, pycandle):
+    """The full test below compiles it."""
+    manifest = recorded(Corners(), tmp_path, torch.randn(2, 5, 8))
+    out = tmp_path / "lib.rs"
+    pycandle("codegen", "--manifest", manifest, "--out", out)
+    text = out.read_text()
+    for line in (
+        'gamma: vb.get_unchecked_dtype("gamma", DType::F32)?,',
+        'let (mean, spread) = py_check!(self.checker, "two", self.two.forward(&y)?);',
+        ".to_dtype(DType::I64)?",
+    ):
+        assert line in text, line
+    assert "embedding, " not in text and "let [x, x]" not in text
+
+
+def test_a_model_without_weights_takes_none(tmp_path, pycandle):
+    manifest = recorded(Halves(), tmp_path, torch.randn(2, 5, 8))
+    out = tmp_path / "lib.rs"
+    pycandle("codegen", "--manifest", manifest, "--out", out)
+    assert "pub fn load(_vb: VarBuilder, checker: Option<PyChecker>)" in out.read_text()
 
 
 def test_a_folder_becomes_a_crate_with_its_tests(mixer, tmp_path, pycandle):
@@ -248,6 +312,19 @@ def test_emitted_crates_agree_with_torch_layer_by_layer(name, tmp_path, pycandle
         check=False,
     )
     assert lint.returncode == 0, lint.stdout
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("model", [Corners, Halves])
+def test_what_does_not_fit_the_usual_form_compiles_and_agrees(model, tmp_path, pycandle):
+    crate = emitted_crate(recorded(model(), tmp_path, torch.randn(2, 5, 8)), tmp_path, pycandle)
+    run = cargo(crate, "test", "--release")
+    passes(run)
+    assert "warning" not in run.stderr, run.stderr
+    lines = [json.loads(line) for line in (crate / "target" / "result.jsonl").read_text().splitlines()]
+    layers = {line["layer"]["tap"] for line in lines if "layer" in line}
+    if model is Corners:
+        assert {"two@0/output.0", "two@0/output.1", "first@0/output"} <= layers
 
 
 FAULTS = [

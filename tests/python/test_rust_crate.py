@@ -40,13 +40,13 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     return x * cos[:, None] + torch.cat([-second, first], -1) * sin[:, None]
 
 
-def recurrent(kind: type) -> tuple:
-    layer = kind(3, 4, 2, bidirectional=True, batch_first=True)
-    h0 = t(4, 2, 4)
-    start = (h0, h0) if kind is torch.nn.LSTM else h0
+def recurrent(kind: type, **options: int) -> tuple:
+    layer = kind(3, 4, 2, bidirectional=True, batch_first=True, **options)
+    h0, c0 = t(4, 2, options.get("proj_size", 4)), t(4, 2, 4)
+    start = (h0, c0) if kind is torch.nn.LSTM else h0
     with torch.no_grad():
         parameters = [p.detach().clone() for p in layer.parameters()]
-        return [t(2, 5, 3), h0, *parameters], lambda x, *_: layer(x, start)[0]
+        return [t(2, 5, 3), h0, c0, *parameters], lambda x, *_: layer(x, start)[0]
 
 
 Cases = dict[str, tuple[list[torch.Tensor], Callable]]
@@ -156,6 +156,7 @@ def layers() -> Cases:
         "adaptive_avg_pool": ([x], lambda a: F.adaptive_avg_pool2d(a, (3, 2))),
         "adaptive_max_pool": ([x], lambda a: F.adaptive_max_pool2d(a, (3, 2))),
         "matmul_broadcast": ([t(3, 1, 4, 5), t(2, 5, 6)], torch.matmul),
+        "matmul_of_rank_5": ([t(2, 1, 3, 4, 5), t(2, 2, 1, 5, 6)], torch.matmul),
         "matmul_vector": ([t(3, 4, 5), t(5)], torch.matmul),
         "matmul_of_integers": ([ints(-5, 5, 2, 3, 4), ints(-5, 5, 2, 4, 2)], torch.matmul),
         "linear": ([t(2, 1, 2, 3, 4), t(5, 4), t(5)], F.linear),
@@ -189,6 +190,7 @@ def layers() -> Cases:
         "attention_biased": ([*qkv, t(4, 5, 5)], sdpa()),
         "rotary": ([t(2, 3, 5, 4), t(2, 5, 4), t(2, 5, 4)], rotate),
         "lstm": recurrent(torch.nn.LSTM),
+        "lstm_projected": recurrent(torch.nn.LSTM, proj_size=2),
         "gru": recurrent(torch.nn.GRU),
     }
 

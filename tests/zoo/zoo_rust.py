@@ -16,7 +16,6 @@ from itertools import count
 from pathlib import Path
 
 from .check import PROGRAM, Failed, Refused, Stages, judged
-from .emit import run
 from .entry import Entry
 from .recordings import Recordings
 from .report import COUNTS, Page, fact, seconds_of, status_count
@@ -80,14 +79,15 @@ def _free_place() -> Iterator[Path]:
 
 def _emitted(manifest: Path, crate: Path) -> dict:
     command = [PROGRAM, "codegen", "--manifest", manifest, "--target", "candle", "--out", crate, "--json"]
-    try:
-        made = json.loads(run(command, crate.parent, "codegen"))
-    except Failed as failure:
-        said = str(failure)
-        if '"code": "gap"' not in said:
-            raise
-        error = json.loads(said[said.index("{") :])["error"]
-        raise Refused(error["found"][:120], said) from None
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    if done.returncode not in (0, 1):
+        raise Failed("codegen", said)
+    made = json.loads(said[said.index("{") :])
+    if done.returncode == 1:
+        error = made["error"]
+        kind, reason = (Refused, error["found"][:120]) if error["code"] == "gap" else (Failed, "codegen")
+        raise kind(reason, said)
     text = (crate / "src" / "lib.rs").read_text()
     return {
         "emitted_lines": len(text.splitlines()),

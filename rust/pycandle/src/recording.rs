@@ -135,7 +135,7 @@ impl Recording {
             }
             tensors.insert(name.to_string(), tensor);
         }
-        if tensors.is_empty() {
+        if tensors.is_empty() && !self.entries("parameters").is_empty() {
             bail!(
                 "the recording {} has no weights: record with --weights save",
                 self.name

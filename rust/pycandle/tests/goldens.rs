@@ -189,7 +189,9 @@ fn product(name: &str, x: &Inputs) -> Option<Result<Tensor>> {
         ..Default::default()
     };
     Some(match name {
-        "matmul_broadcast" | "matmul_vector" | "matmul_of_integers" => ops::matmul(&x[0], &x[1]),
+        "matmul_broadcast" | "matmul_of_rank_5" | "matmul_vector" | "matmul_of_integers" => {
+            ops::matmul(&x[0], &x[1])
+        }
         "linear" => ops::linear(&x[0], &x[1], Some(&x[2])),
         "tensordot" => ops::dot_general(&x[0], &x[1], (&[], &[]), (&[2, 0], &[0, 1])),
         "conv1d" => ops::conv1d(
@@ -283,20 +285,16 @@ fn product(name: &str, x: &Inputs) -> Option<Result<Tensor>> {
                 ..Default::default()
             },
         ),
-        "lstm" | "gru" => {
+        "lstm" | "lstm_projected" | "gru" => {
             let options = Recurrent {
                 num_layers: 2,
                 has_biases: true,
                 bidirectional: true,
                 batch_first: true,
             };
-            let cell = if name == "lstm" {
-                Cell::Lstm
-            } else {
-                Cell::Gru
-            };
-            let params: Vec<&Tensor> = x[2..].iter().collect();
-            ops::recurrent(cell, &x[0], &x[1], &x[1], &params, options).map(|[y, _, _]| y)
+            let cell = if name == "gru" { Cell::Gru } else { Cell::Lstm };
+            let params: Vec<&Tensor> = x[3..].iter().collect();
+            ops::recurrent(cell, &x[0], &x[1], &x[2], &params, options).map(|[y, _, _]| y)
         }
         _ => return None,
     })

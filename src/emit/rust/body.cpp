@@ -103,8 +103,8 @@ class Body {
   std::string dim(Dim d) {
     const auto text = write_dim(d, graph(), uses_.visible_at[step_],
                                 [&](ValueId v, size_t axis) { return fmt::format("{}.dim({})?", value(v).text, axis); });
-    if (!text || text->starts_with('-') || text->find("floor(") != std::string::npos ||
-        text->find("ceil(") != std::string::npos) {
+    const auto has = [&](const char* part) { return text->find(part) != std::string::npos; };
+    if (!text || text->starts_with('-') || has("(-") || has(", -") || has("floor(") || has("ceil(")) {
       throw Error(ErrorCode::gap, "a size cannot be said in terms of the inputs")
           .found(d.text())
           .hint("record it as a fixed size");
@@ -152,13 +152,23 @@ class Body {
     return python;
   }
 
+  // Of one statement: each another one; "_" for what nothing uses.
+  std::vector<std::string> new_names(const Values& values) {
+    std::vector<std::string> names;
+    for (const ValueId v : values) {
+      std::string name = uses_.count[v] > 0 ? new_name(v) : "_";
+      const bool is_taken = name != "_" && std::find(names.begin(), names.end(), name) != names.end();
+      names.push_back(is_taken ? scope_.take(candidates(v)) : name);
+    }
+    return names;
+  }
+
   void set_name(ValueId v, const std::string& name) {
     written_[v] = {Kind::place, name};
     holder_[name] = v;
     depends_.erase(v);
   }
 
-  // Of one statement; "_" is what nothing uses.
   void set_names(const Values& values, const std::vector<std::string>& names) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (values.size() > 1) declared_at_.erase(names[i]);
@@ -217,8 +227,7 @@ class Body {
       return;
     }
     if (!node.op->several_results) return define(node.results[0], e);
-    std::vector<std::string> names;
-    for (const ValueId v : node.results) names.push_back(uses_.count[v] > 0 ? new_name(v) : "_");
+    std::vector<std::string> names = new_names(node.results);
     const bool is_array = node.op->name == "split" || e.text.starts_with("ops::recurrent");
     if (e.text.starts_with("ops::recurrent")) names.resize(3, "_");
     const char* form = is_array ? "let [{}] = {};" : "let ({}) = {};";
@@ -302,8 +311,7 @@ class Body {
         return;
       }
     }
-    std::vector<std::string> names;
-    for (const ValueId v : results) names.push_back(is_used(v) ? new_name(v) : "_");
+    const std::vector<std::string> names = new_names(results);
     const CheckedCall checked = checked_call(*tree_, child, layer, text, names);
     declare(checked.pattern, checked.text);
     set_names(results, names);
@@ -320,12 +328,10 @@ class Body {
   // Recurrent layers give output, h and c.
   void write_parts(const Child& child, const std::string& text) {
     const NnModule& nn = *child.use.nn;
-    std::vector<std::string> names(3, "_");
     Values results;
-    for (size_t i = 0; i < nn.results.size(); ++i) {
-      results.push_back(nn.results[i].first);
-      if (uses_.count[results[i]] > 0) names[i] = new_name(results[i]);
-    }
+    for (const auto& [v, place] : nn.results) results.push_back(v);
+    std::vector<std::string> names = new_names(results);
+    names.resize(3, "_");
     statements_.push_back({fmt::format("let ({}) = {};", joined(names), text)});
     set_names(results, names);
     if (names[0] == "_") return;
@@ -461,6 +467,12 @@ class Body {
     for (const ValueId v : class_->outputs) {
       std::set<std::string> none;
       results.push_back(--left[v] > 0 ? value(v).owned() : given(v, moved));
+    }
+    for (std::string& result : results) {  // moved, and needed by another
+      const auto needs = [&](const std::string& other) {
+        return &other != &result && other.find("&" + result) != std::string::npos;
+      };
+      if (moved.count(result) != 0 && std::any_of(results.begin(), results.end(), needs)) result += ".clone()";
     }
     if (!type.fields.empty()) {
       std::vector<std::string> all;

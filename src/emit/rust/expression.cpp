@@ -95,6 +95,12 @@ std::string ExpressionPrinter::number(NodeId n, size_t i) const {
 
 std::string ExpressionPrinter::borrowed(NodeId n, size_t i) const { return around_->value(tensor(n, i)).borrowed(); }
 std::string ExpressionPrinter::any(NodeId n, size_t i) const { return is_tensor(n, i) ? borrowed(n, i) : number(n, i); }
+// Booleans are U8 in Candle: they become what the result is.
+std::string ExpressionPrinter::as_number(NodeId n, size_t i) const {
+  const DType to = type(at(n).results[0]).dtype;
+  const bool is_boolean = type(tensor(n, i)).dtype == DType::boolean && to != DType::boolean;
+  return is_boolean ? fmt::format("&{}.to_dtype({})?", receiver(n, i), dtype_literal(to)) : borrowed(n, i);
+}
 std::string ExpressionPrinter::receiver(NodeId n, size_t i) const { return around_->value(tensor(n, i)).text; }
 
 std::vector<std::string> ExpressionPrinter::dims(NodeId n, const std::string& name) const {
@@ -138,7 +144,8 @@ std::string ExpressionPrinter::with_number(NodeId n, const std::string& sign) co
   const bool is_left = !is_tensor(n, 0);
   const std::string value = number(n, is_left ? 0 : 1);
   const DType dtype = type(tensor(n, is_left ? 1 : 0)).dtype;
-  const auto call = [&] { return fmt::format("ops::{}({}, {})?", op, any(n, 0), any(n, 1)); };
+  const auto operand = [&](size_t i) { return is_tensor(n, i) ? as_number(n, i) : number(n, i); };
+  const auto call = [&] { return fmt::format("ops::{}({}, {})?", op, operand(0), operand(1)); };
   if (!is_wide(dtype) || type(at(n).results[0]).dtype != dtype) return call();
   const bool is_exact = is_literal(value) && is_power_of_two(std::stod(value));
   if (op == "div" && is_left) return value == "1.0" ? receiver(n, 1) + ".recip()?" : call();
@@ -154,13 +161,9 @@ std::string ExpressionPrinter::arithmetic(NodeId n) const {
   const std::string& op = node.op->name;
   const std::string sign = infix().at(op);
   if (!is_tensor(n, 0) || !is_tensor(n, 1)) return with_number(n, sign);
-  const Type &left = type(tensor(n, 0)), &right = type(tensor(n, 1)), &result = type(node.results[0]);
-  const auto cast = [&](size_t i, DType dtype) {
-    const bool is_boolean = dtype == DType::boolean && result.dtype != DType::boolean;
-    return is_boolean ? fmt::format("&{}.to_dtype({})?", receiver(n, i), dtype_literal(result.dtype)) : borrowed(n, i);
-  };
+  const Type &left = type(tensor(n, 0)), &right = type(tensor(n, 1));
   if (left.dtype != right.dtype || (op == "div" && !is_floating(left.dtype)) || left.dtype == DType::boolean)
-    return fmt::format("ops::{}({}, {})?", op, cast(0, left.dtype), cast(1, right.dtype));
+    return fmt::format("ops::{}({}, {})?", op, as_number(n, 0), as_number(n, 1));
   if (left.shape == right.shape) return fmt::format("({} {} {})?", borrowed(n, 0), sign, borrowed(n, 1));
   return fmt::format("{}.broadcast_{}({})?", receiver(n), op, borrowed(n, 1));
 }

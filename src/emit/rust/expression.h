@@ -34,6 +34,7 @@ class ExpressionPrinter {
   std::string number(NodeId n, size_t i) const;
   std::string borrowed(NodeId n, size_t i) const;       // a tensor, with &
   std::string any(NodeId n, size_t i) const;            // a tensor with &, or a number
+  std::string as_number(NodeId n, size_t i) const;
   std::string receiver(NodeId n, size_t i = 0) const;
   std::string field_at(NodeId n, const std::string& name, int32_t element) const;
   std::string dim_at(NodeId n, const std::string& name, int32_t element, Dim d) const;

@@ -68,13 +68,18 @@ bool is_taken_type(const std::string& name) {
   return std::any_of(imports().begin(), imports().end(), [&](const auto& import) { return import.second == name; });
 }
 
+// A function is one where it is called.
 bool has_word(std::string_view text, std::string_view word) {
+  const bool is_function = std::islower(static_cast<unsigned char>(word[0])) != 0 && word != "py_check";
   const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
   for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
     const size_t end = at + word.size();
     const bool is_path = at >= 2 && text[at - 1] == ':' && text[at - 2] == ':';
     const bool is_member = at >= 1 && text[at - 1] == '.';
-    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end])) && !is_path && !is_member) return true;
+    const bool is_called = end < text.size() && text[end] == '(';
+    if ((at == 0 || !is_word(text[at - 1])) && (end == text.size() || !is_word(text[end])) && !is_path && !is_member &&
+        (is_called || !is_function))
+      return true;
   }
   return false;
 }
@@ -255,11 +260,28 @@ class ClassPrinter {
     out_ += '\n';
   }
 
+  // Has another instance of the class another shape there?
+  bool varies(const TensorField& t) const {
+    const Program& p = *tree_->program;
+    const auto shape_below = [&](const ModuleCall& call) {
+      const std::string name = call.path.empty() ? t.path : call.path + "." + t.path;
+      for (const Parameter& q : p.parameters) {
+        const bool is_it = q.name == name || std::find(q.aliases.begin(), q.aliases.end(), name) != q.aliases.end();
+        if (is_it) return q.type.shape;
+      }
+      return p.graph.type(t.value).shape;
+    };
+    return class_->instances > 1 && std::any_of(p.calls.begin(), p.calls.end(), [&](const ModuleCall& call) {
+             return call.class_name == class_->python_class && shape_below(call) != p.graph.type(t.value).shape;
+           });
+  }
+
   std::string stored(const TensorField& t) const {
     const Type& type = tree_->program->graph.type(t.value);
     std::vector<std::string> sizes;
     for (const Dim d : type.shape) sizes.push_back(std::to_string(d.number()));
     const std::string shape = tuple_of(sizes);
+    if (varies(t)) return fmt::format("vb.get_unchecked_dtype({}, {})?", quoted(t.path), dtype_literal(type.dtype));
     if (type.dtype == dtype_) return fmt::format("vb.get({}, {})?", shape, quoted(t.path));
     return fmt::format("vb.get_with_hints_dtype({}, {}, Default::default(), {})?", shape, quoted(t.path),
                        dtype_literal(type.dtype));
@@ -365,7 +387,21 @@ std::string cache_struct(const CacheStruct& cache) {
   return out + "}\n";
 }
 
-std::string uses(const std::string& body) {
+// Without comments and the texts of literals.
+std::string only_code(const std::string& body) {
+  std::string code;
+  bool in_comment = false, in_text = false;
+  for (size_t i = 0; i < body.size(); ++i) {
+    if (!in_text && body.compare(i, 2, "//") == 0) in_comment = true;
+    if (body[i] == '\n') in_comment = false;
+    if (!in_comment && body[i] == '"' && (i == 0 || body[i - 1] != '\\')) in_text = !in_text;
+    if (!in_comment && !in_text) code += body[i];
+  }
+  return code;
+}
+
+std::string uses(const std::string& text) {
+  const std::string body = only_code(text);
   std::map<std::string, std::vector<std::string>> by_crate;
   for (const auto& [crate, name] : imports()) {
     const bool is_module = std::string_view(name) == "nn" || std::string_view(name) == "ops";

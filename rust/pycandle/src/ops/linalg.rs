@@ -26,10 +26,15 @@ fn multipliable(x: &Tensor) -> Result<Tensor> {
 
 /// Of batches of matrices of one shape of batch.
 fn product(left: &Tensor, right: &Tensor) -> Result<Tensor> {
+    let rank = left.rank();
+    if is_float(left.dtype()) && rank > 4 {
+        let flat = |x: &Tensor| x.flatten(0, rank - 3)?.contiguous();
+        let dims = [&left.dims()[..rank - 1], &right.dims()[rank - 1..]].concat();
+        return flat(left)?.matmul(&flat(right)?)?.reshape(dims);
+    }
     if is_float(left.dtype()) {
         return multipliable(left)?.matmul(&multipliable(right)?);
     }
-    let rank = left.rank();
     let (rows, inner, columns) = (
         left.dim(rank - 2)?,
         left.dim(rank - 1)?,

@@ -172,6 +172,8 @@ struct Weights<'a> {
     w_hh: &'a Tensor,
     b_ih: Option<&'a Tensor>,
     b_hh: Option<&'a Tensor>,
+    /// Of an LSTM whose h is projected.
+    w_hr: Option<&'a Tensor>,
 }
 
 /// One step: the next (h, c).
@@ -194,7 +196,11 @@ fn step(
                 sigmoid(&gates[3])?,
             );
             let c = ((f * c)? + (i * gates[2].tanh()?)?)?;
-            Ok(((o * c.tanh()?)?, c))
+            let h = (o * c.tanh()?)?;
+            match w.w_hr {
+                Some(weight) => Ok((linear(&h, weight, None)?, c)),
+                None => Ok((h, c)),
+            }
         }
         Cell::Gru => {
             let (x, h3) = (from_x.chunk(3, 1)?, from_h.chunk(3, 1)?);
@@ -255,15 +261,16 @@ pub fn recurrent(
     if by_time {
         y = y.transpose(0, 1)?.contiguous()?;
     }
-    let (directions, each) = (
-        1 + usize::from(options.bidirectional),
-        if options.has_biases { 4 } else { 2 },
-    );
-    if params.len() != options.num_layers * directions * each {
+    let directions = 1 + usize::from(options.bidirectional);
+    let count = options.num_layers * directions;
+    let plain = if options.has_biases { 4 } else { 2 };
+    let is_projected = cell == Cell::Lstm && params.len() == count * (plain + 1);
+    let each = plain + usize::from(is_projected);
+    if params.len() != count * each {
         bail!(
             "{} parameters of a recurrent layer, not {}",
             params.len(),
-            options.num_layers * directions * each
+            count * each
         );
     }
     let (mut last_h, mut last_c) = (Vec::new(), Vec::new());
@@ -275,8 +282,9 @@ pub fn recurrent(
             let w = Weights {
                 w_ih: own[0],
                 w_hh: own[1],
-                b_ih: own.get(2).copied(),
-                b_hh: own.get(3).copied(),
+                b_ih: own[2..plain].first().copied(),
+                b_hh: own[2..plain].last().copied(),
+                w_hr: own.get(plain).copied(),
             };
             let (output, h, c) = direction(cell, &y, h0.get(n)?, c0.get(n)?, &w, d == 1)?;
             outputs.push(output);
