@@ -2,6 +2,7 @@
 //!
 //!   candle-peer <model> <weights.safetensors> --inputs <file> --outputs <file>
 //!   candle-peer gpt2-decoding <weights.safetensors>        the protocol of benchmarks/decoding/workers.py
+//!   candle-peer gpt2-emitted <weights.safetensors>         the same of models/gpt2/decode.rs, which codegen wrote
 use std::collections::HashMap;
 use std::io::BufRead;
 use std::time::Instant;
@@ -9,7 +10,11 @@ use std::time::Instant;
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::rnn::{lstm, LSTMConfig, RNN};
 use candle_nn::VarBuilder;
-use candle_transformers::models::{bert, bigcode, convnext, resnet, vit};
+use candle_transformers::models::{bert, convnext, resnet, vit};
+
+#[path = "../../../models/gpt2/decode.rs"]
+mod emitted;
+mod gpt2;
 
 type Run = Box<dyn Fn(&HashMap<String, Tensor>) -> Result<Tensor>>;
 
@@ -114,32 +119,34 @@ fn serve() -> Result<()> {
     Ok(())
 }
 
-/// GPT-2 is GPTBigCode with keys of its own for each head.
-fn decode() -> Result<()> {
+/// Takes new tokens and how many came before them, gives the logits of the last one.
+type Decoder = Box<dyn FnMut(&Tensor, usize) -> Result<Tensor>>;
+
+/// With an empty cache.
+fn decoder(name: &str, vb: VarBuilder) -> Result<Decoder> {
+    if name == "gpt2-decoding" {
+        let mut net = gpt2::Gpt2::load(vb)?;
+        return Ok(Box::new(move |ids, seen| net.forward(ids, seen)));
+    }
+    let net = emitted::GPT2LMHeadModel::load(vb, None)?;
+    let mut cache = emitted::Cache::default();
+    Ok(Box::new(move |ids, _| net.forward(ids, &mut cache)?.narrow(1, ids.dim(1)? - 1, 1)))
+}
+
+fn decode(name: &str) -> Result<()> {
     let weights = std::env::args().nth(2).expect("the file of the weights is needed");
     let device = Device::Cpu;
     let vb = unsafe { VarBuilder::from_mmaped_safetensors(&[weights], DType::F32, &device)? };
-    let config = || bigcode::Config {
-        vocab_size: 50257,
-        max_position_embeddings: 1024,
-        num_hidden_layers: 12,
-        hidden_size: 768,
-        layer_norm_epsilon: 1e-5,
-        n_inner: None,
-        num_attention_heads: 12,
-        multi_query: false,
-        use_cache: true,
-    };
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let wanted: serde_json::Value = serde_json::from_str(&line?).map_err(candle_core::Error::wrap)?;
         let prompt: Vec<u32> =
             wanted["prompt"].as_array().expect("a prompt").iter().map(|t| t.as_u64().unwrap() as u32).collect();
         let count = wanted["tokens"].as_u64().expect("a number of tokens");
-        let mut net = bigcode::GPTBigCode::load(vb.clone(), config())?; // an empty cache
+        let mut net = decoder(name, vb.clone())?;
         let mut seen = 0;
         let mut step = |tokens: &[u32]| -> Result<u32> {
-            let logits = net.forward(&Tensor::new(tokens, &device)?.unsqueeze(0)?, seen)?;
+            let logits = net(&Tensor::new(tokens, &device)?.unsqueeze(0)?, seen)?;
             seen += tokens.len();
             logits.flatten_all()?.argmax(0)?.to_scalar::<u32>()
         };
@@ -158,8 +165,8 @@ fn decode() -> Result<()> {
 }
 
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("gpt2-decoding") {
-        if let Err(error) = decode() {
+    if let Some(name) = std::env::args().nth(1).filter(|name| name.starts_with("gpt2-")) {
+        if let Err(error) = decode(&name) {
             eprintln!("{error}");
             std::process::exit(1);
         }
