@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "emit/onnx/complex_pairs.h"
 #include "emit/onnx/forms.h"
 #include "passes/passes.h"
 
@@ -67,7 +68,7 @@ void refuse_what_is_missing(const Program& p, int opset) {
 
 Program prepared(Program p, const OpTable& table, int opset) {
   p = decompose(std::move(p), table, [opset](const Call& c) { return form_of(c, opset) != nullptr; });
-  p = canonicalise(std::move(p), table);
+  p = with_complex_pairs(canonicalise(std::move(p), table), table);
   p = decompose(std::move(p), table, [opset](const Call& c) { return form_of(c, opset) != nullptr; });
   p.taps.clear();
   p = remove_unused(std::move(p), table);

@@ -1,6 +1,8 @@
 // Many elements to one, and matrix products.
 #include <algorithm>
+#include <limits>
 
+#include "emit/onnx/complex_pairs.h"
 #include "emit/onnx/forms.h"
 #include "emit/onnx/kernels.h"
 
@@ -115,7 +117,43 @@ Names addmm(const Site& s) {
 }
 bool are_floats(const Call& c) { return is_floating(c.type("x").dtype); }
 
+// At least one axis stands before the one that is transformed and the pairs.
+Names dft(const Site& s) {
+  const int64_t axis = s.c.integer("axis");
+  const bool is_alone = s.c.rank("x") == 2;
+  const std::string x = is_alone ? s.w.unsqueeze(s["x"], {0}) : s["x"];
+  const std::string y = s.w.node("DFT", {x, "", s.w.scalar(axis + (is_alone ? 1 : 0), DType::i64)},
+                                 {{"inverse", int64_t{s.c.boolean("inverse") ? 1 : 0}}, {"onesided", int64_t{0}}});
+  return {is_alone ? s.w.squeeze(y, {0}) : y};
+}
+
+// The rows of each expert are a slice, whose ends are data.
+Names grouped_matmul(const Site& s) {
+  GraphWriter& w = s.w;
+  const DType d = s.dtype("x"), kernel = kernel_dtype("MatMul", d);
+  const std::string x = w.cast(s["x"], d, kernel), weight = w.cast(s["weight"], d, kernel);
+  const std::string ends = w.cast(s["ends"], s.dtype("ends"), DType::i64);
+  const int64_t groups = s.c.shape("ends")[0].number();
+  const std::string last = w.ints({std::numeric_limits<int64_t>::max()}), axis = w.ints({0});
+  std::string start = w.ints({0});
+  Names parts;
+  for (int64_t e = 0; e < groups; ++e) {
+    const std::string end = w.node("Slice", {ends, w.ints({e}), w.ints({e + 1}), axis});
+    const std::string matrix = w.node("Gather", {weight, w.scalar(e, DType::i64)}, {{"axis", int64_t{0}}});
+    parts.push_back(w.node("MatMul", {w.node("Slice", {x, start, end, axis}), matrix}));
+    start = end;
+  }
+  const std::string rest = w.node("Shape", {w.node("Slice", {x, start, last, axis})}, {{"end", int64_t{1}}});
+  const std::string width = w.node("Shape", {weight}, {{"start", int64_t{2}}});
+  const std::string zeros = w.node("Expand", {w.scalar(0.0, kernel), w.node("Concat", {rest, width}, {{"axis", int64_t{0}}})});
+  parts.push_back(zeros);
+  return {w.cast(w.node("Concat", parts, {{"axis", int64_t{0}}}), kernel, d)};
+}
+bool has_counted_groups(const Call& c) { return c.shape("ends")[0].is_number() && is_floating(c.type("x").dtype); }
+
 constexpr Form kForms[] = {
+    {kDftOfPairs, dft},
+    {"grouped_matmul", grouped_matmul, has_counted_groups},
     {"reduce_sum", reduce<kSum>, is_real},
     {"reduce_prod", reduce<kProd>, is_real},
     {"reduce_max", reduce<kMax>},
