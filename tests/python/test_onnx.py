@@ -202,6 +202,14 @@ def test_a_file_alone_is_verified_against_onnx_runtime(net, tmp_path, pycandle) 
     assert "onnxruntime" in pycandle("verify", path, "--seed", "3", status=2).stderr
 
 
+def test_values_and_inputs_without_axes_are_goldens(tmp_path, pycandle) -> None:
+    """np.ascontiguousarray gives them an axis."""
+    nodes = [node("Mul", "x by", "h"), node("ReduceSum", "h", "s", keepdims=0), node("Add", "s by", "y")]
+    path = saved(model_of(nodes, [value("x", ["n"]), value("by", [])], [value("y", [])]), tmp_path)
+    result = pycandle.json("verify", path, "--against", "onnxruntime", "--set", "s0=4")
+    assert len(result["layers"]) == 3 and result["status"] == "passed"
+
+
 # ---- single files
 
 
@@ -236,6 +244,18 @@ def test_shapes_that_are_computed_follow_the_inputs(tmp_path) -> None:
     for n, m in [(1, 1), (2, 3), (5, 1)]:
         given = {"x": np.random.default_rng(n).standard_normal((n, m, 4)).astype("f4")}
         assert_equal_outputs(outputs_of(path, given), onnxruntime_outputs(path, given))
+
+
+def test_axes_of_one_input_that_share_a_name_are_open_each(tmp_path) -> None:
+    """Published files say `batch` of batch and sequence; the same axis of another input goes along."""
+    infos = [value(name, ["batch", "batch", 4]) for name in "xz"]
+    path = saved(model_of([node("Add", "x z", "y")], infos, [value("y", ["batch", "k", 4])]), tmp_path)
+    for shape in [(2, 5, 4), (3, 3, 4)]:
+        given = {
+            name: np.random.default_rng(i).standard_normal(shape).astype("f4") for i, name in enumerate("xz")
+        }
+        for backend in BACKENDS:
+            assert_equal_outputs(outputs_of(path, given, backend), onnxruntime_outputs(path, given))
 
 
 def test_a_branch_that_sizes_decide_is_taken(tmp_path) -> None:

@@ -167,7 +167,7 @@ class Importer {
   Frame bottom_;
   const Frame* frame_;
   std::map<const Graph*, std::unordered_map<std::string_view, Item>> stored_;  // initializers and constants
-  std::map<std::string_view, Dim> symbols_;
+  std::map<std::pair<std::string_view, int64_t>, Dim> symbols_;  // by name, and which axis of that name in its input
   std::vector<ImportedNode> imported_;
   bool has_bodies_ = false;
   int depth_ = 0;       // of calls and graphs

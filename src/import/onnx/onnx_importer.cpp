@@ -31,6 +31,7 @@ Recording Importer::run() {
   nodes(model_->graph);
   outputs();
   structure_.name_parameters();
+  recording_.model_class = program().calls[0].class_name;
   verify(program(), "import");
   return std::move(recording_);
 }
@@ -122,15 +123,18 @@ void Importer::inputs() {
   ranges_ = program().ranges();
 }
 
-// A size that is not said is a symbol of its own; one with a name is the same wherever the name stands.
+// A size that is not said is a symbol of its own; one with a name is the same wherever the name stands. Not within one input:
+// published files name all axes of a batch of tokens "batch", and ONNX Runtime does not compare them.
 Dim Importer::dim_of(const ValueInfo& info, size_t axis) {
   const ValueInfo::Dim& d = (*info.dims)[axis];
   if (d.number) {
     if (*d.number < 0) bad(fmt::format("input '{}' has a negative size", info.name), {}, fmt::format("{}", *d.number));
     return *d.number;
   }
+  const auto alike = std::count_if(info.dims->begin(), info.dims->begin() + static_cast<std::ptrdiff_t>(axis),
+                                   [&](const ValueInfo::Dim& before) { return before.symbol == d.symbol; });
   if (!d.symbol.empty())
-    if (const auto known = symbols_.find(d.symbol); known != symbols_.end()) return known->second;
+    if (const auto known = symbols_.find({d.symbol, alike}); known != symbols_.end()) return known->second;
   Symbol symbol;
   symbol.name = fmt::format("s{}", program().symbols.size());
   symbol.range.min = 1;
@@ -140,7 +144,7 @@ Dim Importer::dim_of(const ValueInfo& info, size_t axis) {
   const Dim dim = Dim::symbol(symbol.name);
   if (!d.symbol.empty()) {
     recording_.notes.push_back(fmt::format("{} is {} in the ONNX file", symbol.name, d.symbol));
-    symbols_.emplace(d.symbol, dim);
+    symbols_.emplace(std::pair(d.symbol, alike), dim);
   }
   program().symbols.push_back(std::move(symbol));
   return dim;
