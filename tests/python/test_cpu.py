@@ -287,3 +287,36 @@ def test_places_among_sorted_numbers(dtype, right, backend):
         compiled = pycandle.compile(model, rows, values, backend=backend)
         for found, expected in zip(compiled(rows, values), model(rows, values), strict=True):
             assert torch.equal(torch.as_tensor(found), expected)
+
+
+class Spectrum(nn.Module):
+    """Forward and back along an axis, with what is done to spectra in between."""
+
+    def __init__(self, axis: int) -> None:
+        super().__init__()
+        self.axis = axis
+        self.filter = nn.Parameter(torch.randn(2))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        spectrum = torch.fft.fft(x, dim=self.axis)
+        turned = spectrum * torch.view_as_complex(self.filter)
+        back = torch.fft.ifft(turned * torch.complex(x, x + 1), dim=self.axis)
+        return spectrum.abs(), turned.real, turned.imag, torch.view_as_real(back)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("length", [1, 2, 12, 49, 61, 64, 90, 106])
+def test_fourier_transforms_run_on_kernels(axis, length, tmp_path, pycandle):
+    """Lengths with factors of every kind."""
+    from pycandle import GoldenRecorder
+
+    torch.manual_seed(length)
+    shape = [3, 5, 7]
+    shape[axis] = length
+    recorder = GoldenRecorder(tmp_path, progress=lambda text: None)
+    recorder.record(Spectrum(axis), torch.randn(shape))
+    manifest = recorder.save("spectrum").manifest
+    assert pycandle.json("verify", manifest, "--backend", "cpu", "--threads", 2)["status"] == "passed"
+    profile = pycandle.json("forward", manifest, "--backend", "cpu", "--profile")["profile"]
+    evaluated = {row["name"] for row in profile["kernels"]} & {"evaluator"}
+    assert not evaluated, profile["ops"]

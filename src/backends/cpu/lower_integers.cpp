@@ -139,6 +139,7 @@ bool lower_integers(Planner& p, size_t index) {
   const Node& node = p.node(index);
   const DType from = p.dtype(node.operands[0]), to = p.dtype(node.results[0]);
   const std::string& op = node.op->name;
+  if (from == DType::c64 || to == DType::c64) return lower_complex(p, index);
   Loop run = nullptr;
   if (op == "cast") {
     run = conversion(from, to);

@@ -9,7 +9,7 @@ const Lowering* find_lowering(std::string_view op) {
     std::map<std::string_view, Lowering> by_name;
     for (const auto& family : {movement_lowerings(), elementwise_lowerings(), product_lowerings(), row_lowerings(),
                                attention_lowerings(), cache_lowerings(), integer_lowerings(), indexing_lowerings(),
-                               expert_lowerings(), convolution_lowerings(), recurrent_lowerings()}) {
+                               expert_lowerings(), convolution_lowerings(), recurrent_lowerings(), complex_lowerings()}) {
       for (const Lowering& lowering : family) by_name.emplace(lowering.op, lowering);
     }
     return by_name;

@@ -20,6 +20,9 @@ struct Lowering {
 // Of i64 elements: a step of its own; false when there is none for this node.
 bool lower_integers(Planner&, size_t node);
 
+// Of complex elements: a step of its own; false when there is none for this node.
+bool lower_complex(Planner&, size_t node);
+
 // Slices of x at the indices along an axis, wherever it is; false when there is no kernel.
 bool lower_take_along(Planner&, size_t node);
 // The same where constant indices go up in equal steps, or repeat each place as often: a view, or one copy.
@@ -39,5 +42,6 @@ std::vector<Lowering> indexing_lowerings();
 std::vector<Lowering> expert_lowerings();
 std::vector<Lowering> convolution_lowerings();
 std::vector<Lowering> recurrent_lowerings();
+std::vector<Lowering> complex_lowerings();
 
 }  // namespace pycandle::cpu

@@ -257,6 +257,32 @@ struct Rotary {
   bool interleaved = false, paired = false;
 };
 
+// ---- complex numbers: c64, a real and an imaginary part side by side
+
+// The discrete Fourier transform of each row of x [outer, length, inner] along the middle axis, not scaled, computed in doubles.
+// roots: e^(±2πik / length) for k below length, + for the inverse. Units: groups of rows.
+constexpr int kMostFactors = 64;
+struct Fft {
+  int64_t outer = 1, length = 1, inner = 1;
+  const float* x = nullptr;
+  const double* roots = nullptr;
+  float* out = nullptr;
+  int factors = 0;
+  int8_t factor[kMostFactors] = {};  // of the length: 4, 2, 3, 5 and other small ones
+  bool inverse = false;
+};
+
+// count elements. of_real and of_parts read f32, abs writes it; mul reads b at every element (b_step 1) or once (0). Units:
+// blocks.
+enum class ComplexOp : uint8_t { of_real, of_parts, abs, mul };
+constexpr int64_t kComplexBlock = 1024;
+struct ComplexMap {
+  ComplexOp op = ComplexOp::mul;
+  int64_t count = 0, b_step = 1;
+  const float *a = nullptr, *b = nullptr;
+  float* out = nullptr;
+};
+
 // ---- moving
 
 constexpr int kMaxRank = 8;

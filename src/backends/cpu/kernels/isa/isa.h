@@ -20,6 +20,7 @@ void fill_blocked_convolution(Kernels& k);
 void fill_blocked_windows(Kernels& k);
 void fill_winograd(Kernels& k);
 void fill_recurrent(Kernels& k);
+void fill_fourier(Kernels& k);
 void fill_machine(Kernels& k);
 
 // A kernel's entries in the table `k`, for one that needs no scratch; units is an expression of its arguments g.

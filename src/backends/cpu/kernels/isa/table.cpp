@@ -21,6 +21,7 @@ void fill(Kernels& k) {
   fill_blocked_windows(k);
   fill_winograd(k);
   fill_recurrent(k);
+  fill_fourier(k);
   fill_machine(k);
 }
 
