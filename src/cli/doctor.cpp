@@ -152,7 +152,10 @@ void add_doctor(Command& app, Context& context) {
                              .dump(2));
     } else {
       Table table;
-      for (const Finding& f : all) table.row({shown(f.state), f.what, f.found, f.state == State::ok ? "" : f.hint});
+      for (const Finding& f : all) {
+        table.row({shown(f.state), f.what, f.found});
+        if (f.state != State::ok && !f.hint.empty()) table.row({"", "", f.hint});
+      }
       fmt::print("{}", table.text());
     }
     context.status = good ? 0 : 1;
