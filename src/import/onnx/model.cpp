@@ -355,10 +355,10 @@ bool is_onnx_file(const std::filesystem::path& path) {
   return path.extension() == ".onnx" && !std::filesystem::is_directory(path, failed);
 }
 
-Array Model::value(const Stored& stored) const {
-  return stored.tensor != nullptr   ? read(*this, *stored.tensor)
-         : stored.sparse != nullptr ? dense(*this, *stored.sparse)
-                                    : constant_value(*this, *stored.node);
+Array Model::value(const Stored& found) const {
+  return found.tensor != nullptr   ? read(*this, *found.tensor)
+         : found.sparse != nullptr ? dense(*this, *found.sparse)
+                                   : constant_value(*this, *found.node);
 }
 
 std::optional<Array> Model::value(std::string_view key) const {

@@ -114,10 +114,10 @@ struct Steps {
       return w.peepholes == kNoValue ? x : b.add(x, b.mul(gate(w.peepholes, i), cell));
     };
     const ValueId i = act(0, peep(gate(sums, 0), 0, s[1]));
-    const ValueId f = couples ? b.sub(1.0, i) : act(0, peep(gate(sums, 2), 2, s[1]));
-    const ValueId cell = b.add(b.mul(f, s[1]), b.mul(i, act(1, gate(sums, 3))));
+    const ValueId forget = couples ? b.sub(1.0, i) : act(0, peep(gate(sums, 2), 2, s[1]));
+    const ValueId cell = b.add(b.mul(forget, s[1]), b.mul(i, act(1, gate(sums, 3))));
     const ValueId o = act(0, peep(gate(sums, 1), 1, cell));
-    return {b.mul(o, activated(c, b, this->f.at(2), cell)), cell};
+    return {b.mul(o, activated(c, b, f.at(2), cell)), cell};
   }
 
   Values step(Cell::Kind kind, ValueId now, const Values& s) const {

@@ -21,8 +21,8 @@ struct FourierPass {
 };
 
 // Sums of `radix` products with the roots of unity of the radix, times the root of the place.
-template <int kRadix> INLINE void butterflies(const Fft& g, const FourierPass& p) {
-  const int64_t radix = kRadix > 0 ? kRadix : p.radix, m = p.length / radix, s = p.stride;
+static void butterflies(const Fft& g, const FourierPass& p) {
+  const int64_t radix = p.radix, m = p.length / radix, s = p.stride;
   const double* roots = g.roots;
   for (int64_t k = 0; k < m; ++k) {
     for (int64_t j = 0; j < radix; ++j) {
@@ -55,25 +55,7 @@ template <int kRadix> INLINE void butterflies(const Fft& g, const FourierPass& p
   }
 }
 
-INLINE void butterflies_of_2(const Fft& g, const FourierPass& p) {
-  const int64_t m = p.length / 2, s = p.stride;
-  for (int64_t k = 0; k < m; ++k) {
-    const int64_t place = k * p.root_step;
-    const double wr = g.roots[2 * place], wi = g.roots[2 * place + 1];
-    const double *ar = p.x.re + s * k, *ai = p.x.im + s * k, *br = ar + s * m, *bi = ai + s * m;
-    double* __restrict__ yr = p.y.re + s * 2 * k;
-    double* __restrict__ yi = p.y.im + s * 2 * k;
-    for (int64_t q = 0; q < s; ++q) {
-      const double dr = ar[q] - br[q], di = ai[q] - bi[q];
-      yr[q] = ar[q] + br[q];
-      yi[q] = ai[q] + bi[q];
-      yr[s + q] = dr * wr - di * wi;
-      yi[s + q] = dr * wi + di * wr;
-    }
-  }
-}
-
-INLINE void butterflies_of_4(const Fft& g, const FourierPass& p) {
+static void butterflies_of_4(const Fft& g, const FourierPass& p) {
   const int64_t m = p.length / 4, s = p.stride;
   const double turn = g.inverse ? 1 : -1;  // of a quarter
   for (int64_t k = 0; k < m; ++k) {
@@ -103,16 +85,6 @@ INLINE void butterflies_of_4(const Fft& g, const FourierPass& p) {
   }
 }
 
-static void fourier_pass(const Fft& g, const FourierPass& p) {
-  switch (p.radix) {
-    case 2: butterflies_of_2(g, p); return;
-    case 3: butterflies<3>(g, p); return;
-    case 4: butterflies_of_4(g, p); return;
-    case 5: butterflies<5>(g, p); return;
-    default: butterflies<0>(g, p);
-  }
-}
-
 static void fft(const Fft& g, int64_t begin, int64_t end, float* scratch) {
   const int64_t n = g.length, rows = g.outer * g.inner;
   for (int64_t unit = begin; unit < end; ++unit) {
@@ -129,7 +101,7 @@ static void fft(const Fft& g, int64_t begin, int64_t end, float* scratch) {
     }
     int64_t length = n, stride = count, step = 1;
     for (int f = 0; f < g.factors; ++f) {
-      fourier_pass(g, {x, y, length, g.factor[f], stride, step});
+      (g.factor[f] == 4 ? butterflies_of_4 : butterflies)(g, {x, y, length, g.factor[f], stride, step});
       length /= g.factor[f];
       stride *= g.factor[f];
       step *= g.factor[f];
