@@ -42,7 +42,7 @@ pub struct GPT2AttentionCache {
 /// What GPT2LMHeadModel keeps of the tokens that it has seen.
 #[derive(Debug, Clone, Default)]
 pub struct Cache {
-    /// Tokens of each sequence.
+    /// Tokens of each sequence: all sequences of a batch have one length.
     pub seen: usize,
     pub h: nn::CacheList<GPT2AttentionCache>,
 }

@@ -46,7 +46,7 @@ pub struct LlamaAttentionCache {
 /// What LlamaForCausalLM keeps of the tokens that it has seen.
 #[derive(Debug, Clone, Default)]
 pub struct Cache {
-    /// Tokens of each sequence.
+    /// Tokens of each sequence: all sequences of a batch have one length.
     pub seen: usize,
     pub layers: nn::CacheList<LlamaAttentionCache>,
 }
@@ -247,6 +247,7 @@ impl LlamaModel {
             Tensor::full(cache.seen as i64, input_ids.dim(0)?, input_ids.device())?.unsqueeze(1)?;
         let position_ids = reshaped.broadcast_add(&position_ids.unsqueeze(0)?)?;
         let (cos, sin) = self.rotary_emb.forward(&position_ids)?;
+        py_check!(self.checker, "rotary_emb", (&cos, &sin));
         let mut hidden_states = inputs_embeds;
         for (i, layer) in self.layers.iter().enumerate() {
             hidden_states = layer.forward(&hidden_states, &cos, &sin, cache.layers.at(i))?;

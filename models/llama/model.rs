@@ -214,6 +214,7 @@ impl LlamaModel {
         let position_ids = Tensor::arange(0, input_ids.dim(1)? as i64, input_ids.device())?;
         let position_ids = position_ids.unsqueeze(0)?;
         let (cos, sin) = self.rotary_emb.forward(&position_ids)?;
+        py_check!(self.checker, "rotary_emb", (&cos, &sin));
         let mut hidden_states = inputs_embeds;
         for (i, layer) in self.layers.iter().enumerate() {
             hidden_states = layer.forward(&hidden_states, &cos, &sin)?;

@@ -87,7 +87,7 @@ def _emitted(manifest: Path, crate: Path) -> dict:
     if done.returncode == 1:
         error = made["error"]
         kind, reason = (Refused, error["found"][:120]) if error["code"] == "gap" else (Failed, "codegen")
-        raise kind(reason, said)
+        raise kind(reason, f"{error['message']}: {error['found']}")
     text = (crate / "src" / "lib.rs").read_text()
     return {
         "emitted_lines": len(text.splitlines()),
