@@ -121,6 +121,7 @@ GENERATED = {
         "zoo-cpu",
         "zoo-decode",
         "zoo-emit",
+        "zoo-rust",
     ),
 }
 WRITTEN = [page for page in (ROOT / "docs").glob("*.md") if page.stem not in {*GENERATED, "README"}]
