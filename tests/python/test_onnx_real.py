@@ -65,17 +65,21 @@ def tokens(tokenizer: Tokenizer, sentences: list[str]) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_sentence_embeddings_are_those_of_onnx_runtime(embedding, backend, pycandle) -> None:
+def test_sentence_embeddings_are_those_of_onnx_runtime(embedding, backend) -> None:
+    """As the file says: ONNX Runtime's optimisations quantise at other places, which 256 steps show."""
     path, vocabulary = embedding
-    model, session = load_model(path, backend=backend), onnxruntime.InferenceSession(path)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    model, session = load_model(path, backend=backend), onnxruntime.InferenceSession(path, options)
     tokenizer = Tokenizer.from_file(vocabulary)
     for sentences in (SENTENCES, SENTENCES[:1]):
         given = tokens(tokenizer, sentences)
-        (theirs,), (ours,) = session.run(None, given), model.forward(**given).values()
-        assert ours.shape == theirs.shape
-        near = np.sum(ours * theirs, -1) / np.linalg.norm(ours, axis=-1) / np.linalg.norm(theirs, axis=-1)
-        # Where products are quantised, a last digit may fall to the next of 256 steps.
-        assert near[given["attention_mask"] == 1].min() > (0.999 if "-q" in path.name else 1 - 1e-6)
+        ours, theirs = model.forward(**given), session.run(None, given)
+        for output, wanted in zip(session.get_outputs(), theirs, strict=True):
+            found = ours["output." + output.name]
+            assert found.shape == wanted.shape
+            sizes = np.linalg.norm(found, axis=-1) * np.linalg.norm(wanted, axis=-1)
+            assert (np.sum(found * wanted, -1) / sizes).min() > 1 - 1e-3, output.name
 
 
 def test_sentence_embeddings_verify_value_by_value(embedding, tmp_path, pycandle) -> None:

@@ -389,7 +389,7 @@ ValueId gathered_nd(AtenCall& c) {
   }
   const Values parts = index_parts(b, indices, depth);
   for (int64_t k = 0; k < depth; ++k) {
-    operands.push_back(wrapped(b, parts[k], b.shape(x)[batch + k]));
+    operands.push_back(b.broadcast_to(wrapped(b, parts[k], b.shape(x)[batch + k]), places));
     axes.push_back(batch + k);
   }
   return b.create("gather_nd", std::move(operands), {{"axes", axes}});
