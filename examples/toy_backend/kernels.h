@@ -74,7 +74,7 @@ inline Unary find_unary(const std::string& op) {
       {"round", [](float x) { return std::nearbyint(x); }},
       {"floor", [](float x) { return std::floor(x); }},
       {"trunc", [](float x) { return std::trunc(x); }},
-      {"sign", [](float x) { return std::isnan(x) ? x : static_cast<float>((x > 0) - (x < 0)); }},
+      {"sign", [](float x) { return static_cast<float>((x > 0) - (x < 0)); }},
   };
   const auto found = table.find(op);
   return found == table.end() ? nullptr : found->second;
