@@ -547,6 +547,7 @@ template <class T> class ModuleList {
   X(RMSNorm::Options, eps, elementwise_affine, compute_dtype, round_before_weight, weight_offset)       \
   X(GroupNorm::Options, eps, affine)                                                                    \
   X(BatchNormOptions, eps, affine)                                                                      \
+  X(InstanceNormOptions, eps, affine)                                                                   \
   X(ConvOptions, stride, padding, dilation, groups, bias, same)                                         \
   X(ConvTransposeOptions, stride, padding, output_padding, dilation, groups, bias)                      \
   X(MaxPoolOptions, stride, padding, dilation, ceil_mode)                                               \
@@ -581,6 +582,24 @@ struct NoOptions {};
   X(AdaptiveAvgPool1d, NoOptions, PerAxis)                                    \
   X(AdaptiveAvgPool2d, NoOptions, PerAxis)                                    \
   X(AdaptiveAvgPool3d, NoOptions, PerAxis)                                    \
+  X(InstanceNorm1d, InstanceNormOptions, int64_t)                            \
+  X(InstanceNorm2d, InstanceNormOptions, int64_t)                            \
+  X(InstanceNorm3d, InstanceNormOptions, int64_t)                            \
+  X(ReflectionPad1d, NoOptions, PerAxis)                                      \
+  X(ReflectionPad2d, NoOptions, PerAxis)                                      \
+  X(ReflectionPad3d, NoOptions, PerAxis)                                      \
+  X(ReplicationPad1d, NoOptions, PerAxis)                                     \
+  X(ReplicationPad2d, NoOptions, PerAxis)                                     \
+  X(ReplicationPad3d, NoOptions, PerAxis)                                     \
+  X(CircularPad1d, NoOptions, PerAxis)                                        \
+  X(CircularPad2d, NoOptions, PerAxis)                                        \
+  X(CircularPad3d, NoOptions, PerAxis)                                        \
+  X(ZeroPad1d, NoOptions, PerAxis)                                            \
+  X(ZeroPad2d, NoOptions, PerAxis)                                            \
+  X(ZeroPad3d, NoOptions, PerAxis)                                            \
+  X(ConstantPad1d, NoOptions, PerAxis, double)                                \
+  X(ConstantPad2d, NoOptions, PerAxis, double)                                \
+  X(ConstantPad3d, NoOptions, PerAxis, double)                                \
   X(MultiheadAttention, MultiheadAttention::Options, int64_t, int64_t)       \
   X(LSTM, RecurrentOptions, int64_t, int64_t)                                \
   X(GRU, RecurrentOptions, int64_t, int64_t)                                 \

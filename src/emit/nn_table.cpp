@@ -120,7 +120,11 @@ std::optional<NnModule> recurrent(const CallTree& tree, int32_t call) {
   const Shape zeros{Dim(layers * (both ? 2 : 1)), x.shape[first ? 0 : 1], Dim(hidden)};
   size_t started_from_zero = 0;
   for (size_t i = 1; i <= states; ++i) started_from_zero += is_zeros(g, r.node().operands[i], zeros) ? 1 : 0;
-  if (started_from_zero != states || body.units.size() != states + 1 || body.inputs != Values{r.value("x")}) return {};
+  const bool from_zero = started_from_zero == states && body.units.size() == states + 1 && body.inputs == Values{r.value("x")};
+  const Values& given = r.node().operands;
+  const bool from_given = body.units.size() == 1 && body.inputs.size() == 1 + states &&
+                          std::equal(body.inputs.begin(), body.inputs.end(), given.begin());
+  if (!from_zero && !from_given) return {};
 
   NnModule found{.name = layer.classes[0], .member = layer.member, .arguments = {}, .inputs = body.inputs, .results = {}};
   found.arguments = {required("input_size", x.shape[2].number()), required("hidden_size", hidden),

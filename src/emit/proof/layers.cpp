@@ -58,8 +58,14 @@ template <class T> class NnLayer final : public Layer {
  public:
   explicit NnLayer(T module) : module_(std::move(module)) {}
   Value call(const List& arguments) const override {
-    if (arguments.size() != 1) throw Error(ErrorCode::gap, fmt::format("{} takes one tensor", type));
-    return value_of(module_(to<Tensor>(arguments[0])));
+    if (arguments.size() == 1) return value_of(module_(to<Tensor>(arguments[0])));
+    if constexpr (std::is_same_v<T, nn::LSTM>) {
+      if (arguments.size() == 3)
+        return value_of(module_(to<Tensor>(arguments[0]), to<Tensor>(arguments[1]), to<Tensor>(arguments[2])));
+    } else if constexpr (std::is_same_v<T, nn::GRU> || std::is_same_v<T, nn::RNN>) {
+      if (arguments.size() == 2) return value_of(module_(to<Tensor>(arguments[0]), to<Tensor>(arguments[1])));
+    }
+    throw Error(ErrorCode::gap, fmt::format("{} is called with {} tensors", type, arguments.size()));
   }
 
  private:

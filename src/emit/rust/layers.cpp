@@ -108,6 +108,7 @@ LayerText recurrent(const NnModule& nn, const Arguments& a) {
 }  // namespace
 
 bool has_layer(const CallTree& tree, const NnModule& nn) {
+  if (nn.inputs.size() != 1) return false;  // a state is given
   const auto affine = [&](const char* name) {
     for (const LayerArgument& a : nn.arguments) {
       if (a.name == name) return std::get<bool>(a.value);

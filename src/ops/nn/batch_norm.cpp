@@ -37,6 +37,14 @@ LayerArguments batch_norm_arguments(const LayerCall& l) {
            option("affine", !l.absent("weight"), true)}};
 }
 
+LayerArguments instance_norm_arguments(const LayerCall& l) {
+  if (!l.is_own_or_absent("weight") || !l.is_own_or_absent("bias") || l.absent("weight") != l.absent("bias")) return {};
+  const Dim channels = l.call().shape("x").at(1);
+  if (!channels.is_number()) return {};
+  return {{required("num_features", channels.number()), option("eps", l.attribute("eps"), 1e-5),
+           option("affine", !l.absent("weight"), false)}};
+}
+
 void other_groups(Mistakes& m) {
   const int64_t channels = m.size(m.call().shape("x")[1]), now = m.call().integer("groups");
   for (int64_t groups = 1; groups <= channels; groups *= 2) {
@@ -307,6 +315,10 @@ OpDef instance_norm() {
                         }
                         return a.b.create_all("batch_norm", {x, mean, var, weight, bias}, eps);
                       })
+      .nn(
+          {"InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"},
+          [](const Call& c) { return static_cast<size_t>(std::clamp<int64_t>(c.rank("x") - 3, 0, 2)); }, instance_norm_arguments)
+      .member("norm")
       .sample("F.instance_norm(t(2, 3, 4, 5), None, None, t(3), t(3), eps=1e-3)")
       .sample("F.instance_norm(t(2, 3, 7))")
       .sample("F.instance_norm(t(2, 3, 7), torch.zeros(3).to(t(1)), torch.ones(3).to(t(1)))")

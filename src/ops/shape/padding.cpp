@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "ir/layer.h"
 #include "ops/core/alignment.h"
 #include "ops/core/aten_call.h"
 #include "ops/core/constraints.h"
@@ -59,6 +61,40 @@ bool is_negative(Dim d) { return d.is_number() && d.number() < 0; }
 
 // Which elements the edges are made of, where a negative amount crops: those of the whole axis, or those that are left.
 enum class EdgesOf { whole, cropped };
+
+// Of images, sequences and volumes in a batch, by torch's order: the last axis first.
+std::optional<Attribute> layer_padding(const LayerCall& l) {
+  const Dims low = l.call().dims("low"), high = l.call().dims("high");
+  if (low.size() < 3 || low.size() > 5) return {};
+  Ints padding;
+  for (size_t axis = low.size(); axis-- > 0;) {
+    if (!low[axis].is_number() || !high[axis].is_number()) return {};
+    if (axis < 2 && (low[axis] != Dim(0) || high[axis] != Dim(0))) return {};
+    if (axis < 2) continue;
+    padding.push_back(low[axis].number());
+    padding.push_back(high[axis].number());
+  }
+  return one_number(Attribute(padding));
+}
+
+LayerArguments padding_arguments(const LayerCall& l) {
+  const auto padding = layer_padding(l);
+  if (!padding) return {};
+  return {{required("padding", *padding)}};
+}
+
+// A zero is written by the class's name.
+LayerArguments constant_padding_arguments(const LayerCall& l) {
+  LayerArguments arguments = padding_arguments(l);
+  const double* value = std::get_if<double>(&l.attribute("value"));
+  if (!arguments || !value) return {};
+  if (*value != 0 || std::signbit(*value)) arguments->push_back(required("value", *value));
+  return arguments;
+}
+
+size_t rank_of_layer(const Call& c) { return static_cast<size_t>(std::clamp<int64_t>(c.rank("x") - 3, 0, 2)); }
+
+std::vector<std::string> each_rank(const std::string& name) { return {name + "1d", name + "2d", name + "3d"}; }
 
 void other_padding(Mistakes& m) {
   const Dims low = m.call().dims("low"), high = m.call().dims("high");
@@ -127,6 +163,8 @@ OpDef reflection_pad() {
   OpDef def = edge_padding("reflection_pad", "x continued at its edges by its mirror image, without repeating the edge",
                            mirrored_low, mirrored_high)
                   .spelled_torch("padded({x}, {low}, {high}, mode='reflect')")
+                  .nn(each_rank("ReflectionPad"), rank_of_layer, padding_arguments)
+                  .member("pad")
                   .called("padding by reflection");
   for (const char* dims : {"1d", "2d", "3d"})
     def.from_aten_call(fmt::format("aten.reflection_pad{}.default", dims),
@@ -139,6 +177,8 @@ OpDef reflection_pad() {
 OpDef replication_pad() {
   OpDef def = edge_padding("replication_pad", "x continued at its edges by its outermost elements", repeated_low, repeated_high)
                   .spelled_torch("padded({x}, {low}, {high}, mode='replicate')")
+                  .nn(each_rank("ReplicationPad"), rank_of_layer, padding_arguments)
+                  .member("pad")
                   .called("padding by the nearest");
   for (const char* dims : {"1d", "2d", "3d"})
     def.from_aten_call(fmt::format("aten.replication_pad{}.default", dims),
@@ -151,6 +191,8 @@ OpDef replication_pad() {
 OpDef circular_pad() {
   return edge_padding("circular_pad", "x continued at its edges by its other end", wrapped_low, wrapped_high, EdgesOf::cropped)
       .spelled_torch("padded({x}, {low}, {high}, mode='circular')")
+      .nn(each_rank("CircularPad"), rank_of_layer, padding_arguments)
+      .member("pad")
       .called("circular padding");
 }
 
@@ -197,6 +239,14 @@ OpDef pad() {
                   .doc("x with low elements before and high after it on every axis; a negative amount crops")
                   .operands("x")
                   .attributes(attr<Dims>("low"), attr<Dims>("high"), attr<Scalar>("value", int64_t{0}))
+                  .nn(
+                      {"ZeroPad1d", "ZeroPad2d", "ZeroPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d"},
+                      [](const Call& c) {
+                        const double* value = std::get_if<double>(&c.attribute("value"));
+                        return rank_of_layer(c) + (value && (*value != 0 || std::signbit(*value)) ? 3 : 0);
+                      },
+                      constant_padding_arguments)
+                  .member("pad")
                   .constraint("pad_c1", "low and high have an entry for each axis of x",
                               [](const Call& c) {
                                 return c.dims("low").size() == c.shape("x").size() &&
