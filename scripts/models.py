@@ -86,6 +86,18 @@ def llama(layers: int = 32) -> nn.Module:
     return LlamaForCausalLM(config)
 
 
+def whisper() -> nn.Module:
+    from transformers import WhisperConfig, WhisperForConditionalGeneration
+
+    return WhisperForConditionalGeneration(WhisperConfig(use_cache=False))
+
+
+def mixtral(layers: int = 32) -> nn.Module:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    return MixtralForCausalLM(MixtralConfig(num_hidden_layers=layers, use_cache=False))
+
+
 def minilm() -> nn.Module:
     from minilm import SentenceEncoder
 
@@ -116,6 +128,17 @@ ALL = [
     LLAMA,
     replace(GPT2, title="GPT-2, token by token", stateful=True),
     replace(LLAMA, title="Llama 3, token by token", stateful=True),
+    Model(
+        "whisper",
+        "Whisper, tiny",
+        whisper,
+        {
+            "input_features": torch.zeros(2, 80, 3000),
+            "decoder_input_ids": torch.zeros(2, 9, dtype=torch.int64),
+        },
+        {"input_features": {0: "batch"}, "decoder_input_ids": BATCH_SEQUENCE},
+    ),
+    text_model("mixtral", "Mixtral 8x7B", mixtral, "input_ids", layers=32),
     text_model("minilm", "MiniLM-L6, sentence embeddings", minilm, "input_ids", "attention_mask"),
     replace(torchvision_model("vit_b_16", "ViT-B/16"), make=vit, layers=12),
     text_model("lstm_tagger", "LSTM tagger", tagger, "words"),
@@ -213,7 +236,7 @@ tests fail where that would change anything. [emitted-gpt2.md](../docs/emitted-g
 {table}
 
 Lines of Python are those of the classes, all of them: constructors, docstrings, and branches that inference does not take.
-The LSTM tagger is ours: [tagger.py](lstm_tagger/tagger.py). ResNet-34, MobileNetV2 and ViT are torchvision's, GPT-2, Llama and MiniLM's
+The LSTM tagger is ours: [tagger.py](lstm_tagger/tagger.py). ResNet-34, MobileNetV2 and ViT are torchvision's, GPT-2, Llama, Whisper, Mixtral and MiniLM's
 BERT are transformers'.
 """
 

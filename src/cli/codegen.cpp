@@ -112,17 +112,36 @@ void write_around(const Options& options, const emit::cpp::PrintedModel& printed
   write_absent(options.out, emitted_project_files(name, printed.name, from));
 }
 
+struct Proven {
+  emit::cpp::PrintedModel printed;
+  emit::ProvenHeader header;
+};
+
+// Classes that differ in an argument or a field are one where that is the recorded program, else each is its own.
+Proven printed_and_proven(const Program& program, const std::string& model) {
+  const auto made = [&](bool has_switches) {
+    const emit::ModelTree tree = emit::recover(program, catalogue(), {.has = {}, .has_switches = has_switches});
+    emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, model);
+    emit::ProvenHeader header = emit::proof::prove(printed.header.text(), program);
+    return Proven{std::move(printed), std::move(header)};
+  };
+  try {
+    return made(true);
+  } catch (const Error& e) {
+    if (e.code() != ErrorCode::gap) throw;
+    return made(false);
+  }
+}
+
 void generate(const Options& options, Context& context) {
   Progress progress("codegen");
   Recording recording = imported_for_code(options);
   const std::string name = recording.program.name, origin = facts_of(recording);
   if (options.stateful) recording.program = decode_step_in_code(recording.program, catalogue()).step;
-  const emit::ModelTree tree = emit::recover(std::move(recording.program), catalogue());
-  const emit::cpp::PrintedModel printed = emit::cpp::print_header(tree, options.model);
   progress.stage("codegen: proving that the text is the recorded program");
-  const emit::ProvenHeader header = emit::proof::prove(printed.header.text(), *tree.program);
+  const auto [printed, header] = printed_and_proven(recording.program, options.model);
   emit::EmittedFiles files = emitted(options, printed, header, name);
-  files.keep_lines(emit::line_map(header, *tree.program));
+  files.keep_lines(emit::line_map(header, recording.program));
   progress.finish();
   finish_codegen(options, context, files, {{"model", printed.name}, {"namespace", printed.name_space}, {"notes", printed.notes}},
                  [&] {

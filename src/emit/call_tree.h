@@ -34,6 +34,7 @@ struct Layers {
   std::function<bool(const CallTree&, const NnModule&)> has;  // nothing: every module
   bool has_plain = true;       // also those without parameters; else their functions are written
   bool has_sequences = true;   // nn.Sequential; else it is a class of its own
+  bool has_switches = true;    // arguments that are left out, and fields that are true or false: fewer classes (unify.h)
 };
 
 class CallTree {

@@ -16,6 +16,8 @@ constexpr std::array kTaken{"Tensor",    "Dim",     "Dims",    "Weights",  "Chec
                             "Compiled",  "Module",  "NewAxis", "Ellipsis", "Output",   "ErrorCode", "CheckResult", "RoundTrip",
                             "Structure", "Program", "Config",  "State",    "Recorded", "Tensors"};
 
+constexpr size_t kLongestName = 38;
+
 bool is_plain_sequential(const ModuleClass& c) { return c.python_class == "torch.nn.modules.container.Sequential"; }
 
 std::string base_name(const Program& p, const ModuleClass& c) {
@@ -150,6 +152,9 @@ void name_classes(const Program& p, std::vector<ModuleClass>& classes) {
     add_ops(usual_ops, mine, "Without", others);
     for (const std::string& suffix : others) candidates.push_back(name + suffix);
     candidates.push_back(name + "2");
+    // struct Name : nn::Module<Name> { has a line for itself.
+    std::stable_partition(candidates.begin(), candidates.end(),
+                          [](const std::string& text) { return text.size() <= kLongestName; });
     variant.name = scope.take(candidates);
     if (variant.name.starts_with(name)) suffix_of[static_cast<int32_t>(c)] = variant.name.substr(name.size());
   }

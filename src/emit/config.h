@@ -7,5 +7,8 @@
 namespace pycandle::emit {
 
 void find_config(ModelTree&);
+// Has the configuration a field for each half of the model for a number of that role, and do the calls stand in both? Then the
+// class is told which, also where the two are equal.
+bool differs_by_half(const Program&, const std::vector<int32_t>& calls, const std::string& role, const Attribute& value);
 
 }  // namespace pycandle::emit

@@ -20,6 +20,22 @@ std::optional<std::string> find(Dim d, const Graph& g, const Values& scope, cons
   return {};
 }
 
+// As a few times a size, or a part of one: [batch * tokens, width] inside becomes [2 * batch * tokens, width].
+std::optional<std::string> find_multiple(Dim d, const Graph& g, const Values& scope, const SpellDim& spell) {
+  constexpr int64_t kMost = 64;
+  for (const ValueId v : scope) {
+    const Shape& shape = g.type(v).shape;
+    for (size_t axis = 0; axis < shape.size(); ++axis) {
+      if (shape[axis].is_number()) continue;
+      for (int64_t k = 2; k <= kMost; ++k) {
+        if (shape[axis] * Dim(k) == d) return fmt::format("{} * {}", k, spell(v, axis));
+        if (d * Dim(k) == shape[axis]) return fmt::format("{} / {}", spell(v, axis), k);
+      }
+    }
+  }
+  return {};
+}
+
 // Behind the parenthesis that closes the one at `open`.
 size_t end_of_call(const std::string& text, size_t open) {
   int depth = 0;
@@ -71,7 +87,8 @@ std::optional<std::string> write_dim(Dim d, const Graph& g, const Values& scope,
     return out;
   };
   if (auto said = written(false)) return said;
-  return written(true);
+  if (auto said = written(true)) return said;
+  return find_multiple(d, g, scope, spell);
 }
 
 std::optional<Dim> unsaid_size(const CallTree& tree, int32_t call) {

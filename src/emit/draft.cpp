@@ -5,23 +5,11 @@
 #include <algorithm>
 #include <set>
 
+#include "emit/columns.h"
 #include "emit/names.h"
 
 namespace pycandle::emit {
 namespace {
-
-// Attributes that say which axis is meant: another one is another formula, not another number.
-bool is_structural(std::string_view name) {
-  static const std::set<std::string_view> names{"axis",          "axes",           "dim",        "permutation",
-                                                "axis1",         "axis2",          "batch_left", "batch_right",
-                                                "contract_left", "contract_right", "carries",    "unsqueeze_dim"};
-  return names.count(name) != 0;
-}
-
-bool is_number(const Attribute& a) {
-  return std::holds_alternative<int64_t>(a) || std::holds_alternative<double>(a) || std::holds_alternative<Ints>(a) ||
-         std::holds_alternative<Numbers>(a) || std::holds_alternative<std::complex<double>>(a);
-}
 
 bool is_index(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos; }
 
@@ -29,15 +17,6 @@ std::string below(const std::string& path, const std::string& owner) {
   if (owner.empty()) return path;
   if (path.starts_with(owner + ".")) return path.substr(owner.size() + 1);
   return {};
-}
-
-// A number becomes a column; its kind, and the length of a list, stay in the text.
-void add_number(const Attribute& value, Column column, std::string& text, std::vector<Column>& columns) {
-  text += fmt::format("#{}", value.index());
-  if (const auto* list = std::get_if<Ints>(&value)) text += fmt::format("x{}", list->size());
-  if (const auto* list = std::get_if<Numbers>(&value)) text += fmt::format("x{}", list->size());
-  column.value = value;
-  columns.push_back(std::move(column));
 }
 
 constexpr size_t kMostVarying = 3, kFewestThatVary = 3;
@@ -91,7 +70,12 @@ class DraftWriter {
       draft_->text += fmt::format(" sets {} {}", name(s->value), name(s->updated));
       draft_->updates.push_back({s->value, s->updated});
     }
-    draft_->text = fmt::format("{}\n{}", recorded(call_).class_name, draft_->text);
+    const std::string head = recorded(call_).class_name + "\n";
+    draft_->text.insert(0, head);
+    for (NamedValue& at : draft_->named) {
+      at.begin += head.size();
+      at.end += head.size();
+    }
   }
 
  private:
@@ -116,7 +100,7 @@ class DraftWriter {
         continue;
       } else {
         const Draft& d = draft(unit.call);
-        step.arguments = d.nn ? d.nn->inputs : tree_->body(unit.call).inputs;
+        step.arguments = d.nn ? d.nn->inputs : d.arguments;
         step.results = tree_->body(unit.call).outputs;
         step.kind = describe(unit.call).text;
         step.is_nn = d.nn.has_value();
@@ -445,17 +429,31 @@ class DraftWriter {
   }
 
   void name_inputs() {
-    for (const ValueId v : tree_->body(call_).inputs) {
+    const CallBody& body = tree_->body(call_);
+    Scope names;
+    draft_->text += "takes";
+    const size_t begin = draft_->text.size();
+    for (size_t i = 0; i < body.inputs.size(); ++i) {
+      const ValueId v = body.inputs[i];
       visible_.push_back(v);
-      names_[v] = fmt::format("a{}", visible_.size());
+      names_[v] = "a:" + names.take(body.input_names[i].empty() ? fmt::format("{}", i) : body.input_names[i]);
+      draft_->text += " " + names_[v];
     }
-    draft_->text += fmt::format("takes {}", visible_.size());
+    draft_->named.push_back({begin, draft_->text.size(), -1, kNoValue});
+  }
+
+  // The value that the next step uses.
+  void add_use(ValueId v) {
+    draft_->text += ' ';
+    const size_t begin = draft_->text.size();
+    draft_->text += v == kNoValue ? "_" : name(v);
+    draft_->named.push_back({begin, draft_->text.size(), static_cast<int32_t>(draft_->steps.size()), v});
   }
 
   void define(const Values& results) {
     for (const ValueId v : results) {
       visible_.push_back(v);
-      names_.emplace(v, fmt::format("v{}", visible_.size()));
+      names_.emplace(v, fmt::format("v{}", ++defined_));
     }
   }
 
@@ -472,7 +470,7 @@ class DraftWriter {
       step.arguments = raw.arguments;
       step.results = raw.results;
       draft_->text += fmt::format(" call {}", step.child);
-      for (const ValueId v : raw.arguments) draft_->text += " " + name(v);
+      for (const ValueId v : raw.arguments) add_use(v);
     }
     define(raw.results);
     draft_->steps.push_back(std::move(step));
@@ -487,7 +485,7 @@ class DraftWriter {
     for (const Carried& c : loop.carried) {
       draft_->text += " " + name(c.initial);
       visible_.push_back(c.next);
-      names_[c.next] = fmt::format("v{}", visible_.size());
+      names_[c.next] = fmt::format("v{}", ++defined_);
     }
     bool has_list = false;
     for (size_t phase = 0; phase < loop.period; ++phase) {
@@ -503,7 +501,7 @@ class DraftWriter {
         const bool is_carried = std::any_of(loop.carried.begin(), loop.carried.end(),
                                             [&](const Carried& c) { return c.next == second.arguments[a]; });
         step.arguments.push_back(is_carried ? second.arguments[a] : first.arguments[a]);
-        draft_->text += " " + name(step.arguments.back());
+        draft_->text += " " + (step.arguments.back() == kNoValue ? "_" : name(step.arguments.back()));
       }
       define(first.results);
       made.body.push_back(std::move(step));
@@ -521,10 +519,12 @@ class DraftWriter {
     draft_->text += " " + node.op->name;
     for (size_t i = 0; i < tree_->implicit().operand_count(n); ++i) {
       const Operand& operand = tree_->implicit().operand(n, i);
-      draft_->text += ' ';
       if (const ValueId* v = std::get_if<ValueId>(&operand)) {
-        draft_->text += *v == kNoValue ? "_" : name(*v);
-      } else if (const Dim* d = std::get_if<Dim>(&operand)) {
+        add_use(*v);
+        continue;
+      }
+      draft_->text += ' ';
+      if (const Dim* d = std::get_if<Dim>(&operand)) {
         add_dim(*d, {{}, "size", Place{static_cast<int32_t>(n), fmt::format("operand {}", i), -1}, {}});
       } else {
         add_attribute(n, fmt::format("operand {}", i), attribute(std::get<Scalar>(operand)));
@@ -555,7 +555,8 @@ class DraftWriter {
       draft_->text += ']';
       return;
     }
-    if (is_number(value) && !is_structural(key)) {
+    const bool switches = tree_->layers().has_switches && is_switch(key, value);
+    if (switches || (is_number(value) && !is_structural(key))) {
       add_number(value, {{}, key.starts_with("operand") ? "value" : key, whole, {}}, draft_->text, draft_->columns);
     } else {
       draft_->text += to_string(value);
@@ -580,6 +581,7 @@ class DraftWriter {
   std::map<std::string, int32_t> child_of_;
   std::map<ValueId, std::string> names_;
   Values visible_;
+  size_t defined_ = 0;
 };
 
 }  // namespace

@@ -16,6 +16,13 @@ struct Column {
   std::string owner;                      // constructor argument: of this child
 };
 
+// Where the text of a draft names a value that a node or a call uses; step -1: the list of its inputs.
+struct NamedValue {
+  size_t begin, end;
+  int32_t step;
+  ValueId value;
+};
+
 struct Draft {
   bool ready = false;
   int32_t level = 0;
@@ -26,6 +33,8 @@ struct Draft {
   std::vector<int32_t> listed_sequences;  // calls that are elements of this one's lists, and no classes yet
   int32_t module_class = -1;
   std::string text;
+  std::vector<NamedValue> named;          // in that text
+  Values arguments;                       // of the call, as its class takes them; kNoValue: left out (unify.h)
   std::vector<Column> columns;
   std::vector<TensorField> tensors;
   std::vector<TensorField> rows;          // of the cache of a decode step

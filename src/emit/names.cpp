@@ -141,11 +141,20 @@ std::string camel_case(std::string_view name) {
 std::string snake_case(std::string_view name) {
   std::string out;
   const std::string from = identifier(name);
+  size_t word = 0;  // where it begins
   for (size_t i = 0; i < from.size(); ++i) {
-    const bool word_starts = is_upper(from[i]) && i > 0 && from[i - 1] != '_' &&
-                             (!is_upper(from[i - 1]) ||
-                              (i + 1 < from.size() && !is_upper(from[i + 1]) && is_letter(from[i + 1])));
-    if (word_starts) out += '_';
+    const bool ends = i + 1 == from.size() || !is_letter(from[i + 1]);
+    const bool begins_next = !ends && !is_upper(from[i + 1]);  // "TF" of ViTFor: F begins a word, T does not
+    bool word_starts = is_upper(from[i]) && i > 0 && from[i - 1] != '_' && (!is_upper(from[i - 1]) || begins_next);
+    if (word_starts && i >= 2 && from[i - 1] == '2' && is_letter(from[i - 2]) && !is_upper(from[i - 2])) word_starts = false;
+    const bool is_short = i == word + 2 && is_upper(from[word]) && is_letter(from[i - 1]);  // MoE, ViT
+    const bool is_alone = ends ||
+                          (is_upper(from[i + 1]) && i + 2 < from.size() && is_letter(from[i + 2]) && !is_upper(from[i + 2]));
+    if (word_starts && is_short && is_alone) word_starts = false;
+    if (word_starts) {
+      out += '_';
+      word = i;
+    }
     out += lower(from[i]);
   }
   return identifier(out);

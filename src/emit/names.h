@@ -20,7 +20,7 @@ std::string member_name(std::string_view python);
 std::string namespace_name(std::string_view class_name);
 // "layer_norm" → LayerNorm, "conv2d_3x3" → Conv2d3x3
 std::string camel_case(std::string_view name);
-// "GPT2Block" → gpt2_block
+// "GPT2Block" → gpt2_block, "MakeMoE" → make_moe, "Seq2Seq" → seq2seq
 std::string snake_case(std::string_view name);
 // What stands after the last dot: "transformers.models.gpt2.GPT2Block" → GPT2Block.
 std::string last_part(std::string_view dotted);

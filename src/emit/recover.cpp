@@ -10,6 +10,7 @@
 #include "emit/config.h"
 #include "emit/draft.h"
 #include "emit/names.h"
+#include "emit/unify.h"
 
 namespace pycandle::emit {
 namespace {
@@ -54,6 +55,7 @@ class Recovery {
       }
       for (const int32_t call : here) {
         if (!draft(call).nn) write_draft(*tree_, call, drafts_, classes_);
+        draft(call).arguments = tree_->body(call).inputs;
         draft(call).ready = true;
       }
       group(here);
@@ -102,10 +104,13 @@ class Recovery {
       if (same_class.empty()) order.push_back(d.text);
       same_class.push_back(call);
     }
-    for (const std::string& text : order) make_class(by_text[text]);
+    std::vector<std::vector<int32_t>> groups;
+    for (const std::string& text : order) groups.push_back(by_text[text]);
+    for (const ClassOfCalls& c : unified(*tree_, drafts_, groups)) make_class(c);
   }
 
-  void make_class(const std::vector<int32_t>& calls) {
+  void make_class(const ClassOfCalls& all) {
+    const std::vector<int32_t>& calls = all.calls;
     Draft& first = draft(calls[0]);
     const ModuleCall& recorded = p_->calls[calls[0]];
     const CallBody& body = tree_->body(calls[0]);
@@ -126,6 +131,7 @@ class Recovery {
     made.outputs = body.outputs;
     made.input_names = body.input_names;
     made.output_names = body.output_names;
+    made.left_out = all.left_out;
     const std::vector<int32_t> fields = find_fields(calls, made);
     for (size_t c = 0; c < fields.size(); ++c) {
       if (fields[c] >= 0 && first.columns[c].place) made.places[*first.columns[c].place] = fields[c];
@@ -159,7 +165,7 @@ class Recovery {
     for (size_t c = 0; c < columns.size(); ++c) {
       const bool alike = std::all_of(calls.begin(), calls.end(),
                                      [&](int32_t call) { return same(value(call, c), value(calls[0], c)); });
-      if (alike) continue;
+      if (alike && !differs_by_half(*p_, calls, columns[c].name, columns[c].value)) continue;
       for (size_t f = 0; f < column_of.size() && field_of[c] < 0; ++f) {
         const std::string &mine = columns[c].name, &other = columns[column_of[f]].name;
         const bool may_share = mine == other || (is_width(mine) && is_width(other));
@@ -194,18 +200,7 @@ class Recovery {
   std::vector<std::string> field_names(const std::vector<int32_t>& calls, size_t c) {
     const Column& column = draft(calls[0]).columns[c];
     std::vector<std::string> names;
-    for (const auto& [name, unused] : p_->calls[calls[0]].attributes) {
-      const auto agrees = [&, &name = name](int32_t call) {
-        for (const auto& [key, literal] : p_->calls[call].attributes) {
-          if (key != name) continue;
-          const Attribute& value = draft(call).columns[c].value;
-          if (const auto* n = std::get_if<int64_t>(&literal)) return same(Attribute(*n), value);
-          if (const auto* x = std::get_if<double>(&literal)) return same(Attribute(*x), value);
-        }
-        return false;
-      };
-      if (std::all_of(calls.begin(), calls.end(), agrees)) names.push_back(member_name(name));
-    }
+    for (const std::string& name : attribute_names(*tree_, drafts_, calls, c)) names.push_back(member_name(name));
     const auto own = std::find(names.begin(), names.end(), member_name(column.name));
     if (own != names.end()) std::iter_swap(names.begin(), own);
     names.push_back(member_name(column.name));

@@ -91,11 +91,22 @@ struct NumberField {
 // (node, attribute, element): an attribute of a node, or one entry of its dims; "operand 1" is a number written there.
 using Place = std::tuple<int32_t, std::string, int32_t>;
 
-// A number of the configuration that the steps need.
+// A number, or one over the root of another, which may be divided: pow(hidden_size / num_heads, -0.5).
+struct Power {
+  double value = 0;
+  std::optional<Formula> base;
+  int32_t over_field = -1;           // of ModelTree::config
+  int32_t over_number = -1;          // of ModuleClass::numbers
+  bool is_one_over_root = false;     // 1 / sqrt(base), where pow(base, -0.5) is another number
+};
+
+// A number that the steps need and the class is not told: of the configuration, or an attribute that Python computes.
 struct Setting {
   std::string name;                  // of the member that keeps it
-  int32_t field;                     // of ModelTree::config
+  int32_t field = -1;                // of ModelTree::config
   std::set<Place> places;
+  std::string python;                // the attribute
+  std::optional<Power> power;        // its value
 };
 
 struct ModuleClass {
@@ -116,6 +127,7 @@ struct ModuleClass {
   std::vector<Step> steps;
   Values inputs, outputs;
   std::vector<std::string> input_names, output_names;
+  std::map<ValueId, ValueId> left_out;  // inputs that some calls do not give: what stands for them then; kNoValue: nothing
 };
 
 // What a class of a decode step keeps between calls.

@@ -12,7 +12,10 @@ class UseCounter {
 
   void count() {
     Values visible = class_->inputs;
+    // What may be left out has no sizes then: others say them where they can.
+    std::stable_partition(visible.begin(), visible.end(), [&](ValueId v) { return class_->left_out.count(v) == 0; });
     const auto define = [&](const Values& results) { visible.insert(visible.end(), results.begin(), results.end()); };
+    for (const auto& [input, instead] : class_->left_out) use(instead, 0);
     for (size_t s = 0; s < class_->steps.size(); ++s) {
       const Step& step = class_->steps[s];
       uses_->visible_at.push_back(visible);

@@ -164,6 +164,23 @@ std::vector<std::string> ValueNames::candidates(ValueId v) const {
   return found;
 }
 
+std::string ValueNames::argument(ValueId v) const {
+  const Program& p = *tree_->program;
+  for (const Step& step : class_->steps) {
+    if (step.kind != Step::Kind::call || step.arguments.empty() || step.arguments[0] != v) continue;
+    const std::string called = "." + last_part(p.calls[step.call].path) + "(";
+    for (const Node& node : p.graph.nodes) {
+      const std::string line = node.origin.call == step.call ? p.source_line(node.origin) : std::string();
+      const size_t at = line.find(called);
+      if (at == std::string::npos) continue;
+      const size_t begin = at + called.size(), end = line.find_first_of(",)", begin);
+      const std::string name = line.substr(begin, end == std::string::npos ? end : end - begin);
+      if (!name.empty() && identifier(name) == name) return name;
+    }
+  }
+  return {};
+}
+
 std::string ValueNames::of(ValueId v) const {
   const Node* node = producer(v);
   if (node && !node->origin.assigned_to.empty() && node->origin.assigned_to.find_first_of("[(") == std::string::npos) {

@@ -15,6 +15,7 @@ class ValueNames {
   std::string assigned(ValueId) const;                     // the name that Python assigned it to; empty when there is none
   std::vector<std::string> candidates(ValueId) const;      // other names for it, the best first
   std::string of(ValueId) const;                           // the best that there is
+  std::string argument(ValueId) const;  // what Python calls it where it is passed to a module: self.k_proj(states)
   // Does one Python statement make the value and the step that uses it?
   bool same_statement(ValueId, size_t step, const std::vector<Step>&) const;
   std::string assigned_by(size_t step, const std::vector<Step>&) const;
@@ -27,7 +28,7 @@ class ValueNames {
 
   const ModelTree* tree_;
   const ModuleClass* class_;
-  bool is_of_torch_;                                       // then the places of its nodes are where it is called
+  bool is_of_torch_;  // then the places of its nodes are where it is called
 };
 
 }  // namespace pycandle::emit

@@ -212,6 +212,11 @@ TEST(Names, ArePythonsMadeValidForCpp) {
   EXPECT_EQ(emit::identifier("__x__"), "_x");
   EXPECT_EQ(emit::identifier(""), "value");
   EXPECT_EQ(emit::snake_case("GPT2LMHeadModel"), "gpt2_lm_head_model");
+  EXPECT_EQ(emit::snake_case("MakeMoE"), "make_moe");
+  EXPECT_EQ(emit::snake_case("ViTForImageClassification"), "vit_for_image_classification");
+  EXPECT_EQ(emit::snake_case("Seq2Seq"), "seq2seq");
+  EXPECT_EQ(emit::snake_case("ToRGB"), "to_rgb");
+  EXPECT_EQ(emit::snake_case("ResNetBlock"), "res_net_block");
   EXPECT_EQ(emit::camel_case("layer_norm"), "LayerNorm");
 }
 

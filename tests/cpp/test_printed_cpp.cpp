@@ -128,6 +128,20 @@ TEST(PrintedCpp, LongCallsAreBrokenBetweenTheirArguments) {
       << "as clang-format leaves it";
 }
 
+TEST(PrintedCpp, LongChainsAndListsAreBrokenToo) {
+  using emit::cpp::wrapped;
+  const std::string name(45, 'n');
+  EXPECT_EQ(wrapped("a(8, (w / \"a\").tied(\"" + name + "\", \"b\").tied(\"" + name + "\", \"c\")),", 6, 12, false),
+            "      a(8,\n            (w / \"a\")\n                .tied(\"" + name + "\", \"b\")\n                .tied(\"" +
+                name + "\", \"c\")),\n");
+  EXPECT_EQ(wrapped("x = a(" + name + ").b(" + name + ").c(1);", 2, 6),
+            "  x = a(" + name + ")\n          .b(" + name + ")\n          .c(1);\n");
+  EXPECT_EQ(wrapped("return a(" + name + ").b(" + name + ").c(1);", 2, 6),
+            "  return a(" + name + ")\n      .b(" + name + ")\n      .c(1);\n");
+  EXPECT_EQ(wrapped("cat({" + name + ", " + name + ", " + name + "}, 1);", 2, 6),
+            "  cat(\n      {" + name + ", " + name + ",\n          " + name + "},\n      1);\n");
+}
+
 TEST(PrintedCpp, OperatorsAreInParenthesesWhereTheyBindLess) {
   using emit::cpp::Binds;
   const emit::cpp::Expression sum{"a + b", Binds::sum}, both{"a & b", Binds::bits};

@@ -20,7 +20,7 @@ namespace pycandle::emit::cpp {
 namespace {
 
 constexpr size_t kLongStatement = 90;  // and its type and indent: a line
-constexpr size_t kLongNested = 80;  // an expression that is longer gets a name when there is one
+constexpr size_t kLongNested = 80, kLongWord = 68;  // an expression that is longer gets a name when there is one
 
 class Body {
  public:
@@ -42,7 +42,12 @@ class Body {
     write_updates();
     write_return();
     Forward made;
-    for (const ValueId v : class_->inputs) made.parameters.push_back(parameter(v));
+    bool all_later = class_->cache_type.empty();  // are all that follow optional?
+    for (size_t i = class_->inputs.size(); i-- > 0;) {
+      const ValueId v = class_->inputs[i];
+      all_later = all_later && class_->left_out.count(v) != 0;
+      made.parameters.insert(made.parameters.begin(), parameter(v) + (all_later ? " = {}" : ""));
+    }
     if (!class_->cache_type.empty()) made.parameters.push_back(class_->cache_type + "& cache");
     for (const Statement& s : statements_) made.statements.push_back(text_of(s));
     return made;
@@ -96,12 +101,24 @@ class Body {
       parameter_names_[v] = name;
       set_name(v, name);
     }
+    for (const TensorField& t : class_->tensors) written_[t.value] = {t.name};
+    for (const auto& [v, instead] : class_->left_out) {
+      if (instead != kNoValue) stand_in(v, instead);
+    }
     if (!class_->cache_type.empty()) written_[tree_->calls->cache_lengths()] = {"cache.lengths"};
     for (const TensorField& row : class_->rows) written_[row.value] = {"cache." + row.name};
     for (const TensorField& t : class_->tensors) {
-      written_[t.value] = {t.name};
       if (t.is_state) name_state(t);
     }
+  }
+
+  // const Tensor states = key_value_states.defined() ? key_value_states : hidden_states;
+  void stand_in(ValueId v, ValueId instead) {
+    const std::string given = written_.at(v).text, other = written_.at(instead).text;
+    const std::string both = fmt::format("{}_or_{}", given, other), python = names_.argument(v);
+    const std::string name = scope_.take({python.empty() ? both : python, both});
+    statements_.push_back({name, fmt::format("{0}.defined() ? {0} : {1}", given, other)});
+    set_name(v, name);
   }
 
   // A state is a variable that holds its value before, until it is assigned to. One that another class sets is read first
@@ -262,7 +279,8 @@ class Body {
     }
     const auto name = python_name(v);
     const bool same_statement = names_.same_statement(v, uses_.user[v], class_->steps);
-    const bool is_long = e.text.size() > kLongNested && !is_returned;
+    const bool is_one_word = e.text.find(' ') == std::string::npos;  // has no place to be broken at
+    const bool is_long = e.text.size() > (is_one_word ? kLongWord : kLongNested) && !is_returned;
     const bool next_has_it = name && names_.assigned_by(uses_.user[v], class_->steps) == *name;
     if (!is_long && (!name || same_statement || next_has_it || is_returned)) {
       nest(v, std::move(e));
@@ -351,14 +369,21 @@ class Body {
 
   void write_call(const Step& step) {
     const Child& child = class_->children[step.child];
-    std::vector<std::string> arguments;
-    for (const ValueId v : step.arguments) arguments.push_back(value(v).text);
+    std::vector<std::string> arguments = arguments_of(step);
     add_cache(child, arguments);
     const std::string text = fmt::format("{}({})", child.name, joined(arguments));
     const bool may_nest = uses_.calls_of[step.child] == 1 && !is_random_;  // calls of one module stay in Python's order
     if (child.use.nn && child.use.nn->results.size() > 1) return write_parts(*child.use.nn, text);
     if (step.results.size() == 1) return define(step.results[0], {text}, may_nest);
     bind(step.results, text);
+  }
+
+  std::vector<std::string> arguments_of(const Step& call) {
+    Values given = call.arguments;
+    while (!given.empty() && given.back() == kNoValue) given.pop_back();  // what is left out at the end is not written
+    std::vector<std::string> arguments;
+    for (const ValueId v : given) arguments.push_back(v == kNoValue ? "Tensor()" : value(v).text);
+    return arguments;
   }
 
   // The part of the cache that a module takes.
@@ -402,8 +427,7 @@ class Body {
     if (one_list) element = scope_.take(element_name(class_->children[step.body[0].child]));
     for (const Step& call : step.body) {
       const Child& child = class_->children[call.child];
-      std::vector<std::string> arguments;
-      for (const ValueId v : call.arguments) arguments.push_back(value(v).text);
+      std::vector<std::string> arguments = arguments_of(call);
       add_cache(child, arguments);
       const std::string callee = !child.is_list ? child.name : one_list ? element : child.name + "[i]";
       lines.push_back(assigned_in_loop(step, call, fmt::format("{}({})", callee, joined(arguments))));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "emit/node_forms.h"
@@ -32,6 +33,17 @@ std::string text_of(const PlainReshape& r) {
   return {};
 }
 
+// 0.09999999999999998 is 1 - 0.9.
+std::optional<std::string> rest_of_one(const Scalar& scalar) {
+  const double* x = std::get_if<double>(&scalar);
+  if (!x || cpp_literal(pycandle::attribute(scalar)).size() < 16) return {};
+  for (const double unit : {10.0, 100.0, 1000.0, 10000.0}) {
+    const double whole = std::round((1 - *x) * unit) / unit;
+    if (1 - whole == *x) return "1 - " + cpp_literal(Attribute(whole));
+  }
+  return {};
+}
+
 }  // namespace
 
 Expression ExpressionPrinter::operand(NodeId n, size_t i) const {
@@ -41,6 +53,8 @@ Expression ExpressionPrinter::operand(NodeId n, size_t i) const {
   if (const Dim* d = std::get_if<Dim>(&operand)) return dim_at(n, name, -1, *d);
   const auto field = class_->places.find({static_cast<int32_t>(n), name, -1});
   if (field != class_->places.end()) return {class_->numbers[field->second].name};
+  if (const Setting* setting = setting_at(n, name, -1)) return {setting->name};
+  if (const auto rest = rest_of_one(std::get<Scalar>(operand))) return {*rest, Binds::sum};
   const std::string text = cpp_literal(pycandle::attribute(std::get<Scalar>(operand)));
   return {text, text[0] == '-' ? Binds::unary : Binds::primary};
 }
@@ -48,10 +62,15 @@ Expression ExpressionPrinter::operand(NodeId n, size_t i) const {
 Expression ExpressionPrinter::dim_at(NodeId n, const std::string& name, int32_t element, Dim d) const {
   const auto field = class_->places.find({static_cast<int32_t>(n), name, element});
   if (field != class_->places.end()) return {class_->numbers[field->second].name};
-  for (const Setting& setting : class_->settings) {
-    if (setting.places.count({static_cast<int32_t>(n), name, element}) != 0) return {setting.name};
-  }
+  if (const Setting* setting = setting_at(n, name, element)) return {setting->name};
   return around_->dim(d);
+}
+
+const Setting* ExpressionPrinter::setting_at(NodeId n, const std::string& name, int32_t element) const {
+  for (const Setting& setting : class_->settings) {
+    if (setting.places.count({static_cast<int32_t>(n), name, element}) != 0) return &setting;
+  }
+  return nullptr;
 }
 
 std::string ExpressionPrinter::dims(NodeId n, const std::string& name) const {
@@ -67,6 +86,7 @@ std::string ExpressionPrinter::attribute(NodeId n, const std::string& name) cons
   if (std::holds_alternative<Dims>(value)) return dims(n, name);
   const auto field = class_->places.find({static_cast<int32_t>(n), name, -1});
   if (field != class_->places.end()) return class_->numbers[field->second].name;
+  if (const Setting* setting = setting_at(n, name, -1)) return setting->name;
   // An optional list is no aggregate: braces alone do not make one.
   return (std::holds_alternative<Numbers>(value) ? "Numbers" : "") + cpp_literal(value);
 }
@@ -201,7 +221,7 @@ Expression ExpressionPrinter::functional(NodeId n) const {
     }
     const AttrSpec& spec = node.op->attr_specs[part.index];
     const Attribute& value = attribute_of(node, spec.name);
-    const bool is_field = class_->places.count({static_cast<int32_t>(n), spec.name, -1}) != 0;
+    const bool is_field = class_->places.count({static_cast<int32_t>(n), spec.name, -1}) != 0 || setting_at(n, spec.name, -1);
     if (!is_field && same(value, spec.default_value.value_or(Attribute{}))) continue;
     options.push_back(fmt::format(".{} = {}", part.name, attribute(n, spec.name)));
   }

@@ -30,6 +30,7 @@ class ExpressionPrinter {
   std::string receiver(NodeId n) const { return operand(n, 0).within(Binds::unary); }
   std::string attribute(NodeId n, const std::string& name) const;
   Expression dim_at(NodeId n, const std::string& name, int32_t element, Dim d) const;
+  const Setting* setting_at(NodeId, const std::string& name, int32_t element) const;
   std::string dims(NodeId n, const std::string& name) const;
   const Node& at(NodeId n) const { return tree_->program->graph.nodes[n]; }
   const Shape& shape(ValueId v) const { return tree_->program->graph.type(v).shape; }

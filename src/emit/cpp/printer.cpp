@@ -19,6 +19,7 @@ namespace {
 
 std::string type_of(const Attribute& number) {
   if (std::holds_alternative<double>(number)) return "double";
+  if (std::holds_alternative<bool>(number)) return "bool";
   if (std::holds_alternative<Ints>(number)) return "Ints";
   if (std::holds_alternative<Numbers>(number)) return "Numbers";
   if (std::holds_alternative<std::complex<double>>(number)) return "std::complex<double>";
@@ -94,7 +95,7 @@ class ClassPrinter {
     for (const int32_t field : stored_) {
       declare(type_of(class_->numbers[field].example), class_->numbers[field].name);
     }
-    for (const Setting& s : class_->settings) declare("int64_t", s.name);
+    for (const Setting& s : class_->settings) declare(s.power ? "double" : "int64_t", s.name);
     for (const TensorField& t : class_->tensors) declare(t.is_state ? "State" : "Tensor", t.name);
     for (const Child* child : children_) declare(declared_type(*child), child->name);
     for (const auto& [type, names] : declared) {
@@ -109,13 +110,23 @@ class ClassPrinter {
     if (!declared.empty()) out_ += '\n';
   }
 
+  std::string value(const Formula& formula) const {
+    std::vector<std::string> factors;
+    if (formula.factor != 1 || formula.fields.empty()) factors.push_back(std::to_string(formula.factor));
+    for (const int32_t f : formula.fields) factors.push_back("c." + tree_->config[f].name);
+    return joined(factors, " * ");
+  }
+
+  std::string value(const Power& power) const {
+    if (!power.base) return cpp_literal(Attribute(power.value));
+    std::string base = value(*power.base);
+    if (power.over_field >= 0) base += " / c." + tree_->config[power.over_field].name;
+    if (power.over_number >= 0) base += " / " + class_->numbers[power.over_number].name;
+    return power.is_one_over_root ? fmt::format("1 / std::sqrt({})", base) : fmt::format("std::pow({}, -0.5)", base);
+  }
+
   std::string value(const Argument& a) const {
-    if (a.formula) {
-      std::vector<std::string> factors;
-      if (a.formula->factor != 1) factors.push_back(std::to_string(a.formula->factor));
-      for (const int32_t f : a.formula->fields) factors.push_back("c." + tree_->config[f].name);
-      return joined(factors, " * ");
-    }
+    if (a.formula) return value(*a.formula);
     return a.field >= 0 ? class_->numbers[a.field].name : cpp_literal(a.value);
   }
 
@@ -126,7 +137,7 @@ class ClassPrinter {
     if (class_->takes_config && !is_model_) parameters.push_back("const Config& c");
     for (const NumberField& number : class_->numbers) {
       const std::string type = type_of(number.example);
-      const bool by_value = type == "int64_t" || type == "double";
+      const bool by_value = type == "int64_t" || type == "double" || type == "bool";
       parameters.push_back(by_value ? fmt::format("{} {}", type, number.name) : fmt::format("const {}& {}", type, number.name));
     }
     parameters.push_back("const Weights& w");
@@ -138,7 +149,7 @@ class ClassPrinter {
       initialised.push_back(fmt::format("{0}({0})", name));
     }
     for (const Setting& s : class_->settings) {
-      initialised.push_back(fmt::format("{}(c.{})", s.name, tree_->config[s.field].name));
+      initialised.push_back(fmt::format("{}({})", s.name, s.power ? value(*s.power) : "c." + tree_->config[s.field].name));
     }
     for (const TensorField& t : class_->tensors) {
       initialised.push_back(fmt::format("{}(w.{}({}))", t.name, t.is_state ? "state" : "get", quoted(t.path)));
@@ -308,6 +319,19 @@ std::string cache_struct(const CacheStruct& cache) {
   return out + "};\n";
 }
 
+// As many words as a line has room for.
+std::string comment_lines(const std::string& text) {
+  std::string out, line = "//";
+  for (const std::string& word : parts(text, ' ')) {
+    if (line.size() + 1 + word.size() > kColumns && line != "//") {
+      out += line + "\n";
+      line = "//  ";
+    }
+    line += " " + word;
+  }
+  return out + line + "\n";
+}
+
 void rename_model(ModelTree& tree, const std::string& name) {
   if (name.empty()) return;
   if (identifier(name) != name) {
@@ -337,10 +361,13 @@ PrintedModel print_header(const ModelTree& recovered, const std::string& name) {
   printed.has_cache = !tree.caches.empty();
   printed.has_states = !tree.program->states.empty() && !printed.has_cache;
   std::string out = fmt::format("// {}, ported from PyTorch by pycandle codegen.\n", last_part(model.python_class));
-  for (const std::string& note : tree.notes) out += fmt::format("// Note: {}.\n", note);
+  for (const std::string& note : tree.notes) out += comment_lines("Note: " + note + ".");
   const auto& nodes = tree.program->graph.nodes;
   const bool has_regions = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return !node.regions.empty(); });
-  out += fmt::format("#pragma once\n\n{}#include <pycandle/pycandle.h>\n\n",
+  const bool has_powers = std::any_of(tree.classes.begin(), tree.classes.end(), [](const ModuleClass& c) {
+    return std::any_of(c.settings.begin(), c.settings.end(), [](const Setting& s) { return s.power && s.power->base; });
+  });
+  out += fmt::format("#pragma once\n\n{}{}#include <pycandle/pycandle.h>\n\n", has_powers ? "#include <cmath>\n\n" : "",
                      has_regions ? "#include <pycandle/control_flow.h>\n" : "");
   out += fmt::format("namespace {} {{\nusing namespace pycandle;\n", printed.name_space);
   const auto& inputs = tree.program->inputs;

@@ -136,15 +136,52 @@ class Cutter {
   size_t last_group_ = std::string_view::npos, last_group_end_ = 0;
 };
 
+// Without operators outside of its brackets.
+bool is_one_primary(std::string_view text) {
+  int depth = 0;
+  for (const char c : text) {
+    depth += c == '(' || c == '{' || c == '[' ? 1 : c == ')' || c == '}' || c == ']' ? -1 : 0;
+    if (depth == 0 && c == ' ') return false;
+  }
+  return true;
+}
+
+// x.reshape({2, 3}).transpose(1, 2) as "x.reshape({2, 3})" and ".transpose(1, 2)"; nothing when it is no chain of calls.
+std::vector<std::string_view> links(std::string_view text) {
+  if (!is_one_primary(text)) return {};
+  std::vector<std::string_view> found;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      while (++i < text.size() && text[i] != '"') i += text[i] == '\\' ? 1 : 0;
+      continue;
+    }
+    depth += c == '(' || c == '{' || c == '[' ? 1 : c == ')' || c == '}' || c == ']' ? -1 : 0;
+    if (depth != 0 || c != '.' || i == 0 || text[i - 1] != ')') continue;
+    found.push_back(text.substr(begin, i - begin));
+    begin = i;
+  }
+  if (found.empty()) return {};
+  found.push_back(text.substr(begin));
+  return found;
+}
+
 // Writes a text from a column on; `after` columns are needed behind it. What does not fit goes to lines of its own.
 class Layout {
  public:
-  Layout(size_t column, bool nests) : column_(column), nests_(nests) {}
+  // chain_starts_at: where a chain that is the whole text counts from; 0: from where it begins
+  Layout(size_t column, bool nests, size_t chain_starts_at) : column_(column), chain_starts_at_(chain_starts_at), nests_(nests) {}
 
   void write(std::string_view text, size_t indent, size_t after) {
-    if (column_ + text.size() + after <= kColumns || (depth_ > 0 && !nests_)) return put(text);
+    if (column_ + text.size() + after <= kColumns) return put(text);
+    const auto chain = links(text);
+    const bool is_tied = !chain.empty() && chain[0].starts_with("(w /");  // clang-format leaves those in initialisers, too
+    if (depth_ > 0 && !nests_ && !is_tied) return put(text);
+    if (is_tied || chain.size() > 2) return write_chain(chain, after);
     const Pieces cut = Cutter(text).cut();
-    if (cut.pieces.empty()) return put(text);
+    if (cut.pieces.empty()) return chain.empty() ? put(text) : write_chain(chain, after);
     ++depth_;
     put(cut.head);
     const bool one_each = text.starts_with("{.");  // clang-format joins options, unless each has its line
@@ -168,7 +205,9 @@ class Layout {
         out_.append("\n").append(indent, ' ');
         column_ = indent;
       }
-      if (is_whole) {
+      if (is_list && column_ + piece.size() + behind > kColumns) {
+        write(piece, column_ + 4, behind);
+      } else if (is_whole) {
         put(piece);
       } else {
         // clang-format counts from where an operand begins
@@ -181,6 +220,20 @@ class Layout {
     --depth_;
   }
 
+  // Each call of a chain on a line of its own, below where the chain begins; clang-format counts a return from its statement.
+  void write_chain(const std::vector<std::string_view>& chain, size_t after) {
+    const size_t indent = (chain_starts_at_ > 0 && depth_ == 0 ? chain_starts_at_ : column_) + 4;
+    ++depth_;
+    for (size_t i = 0; i < chain.size(); ++i) {
+      if (i > 0) {
+        out_.append("\n").append(indent, ' ');
+        column_ = indent;
+      }
+      write(chain[i], indent + 4, i + 1 == chain.size() ? after : 0);
+    }
+    --depth_;
+  }
+
   void put(std::string_view text) {
     out_.append(text);
     column_ += text.size();
@@ -189,7 +242,7 @@ class Layout {
 
  private:
   std::string out_;
-  size_t column_;
+  size_t column_, chain_starts_at_;
   bool nests_;
   int depth_ = 0;
 };
@@ -211,21 +264,11 @@ size_t end_of(std::string_view text) {
   return text.size();
 }
 
-// Without operators outside of its brackets.
-bool is_one_primary(const std::string& text) {
-  int depth = 0;
-  for (const char c : text) {
-    depth += c == '(' || c == '{' || c == '[' ? 1 : c == ')' || c == '}' || c == ']' ? -1 : 0;
-    if (depth == 0 && c == ' ') return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::string wrapped(std::string_view text, size_t indent, size_t continued, bool nests) {
   const size_t start = start_of(text), end = std::max(end_of(text), start);
-  Layout layout(indent, nests);
+  Layout layout(indent, nests, text.starts_with("return ") ? indent : 0);
   layout.put(text.substr(0, start));
   layout.write(text.substr(start, end - start), continued, text.size() - end);
   layout.put(text.substr(end));

@@ -22,7 +22,7 @@ std::string joined(const std::vector<std::string>& parts, std::string_view separ
 // A template with a place in it, such as "@NAME@", filled in everywhere.
 std::string filled(std::string text, std::string_view place, std::string_view value);
 
-constexpr size_t kColumns = 110;
+constexpr size_t kColumns = 100;
 // A statement as lines: where it is too long, broken after operators and between arguments, the outermost first.
 // clang-format without a column limit leaves such breaks as they are. `nests`: arguments may be broken themselves, which
 // it joins again in initialisers of members.

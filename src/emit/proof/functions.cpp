@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 
 #include "capture/calls.h"
@@ -278,6 +279,12 @@ const std::map<std::string, Free>& free_functions() {
          a.done();
          return front::data_dim();
        }},
+      {"std::pow",
+       [](Arguments a) -> Value {
+         const auto base = a.next<double>();
+         return std::pow(base, a.last<double>());
+       }},
+      {"std::sqrt", [](Arguments a) -> Value { return std::sqrt(a.last<double>()); }},
       {"std::to_string", [](Arguments a) -> Value { return std::to_string(a.last<int64_t>()); }},
       {"static_cast", [](Arguments a) -> Value { return a.last<int64_t>(); }},
       {"std::complex",
@@ -297,6 +304,11 @@ template <Tensor (Tensor::*reduce)(const Ints&, bool, front::Here) const> Value 
 
 const std::map<std::string, OfTensor>& tensor_members() {
   static const std::map<std::string, OfTensor> all{
+      {"defined",
+       [](const Tensor& x, Arguments a) -> Value {
+         a.done();
+         return x.defined();
+       }},
       {"dim", [](const Tensor& x, Arguments a) -> Value { return x.dim(a.last<int64_t>()); }},
       {"reshape", [](const Tensor& x, Arguments a) -> Value { return x.reshape(a.last<Dims>()); }},
       {"expand", [](const Tensor& x, Arguments a) -> Value { return x.expand(a.last<Dims>()); }},
@@ -378,6 +390,8 @@ template <class T> Value computed(const std::string& sign, const T& a, const T& 
   }
   if constexpr (std::is_same_v<T, Dim> || std::is_same_v<T, front::DimReal>) {
     if (sign == "/") return a / b;
+  } else if (sign == "/" && b != T(0)) {
+    return a / b;
   }
   throw Error(ErrorCode::gap, fmt::format("{} of two numbers is not supported", sign));
 }

@@ -67,6 +67,7 @@ Value converted(const Value& value, const std::string& type) {
   if (type == "Dim") return to<front::Dim>(value);
   if (type == "int64_t") return to<int64_t>(value);
   if (type == "double") return to<double>(value);
+  if (type == "bool") return to<bool>(value);
   if (type == "auto" || type == "Tensors" || type == "std::complex<double>") return value;
   if (type == "Ints" || type == "Numbers") return value.list() ? value : (cannot_be(value, "a list"), value);
   if (type == "Weights") return to<front::Weights>(value);
@@ -245,15 +246,17 @@ Value Interpreter::instance(const Class& c, const List& arguments) {
 // ---- what is run
 
 Value Interpreter::call(const Instance& self, const Function& f, const List& arguments) {
-  if (arguments.size() != f.parameters.size())
+  const auto needed = std::count_if(f.parameters.begin(), f.parameters.end(), [](const Parameter& p) { return !p.has_default; });
+  if (arguments.size() > f.parameters.size() || arguments.size() < static_cast<size_t>(needed))
     throw Error(ErrorCode::gap, fmt::format("{}() of {} is called with another number of tensors", f.name, self.type))
         .expected(std::to_string(f.parameters.size()))
         .found(std::to_string(arguments.size()));
   Frame frame;
   frame.self = &self;
-  for (size_t i = 0; i < arguments.size(); ++i) {
+  for (size_t i = 0; i < f.parameters.size(); ++i) {
     const Parameter& p = f.parameters[i];
-    if (!p.name.empty()) declare(frame, p.name, argument(arguments[i], p), p.is_const, p.type);
+    const Value given = i < arguments.size() ? arguments[i] : Value(front::Tensor());
+    if (!p.name.empty()) declare(frame, p.name, argument(given, p), p.is_const, p.type);
   }
   const size_t line = line_;
   bool returns = false;
@@ -379,6 +382,7 @@ Value Interpreter::evaluated(const Code& code, Frame& frame) {
       const Value left = evaluated(code.parts[0], frame);
       return infix(code.text, left, evaluated(code.parts[1], frame));
     }
+    case Code::Kind::choice: return evaluated(code.parts[to<bool>(evaluated(code.parts[0], frame)) ? 1 : 2], frame);
     case Code::Kind::element: {
       const Value whole = evaluated(code.parts[0], frame);
       if (const CacheParts* parts = whole.as<CacheParts>()) return cache(parts->type, parts->lengths);
@@ -461,6 +465,7 @@ Value Interpreter::called_by_name(const Code& callee, const List& arguments, Fra
     if (const Function* own = frame.self->function(callee.text)) return call(*frame.self, *own, arguments);
   }
   if (callee.text.starts_with("nn::") || class_named(callee.text)) return built(callee.text + callee.types, arguments);
+  if (callee.text == "Tensor" && arguments.empty()) return front::Tensor();
   if (callee.text == "todo") return todo_(to<std::string>(arguments.at(0)));
   if (auto value = call_free(callee.text, callee.types, arguments)) return std::move(*value);
   wrong(fmt::format("there is no function {}", callee.text));

@@ -305,11 +305,20 @@ class Reader {
     return code;
   }
 
-  Code expression(int weakest = 1) {
+  // a, a + b, a ? b : c
+  Code expression() {
+    Code condition = operation();
+    if (!accept("?")) return condition;
+    Code yes = expression();
+    expect(":");
+    return made(Code::Kind::choice, {}, {std::move(condition), std::move(yes), expression()});
+  }
+
+  Code operation(int weakest = 1) {
     Code left = prefix();
     while (peek().kind == Token::Kind::sign && strength(peek().text) >= weakest) {
       const std::string sign = tokens_[at_++].text;
-      Code right = expression(strength(sign) + 1);  // a - b - c is (a - b) - c
+      Code right = operation(strength(sign) + 1);  // a - b - c is (a - b) - c
       left = made(Code::Kind::infix, sign, {std::move(left), std::move(right)});
     }
     return left;

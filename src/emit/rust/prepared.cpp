@@ -85,7 +85,7 @@ Program prepared(Program p, const OpTable& table) {
 }
 
 ModelTree recovered(Program p, const OpTable& table) {
-  return recover(std::move(p), table, {.has = has_layer, .has_plain = false, .has_sequences = false});
+  return recover(std::move(p), table, {.has = has_layer, .has_plain = false, .has_sequences = false, .has_switches = false});
 }
 
 }  // namespace pycandle::emit::rust
