@@ -64,11 +64,12 @@ struct LlamaAttention : nn::Module<LlamaAttention> {
     const Tensor key_states = functional::split_heads(k_proj(hidden_states), num_key_value_heads);
     const Tensor value_states = cache.value.append(functional::split_heads(v_proj(hidden_states),
         num_key_value_heads));
-    const Tensor q_embed = functional::rotary_embedding(query_states, cos, sin, {.unsqueeze_dim = 1});
+    const Tensor q_embed = functional::rotary_embedding(query_states, cos, sin,
+        {.unsqueeze_dim = 1});
     const Tensor k_embed = cache.key.append(functional::rotary_embedding(key_states, cos, sin,
         {.unsqueeze_dim = 1}));
-    const Tensor attn_output = functional::cached_attention(q_embed, k_embed, value_states, cache.lengths,
-        {.enable_gqa = true});
+    const Tensor attn_output = functional::cached_attention(q_embed, k_embed, value_states,
+        cache.lengths, {.enable_gqa = true});
     return o_proj(functional::merge_heads(attn_output));
   }
 };
@@ -99,7 +100,8 @@ struct LlamaDecoderLayer : nn::Module<LlamaDecoderLayer> {
   LlamaDecoderLayer(const Config& c, const Weights& w)
       : Module(w),
         input_layernorm(c.hidden_size, {.eps = c.rms_norm_eps}, w / "input_layernorm"),
-        post_attention_layernorm(c.hidden_size, {.eps = c.rms_norm_eps}, w / "post_attention_layernorm"),
+        post_attention_layernorm(c.hidden_size, {.eps = c.rms_norm_eps},
+            w / "post_attention_layernorm"),
         self_attn(c, w / "self_attn"),
         mlp(c, w / "mlp") {}
 

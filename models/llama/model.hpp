@@ -50,10 +50,11 @@ struct LlamaAttention : nn::Module<LlamaAttention> {
     const Tensor query_states = functional::split_heads(q_proj(hidden_states), num_attention_heads);
     const Tensor key_states = functional::split_heads(k_proj(hidden_states), num_key_value_heads);
     const Tensor value_states = functional::split_heads(v_proj(hidden_states), num_key_value_heads);
-    const Tensor q_embed = functional::rotary_embedding(query_states, cos, sin, {.unsqueeze_dim = 1});
+    const Tensor q_embed = functional::rotary_embedding(query_states, cos, sin,
+        {.unsqueeze_dim = 1});
     const Tensor k_embed = functional::rotary_embedding(key_states, cos, sin, {.unsqueeze_dim = 1});
-    const Tensor attn_output = functional::scaled_dot_product_attention(q_embed, k_embed, value_states,
-        {.is_causal = true, .enable_gqa = true});
+    const Tensor attn_output = functional::scaled_dot_product_attention(q_embed, k_embed,
+        value_states, {.is_causal = true, .enable_gqa = true});
     return o_proj(functional::merge_heads(attn_output));
   }
 };
@@ -84,7 +85,8 @@ struct LlamaDecoderLayer : nn::Module<LlamaDecoderLayer> {
   LlamaDecoderLayer(const Config& c, const Weights& w)
       : Module(w),
         input_layernorm(c.hidden_size, {.eps = c.rms_norm_eps}, w / "input_layernorm"),
-        post_attention_layernorm(c.hidden_size, {.eps = c.rms_norm_eps}, w / "post_attention_layernorm"),
+        post_attention_layernorm(c.hidden_size, {.eps = c.rms_norm_eps},
+            w / "post_attention_layernorm"),
         self_attn(c, w / "self_attn"),
         mlp(c, w / "mlp") {}
 

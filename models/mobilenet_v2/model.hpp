@@ -12,8 +12,8 @@ struct Conv2dNormActivation : nn::Module<Conv2dNormActivation> {
   nn::BatchNorm2d norm;
   nn::Hardtanh act;
 
-  Conv2dNormActivation(int64_t in_channels, int64_t out_channels, int64_t kernel_size, int64_t stride,
-      int64_t padding, int64_t groups, const Weights& w)
+  Conv2dNormActivation(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
+      int64_t stride, int64_t padding, int64_t groups, const Weights& w)
       : Module(w),
         conv(in_channels, out_channels, kernel_size,
             {.stride = stride, .padding = padding, .groups = groups, .bias = false}, w / "0"),
@@ -32,7 +32,8 @@ struct FirstInvertedResidual : nn::Module<FirstInvertedResidual> {
   explicit FirstInvertedResidual(const Weights& w)
       : Module(w),
         conv(w / "conv", Conv2dNormActivation(32, 32, 3, 1, 1, 32, w / "conv.0"),
-            nn::Conv2d(32, 16, 1, {.bias = false}, w / "conv.1"), nn::BatchNorm2d(16, w / "conv.2")) {}
+            nn::Conv2d(32, 16, 1, {.bias = false}, w / "conv.1"),
+            nn::BatchNorm2d(16, w / "conv.2")) {}
 
   Tensor forward(const Tensor& x) const {
     return conv(x);
@@ -90,14 +91,18 @@ struct MobileNetV2 : nn::Module<MobileNetV2> {
             InvertedResidualWithoutResConnect(16, 96, 2, 24, w / "features.2"),
             InvertedResidual(24, 144, w / "features.3"),
             InvertedResidualWithoutResConnect(24, 144, 2, 32, w / "features.4"),
-            InvertedResidual(32, 192, w / "features.5"), InvertedResidual(32, 192, w / "features.6"),
+            InvertedResidual(32, 192, w / "features.5"),
+            InvertedResidual(32, 192, w / "features.6"),
             InvertedResidualWithoutResConnect(32, 192, 2, 64, w / "features.7"),
-            InvertedResidual(64, 384, w / "features.8"), InvertedResidual(64, 384, w / "features.9"),
+            InvertedResidual(64, 384, w / "features.8"),
+            InvertedResidual(64, 384, w / "features.9"),
             InvertedResidual(64, 384, w / "features.10"),
             InvertedResidualWithoutResConnect(64, 384, 1, 96, w / "features.11"),
-            InvertedResidual(96, 576, w / "features.12"), InvertedResidual(96, 576, w / "features.13"),
+            InvertedResidual(96, 576, w / "features.12"),
+            InvertedResidual(96, 576, w / "features.13"),
             InvertedResidualWithoutResConnect(96, 576, 2, 160, w / "features.14"),
-            InvertedResidual(160, 960, w / "features.15"), InvertedResidual(160, 960, w / "features.16"),
+            InvertedResidual(160, 960, w / "features.15"),
+            InvertedResidual(160, 960, w / "features.16"),
             InvertedResidualWithoutResConnect(160, 960, 1, 320, w / "features.17"),
             Conv2dNormActivation(320, 1280, 1, 1, 0, 1, w / "features.18")),
         classifier(w / "classifier", nn::Linear(1280, 1000, w / "classifier.1")) {}

@@ -17,6 +17,7 @@ class Unifier {
     for (const std::vector<int32_t>& group : groups) {
       for (std::vector<int32_t>& calls : with_explained_switches(group)) classes.push_back({std::move(calls), {}});
     }
+    if (!tree_->layers().has_switches) return classes;
     // A class that takes more arguments takes in those that take fewer.
     std::vector<size_t> order(classes.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
