@@ -41,6 +41,13 @@ class Experts(torch.nn.Module):
         return grouped[order.argsort()]
 
 
+class Counted(torch.nn.Module):
+    """As transformers counts on every device but the CPU, whose torch.histc takes no integers."""
+
+    def forward(self, expert):
+        return torch.histc(expert.int(), bins=4, min=0, max=3)
+
+
 def recorded(model: torch.nn.Module, *inputs: torch.Tensor, folder, **settings) -> None:
     recorder = GoldenRecorder(output_dir=str(folder), **settings)
     recorder.record(model.eval(), *inputs)
@@ -70,6 +77,14 @@ def test_tokens_without_an_expert_in_a_group_are_no_obstacle(tmp_path, pycandle)
     recorded(Experts(), torch.randn(7, 4), torch.tensor([2, 0, 2, 2, 0, 0, 2]), folder=tmp_path)
     assert "grouped_matmul(" in ops_of(pycandle, tmp_path)
     pycandle("verify", tmp_path)
+
+
+def test_integers_are_counted_where_torch_counts_them(tmp_path) -> None:
+    recorded(Counted(), torch.zeros(9, dtype=torch.int64, device="meta"), folder=tmp_path)
+    expert = torch.tensor([2, 0, 2, 3, 0, -1, 2, 3, 7])
+    (counts,) = map(torch.from_numpy, load_model(str(tmp_path))(expert.numpy()).values())
+    assert counts.dtype == torch.int32
+    assert torch.equal(counts, torch.histc(expert.float(), bins=4, min=0, max=3).int())
 
 
 class Strided(torch.nn.Module):

@@ -374,8 +374,16 @@ OpDef histc() {
       .attributes(attr<Dim>("bins"), attr<double>("min"), attr<double>("max"))
       .constraint("histc_c1", "min is at most max; when they are equal the range is that of the data",
                   [](const Call& c) { return c.number("min") <= c.number("max"); })
-      .constraint("histc_c2", "x is floating and there are bins",
-                  [](const Call& c) { return is_floating(c.type("x").dtype) && may_be_at_most(1, c.dim("bins")); })
+      .constraint("histc_c2", "x holds numbers and there are bins",
+                  [](const Call& c) {
+                    const DType dtype = c.type("x").dtype;
+                    return (is_floating(dtype) || is_integral(dtype)) && may_be_at_most(1, c.dim("bins"));
+                  })
+      .constraint("histc_c3", "min and max of integers are whole numbers",
+                  [](const Call& c) {
+                    const auto is_whole = [&](const char* name) { return c.number(name) == std::floor(c.number(name)); };
+                    return !is_integral(c.type("x").dtype) || (is_whole("min") && is_whole("max"));
+                  })
       .infer([](const Call& c) { return Type{c.type("x").dtype, {c.dim("bins")}}; })
       .decompose([](Builder& b, const Call& c) {
         ValueId x = c.value("x");
