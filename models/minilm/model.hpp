@@ -34,7 +34,8 @@ struct BertEmbeddings : nn::Module<BertEmbeddings> {
 
   Tensor forward(const Tensor& input_ids) const {
     const Tensor position_ids = position_ids_stored.slice(1, 0, input_ids.dim(1));
-    const Tensor buffered_token_type_ids = functional::gather(token_type_ids_stored, position_ids, 1);
+    const Tensor buffered_token_type_ids = functional::gather(token_type_ids_stored, position_ids,
+        1);
     const Tensor token_type_ids = buffered_token_type_ids.expand({input_ids.dim(0), -1});
     const Tensor inputs_embeds = word_embeddings(input_ids);
     const Tensor embeddings = inputs_embeds + token_type_embeddings(token_type_ids) +
@@ -59,8 +60,8 @@ struct BertSelfAttention : nn::Module<BertSelfAttention> {
     const Tensor query_layer = functional::split_heads(query(hidden_states), num_attention_heads);
     const Tensor key_layer = functional::split_heads(key(hidden_states), num_attention_heads);
     const Tensor value_layer = functional::split_heads(value(hidden_states), num_attention_heads);
-    const Tensor attn_output = functional::scaled_dot_product_attention(query_layer, key_layer, value_layer,
-        {.key_mask = attention_mask});
+    const Tensor attn_output = functional::scaled_dot_product_attention(query_layer, key_layer,
+        value_layer, {.key_mask = attention_mask});
     return functional::merge_heads(attn_output);
   }
 };
