@@ -71,7 +71,7 @@ class LeftOutBefore(nn.Module):
         self.first, self.second = Gate(), Gate()
 
     def forward(self, x, y):
-        return self.second(self.first(x, y, y), None, x)
+        return self.second(self.first(x, y, x + y), None, x)
 
 
 class Gate(nn.Module):
@@ -130,7 +130,7 @@ def test_arguments_that_are_left_out_and_attributes_make_no_second_class(tmp_pat
     assert "return cross(decoder(y), x);" in pair
     assert structs(texts["twice"]) == ["Mix", "GivenTwice"] and "own(x, x)" in texts["twice"]
     assert structs(texts["before"]) == ["Gate", "LeftOutBefore"]
-    assert "second(first(x, y, y), Tensor(), x)" in texts["before"]
+    assert "second(first(x, y, x + y), Tensor(), x)" in texts["before"]
     assert len(structs(texts["secrets"])) == 3, "a boolean is never invented"
 
 
