@@ -558,58 +558,35 @@ template <class T> class ModuleList {
   X(Hardtanh::Options, min_val, max_val)
 
 struct NoOptions {};
-#define PYCANDLE_NN_CLASSES(X)                                               \
-  X(Linear, Linear::Options, int64_t, int64_t)                               \
-  X(Embedding, NoOptions, int64_t, int64_t)                                  \
-  X(LayerNorm, LayerNorm::Options, PerAxis)                                   \
-  X(RMSNorm, RMSNorm::Options, PerAxis)                                       \
-  X(GroupNorm, GroupNorm::Options, int64_t, int64_t)                         \
-  X(BatchNorm1d, BatchNormOptions, int64_t)                                  \
-  X(BatchNorm2d, BatchNormOptions, int64_t)                                  \
-  X(BatchNorm3d, BatchNormOptions, int64_t)                                  \
-  X(Conv1d, ConvOptions, int64_t, int64_t, PerAxis)                           \
-  X(Conv2d, ConvOptions, int64_t, int64_t, PerAxis)                           \
-  X(Conv3d, ConvOptions, int64_t, int64_t, PerAxis)                           \
-  X(ConvTranspose1d, ConvTransposeOptions, int64_t, int64_t, PerAxis)         \
-  X(ConvTranspose2d, ConvTransposeOptions, int64_t, int64_t, PerAxis)         \
-  X(ConvTranspose3d, ConvTransposeOptions, int64_t, int64_t, PerAxis)         \
-  X(MaxPool1d, MaxPoolOptions, PerAxis)                                       \
-  X(MaxPool2d, MaxPoolOptions, PerAxis)                                       \
-  X(MaxPool3d, MaxPoolOptions, PerAxis)                                       \
-  X(AvgPool1d, AvgPoolOptions, PerAxis)                                       \
-  X(AvgPool2d, AvgPoolOptions, PerAxis)                                       \
-  X(AvgPool3d, AvgPoolOptions, PerAxis)                                       \
-  X(AdaptiveAvgPool1d, NoOptions, PerAxis)                                    \
-  X(AdaptiveAvgPool2d, NoOptions, PerAxis)                                    \
-  X(AdaptiveAvgPool3d, NoOptions, PerAxis)                                    \
-  X(InstanceNorm1d, InstanceNormOptions, int64_t)                            \
-  X(InstanceNorm2d, InstanceNormOptions, int64_t)                            \
-  X(InstanceNorm3d, InstanceNormOptions, int64_t)                            \
-  X(ReflectionPad1d, NoOptions, PerAxis)                                      \
-  X(ReflectionPad2d, NoOptions, PerAxis)                                      \
-  X(ReflectionPad3d, NoOptions, PerAxis)                                      \
-  X(ReplicationPad1d, NoOptions, PerAxis)                                     \
-  X(ReplicationPad2d, NoOptions, PerAxis)                                     \
-  X(ReplicationPad3d, NoOptions, PerAxis)                                     \
-  X(CircularPad1d, NoOptions, PerAxis)                                        \
-  X(CircularPad2d, NoOptions, PerAxis)                                        \
-  X(CircularPad3d, NoOptions, PerAxis)                                        \
-  X(ZeroPad1d, NoOptions, PerAxis)                                            \
-  X(ZeroPad2d, NoOptions, PerAxis)                                            \
-  X(ZeroPad3d, NoOptions, PerAxis)                                            \
-  X(ConstantPad1d, NoOptions, PerAxis, double)                                \
-  X(ConstantPad2d, NoOptions, PerAxis, double)                                \
-  X(ConstantPad3d, NoOptions, PerAxis, double)                                \
-  X(MultiheadAttention, MultiheadAttention::Options, int64_t, int64_t)       \
-  X(LSTM, RecurrentOptions, int64_t, int64_t)                                \
-  X(GRU, RecurrentOptions, int64_t, int64_t)                                 \
-  X(RNN, RecurrentOptions, int64_t, int64_t)                                 \
-  X(GELU, GELU::Options)                                                     \
-  X(Hardtanh, Hardtanh::Options)                                             \
-  X(LeakyReLU, NoOptions, double)                                            \
-  X(ELU, NoOptions, double)                                                  \
-  X(PReLU, NoOptions, int64_t)                                               \
-  X(Softmax, NoOptions, int64_t)                                             \
+#define PYCANDLE_NN_AXES(X, name, ...) X(name##1d, __VA_ARGS__) X(name##2d, __VA_ARGS__) X(name##3d, __VA_ARGS__)
+#define PYCANDLE_NN_CLASSES(X)                                                        \
+  X(Linear, Linear::Options, int64_t, int64_t)                                        \
+  X(Embedding, NoOptions, int64_t, int64_t)                                           \
+  X(LayerNorm, LayerNorm::Options, PerAxis)                                           \
+  X(RMSNorm, RMSNorm::Options, PerAxis)                                               \
+  X(GroupNorm, GroupNorm::Options, int64_t, int64_t)                                  \
+  PYCANDLE_NN_AXES(X, BatchNorm, BatchNormOptions, int64_t)                           \
+  PYCANDLE_NN_AXES(X, Conv, ConvOptions, int64_t, int64_t, PerAxis)                   \
+  PYCANDLE_NN_AXES(X, ConvTranspose, ConvTransposeOptions, int64_t, int64_t, PerAxis) \
+  PYCANDLE_NN_AXES(X, MaxPool, MaxPoolOptions, PerAxis)                               \
+  PYCANDLE_NN_AXES(X, AvgPool, AvgPoolOptions, PerAxis)                               \
+  PYCANDLE_NN_AXES(X, AdaptiveAvgPool, NoOptions, PerAxis)                            \
+  PYCANDLE_NN_AXES(X, InstanceNorm, InstanceNormOptions, int64_t)                     \
+  PYCANDLE_NN_AXES(X, ReflectionPad, NoOptions, PerAxis)                              \
+  PYCANDLE_NN_AXES(X, ReplicationPad, NoOptions, PerAxis)                             \
+  PYCANDLE_NN_AXES(X, CircularPad, NoOptions, PerAxis)                                \
+  PYCANDLE_NN_AXES(X, ZeroPad, NoOptions, PerAxis)                                    \
+  PYCANDLE_NN_AXES(X, ConstantPad, NoOptions, PerAxis, double)                        \
+  X(MultiheadAttention, MultiheadAttention::Options, int64_t, int64_t)                \
+  X(LSTM, RecurrentOptions, int64_t, int64_t)                                         \
+  X(GRU, RecurrentOptions, int64_t, int64_t)                                          \
+  X(RNN, RecurrentOptions, int64_t, int64_t)                                          \
+  X(GELU, GELU::Options)                                                              \
+  X(Hardtanh, Hardtanh::Options)                                                      \
+  X(LeakyReLU, NoOptions, double)                                                     \
+  X(ELU, NoOptions, double)                                                           \
+  X(PReLU, NoOptions, int64_t)                                                        \
+  X(Softmax, NoOptions, int64_t)                                                      \
   X(LogSoftmax, NoOptions, int64_t)
 // clang-format on
 #endif

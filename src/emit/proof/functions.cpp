@@ -214,6 +214,10 @@ template <Dim (*rounds)(const front::DimReal&)> Value rounded(Arguments a) {
   if (!size || !(size->as<Dim>() || size->as<front::DimReal>())) cannot_be(size ? *size : Value(), "a size");
   return rounds(to<front::DimReal>(*size));
 }
+template <Dim (*combines)(Dim, Dim)> Value of_two(Arguments a) {
+  const Dim left = a.next<Dim>();
+  return combines(left, a.last<Dim>());
+}
 const std::map<std::string, Free>& free_functions() {
   static const std::map<std::string, Free> all{
       {"cache_capacity",
@@ -250,26 +254,10 @@ const std::map<std::string, Free>& free_functions() {
          const auto step = a.next_or<int64_t>(1);
          return front::arange(first, *stop, step, a.last_or<DType>(DType::i64));
        }},
-      {"floordiv",
-       [](Arguments a) -> Value {
-         const Dim left = a.next<Dim>();
-         return front::floordiv(left, a.last<Dim>());
-       }},
-      {"mod",
-       [](Arguments a) -> Value {
-         const Dim left = a.next<Dim>();
-         return front::mod(left, a.last<Dim>());
-       }},
-      {"min",
-       [](Arguments a) -> Value {
-         const Dim left = a.next<Dim>();
-         return front::min(left, a.last<Dim>());
-       }},
-      {"max",
-       [](Arguments a) -> Value {
-         const Dim left = a.next<Dim>();
-         return front::max(left, a.last<Dim>());
-       }},
+      {"floordiv", of_two<front::floordiv>},
+      {"mod", of_two<front::mod>},
+      {"min", of_two<front::min>},
+      {"max", of_two<front::max>},
       {"floor", rounded<front::floor>},
       {"ceil", rounded<front::ceil>},
       {"trunc", rounded<front::trunc>},
