@@ -12,8 +12,12 @@ if ours.shape == theirs.shape and ours.size:
     error = np.abs(ours - theirs)
     plane = error.reshape(-1, error.shape[-1] if error.ndim else 1)
     at = np.unravel_index(error.argmax(), error.shape)
-    print(f"largest difference {error.max():.3g} at {tuple(map(int, at))}: rust {ours[at]:.6g}, pytorch {theirs[at]:.6g}")
-    rows, columns = (np.array_split(np.arange(n), min(n, most)) for n, most in zip(plane.shape, (16, 64), strict=False))
+    print(
+        f"largest difference {error.max():.3g} at {tuple(map(int, at))}: rust {ours[at]:.6g}, pytorch {theirs[at]:.6g}"
+    )
+    rows, columns = (
+        np.array_split(np.arange(n), min(n, most)) for n, most in zip(plane.shape, (16, 64), strict=False)
+    )
     largest = error.max() or 1.0
     for r in rows:
         cells = [plane[np.ix_(r, c)].max() / largest for c in columns]

@@ -21,8 +21,8 @@ struct Instruction {
   int result = -1;              // a register
 };
 
-// What a node of f32 (or bool) elements computes, or between f32 and a half; nothing when no vector function does. `operands` are those of the
-// node that it reads as vectors, in order: an exponent that is a constant is not among them.
+// What a node of f32 (or bool) elements computes, or between f32 and a half; nothing when no vector function does. `operands` are
+// those of the node that it reads as vectors, in order: an exponent that is a constant is not among them.
 struct Elementwise {
   Instruction instruction;
   Values operands;

@@ -14,7 +14,8 @@ struct Code {
   enum class Kind { number, string, name, list, call, member, element, prefix, infix, choice, function } kind = Kind::name;
   std::string text;  // the number, the string, the name, the member's name, the operator; of a list: its type
   std::string types;  // chunk<3>: "3"
-  std::vector<Code> parts;  // choice: the condition, then both; call: who is called, then the arguments; member, element: whose it is comes first
+  std::vector<Code> parts;  // choice: the condition, then both; call: who is called, then the arguments; member, element: whose
+                            // it is comes first
   std::vector<std::string> fields;  // list: .bias = …; empty when it has none
   std::vector<std::string> parameters;  // function
   std::vector<Statement> body;  // function
