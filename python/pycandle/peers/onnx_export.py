@@ -63,7 +63,9 @@ def export_onnx(
         raise UsageError(run.stderr.removeprefix("error: ").strip())
     facts = json.loads(run.stdout)
     if error := facts.get("error"):
-        raise (RecordingError if run.returncode == 1 else UsageError)(error.get("text") or error["message"])
+        details = [f"  {name:8}  {error[name]}" for name in ("expected", "found", "hint") if error.get(name)]
+        text = "\n".join([error["message"], *details])
+        raise (RecordingError if run.returncode == 1 else UsageError)(text)
     outputs = tuple(facts["check"]["outputs"])
     if run.returncode != 0:
         wrong = ", ".join(o["name"] for o in outputs if not o["passed"])
