@@ -12,6 +12,11 @@ from torch import nn
 
 from pycandle import parameters_on_meta
 
+# torch notes at the first use which functions make tensors on a device. transformers replaces torch.linspace while it builds some
+# models: were one of them the first, the original would be forgotten for the whole process.
+with torch.device("meta"):
+    torch.empty(0)
+
 
 class Positions(nn.Module):
     """A buffer that no state dict holds, computed from what the constructor is given."""
