@@ -123,13 +123,29 @@ bench() {
 }
 
 candle() {
-  command -v cargo >/dev/null || packages cargo-web rustc-web
+  rust
   RUSTFLAGS="-C target-cpu=native" CARGO_TARGET_DIR="${XDG_CACHE_HOME:-$HOME/.cache}/pycandle-bench/candle" \
     cargo build --release --locked --manifest-path benchmarks/candle/Cargo.toml
 }
 
+# Candle's crates need Rust 1.88. Debian 12 has a newer one among its security updates alone, so these are added where they are not.
 rust() {
-  { command -v cargo && command -v rustfmt; } >/dev/null || packages cargo-web rustc-web rustfmt-web rust-web-clippy
+  local least=1.88 rust_packages=(cargo-web rustc-web rustfmt-web rust-web-clippy) as_root=()
+  is_new_enough() {
+    command -v cargo && command -v rustfmt && rustc --version &&
+      printf 'rustc %s\n%s\n' "$least" "$(rustc --version)" | sort -V -C
+  } >/dev/null 2>&1
+  if is_new_enough; then return; fi
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  local updates=/etc/apt/sources.list.d/security-updates.list
+  if command -v apt-get >/dev/null && ! grep -rqs -- -security /etc/apt/sources.list /etc/apt/sources.list.d; then
+    sed -nE 's|^deb (\[[^]]*\] )?(.*)/debian/? ([a-z]+) .*|deb \1\2/debian-security \3-security main|p' /etc/apt/sources.list |
+      head -n 1 | "${as_root[@]}" tee "$updates" >/dev/null
+    "${as_root[@]}" apt-get update -qq
+  fi
+  packages "${rust_packages[@]}"
+  is_new_enough || "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${rust_packages[@]}" >/dev/null
+  is_new_enough || { echo "Rust $least or newer is needed; found: $(rustc --version 2>&1)" >&2; exit 1; }
 }
 
 mkdir -p build

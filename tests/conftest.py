@@ -1,6 +1,9 @@
 """What all Python tests share: torch that does not die in bf16 products, and what each test file took."""
 
+import contextlib
+import ctypes
 import gc
+import os
 from collections import Counter
 
 import pytest
@@ -8,6 +11,22 @@ import pytest
 from pycandle.recording.processor import make_bf16_safe
 
 make_bf16_safe()  # before anything here imports torch
+
+
+def _make_terminals_possible() -> None:
+    """A bare root, as of a container, may have no /dev/pts: then this process and its children get one of their own."""
+    with contextlib.suppress(OSError):
+        for end in os.openpty():
+            os.close(end)
+        return
+    new_mounts, private = 0x20000, 1 << 18  # CLONE_NEWNS, MS_PRIVATE
+    libc = ctypes.CDLL(None)
+    if os.geteuid() == 0 and libc.unshare(new_mounts) == 0:
+        libc.mount(b"none", b"/dev", None, private, None)
+        libc.mount(b"devpts", b"/dev/pts", b"devpts", 0, b"newinstance,ptmxmode=0666")
+
+
+_make_terminals_possible()
 
 
 @pytest.fixture(autouse=True, scope="module")
