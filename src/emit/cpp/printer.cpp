@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "emit/caches.h"
@@ -156,6 +157,15 @@ class ClassPrinter {
     }
     for (const Child* child : children_) initialised.push_back(fmt::format("{}({})", child->name, built(*child)));
     const bool is_explicit = class_->numbers.empty() && (is_model_ || !class_->takes_config);
+    const auto reads_config = [](const std::string& text) {
+      for (size_t at = text.find('c'); at != std::string::npos; at = text.find('c', at + 1)) {
+        const auto is_word = [&](size_t i) { return i < text.size() && (std::isalnum(text[i]) != 0 || text[i] == '_'); };
+        if ((at == 0 || !is_word(at - 1)) && !is_word(at + 1)) return true;
+      }
+      return false;
+    };
+    const bool is_read = std::any_of(initialised.begin(), initialised.end(), reads_config);
+    if (class_->takes_config && !is_model_ && !is_read) parameters.front() = "const Config&";
     line(fmt::format("{}{}({})", is_explicit ? "explicit " : "", class_->name, joined(parameters)));
     for (size_t i = 0; i < initialised.size(); ++i) {
       const std::string end = i + 1 == initialised.size() ? " {}" : ",";
